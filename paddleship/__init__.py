@@ -1,0 +1,3 @@
+"""paddleship: an eager PaddlePaddle model, proven and shipped."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,59 @@
+"""Every error that a user can cause, and the exit code that it ends a command with.
+
+    PaddleshipError
+    ├── BadInput            2   a value, file or model that cannot be used
+    │   ├── ParamsError         params.yaml: unknown key, wrong type or range
+    │   ├── DataError           raw data missing, empty or not as the params describe it
+    │   ├── ModelError          factory, conversion or forward of the user's model
+    │   ├── CandidateError      a candidate folder that is missing, changed or unreadable
+    │   └── RequestError        one request to the server (answered with 4xx, never an exit)
+    ├── GateFailed          3   a measured value missed its limit; the report is on disk
+    └── Unavailable         4   something outside is not there: Docker engine, base image, port, server
+
+Exit code 1 is a defect of paddleship itself, 130 an interrupt.
+Every message names the thing, its value, the reason and the next step.
+"""
+
+
+class PaddleshipError(Exception):
+    """Base of all errors whose message is meant for the user."""
+
+    exit_code = 1
+
+
+class BadInput(PaddleshipError):
+    """Something the user gave cannot be used."""
+
+    exit_code = 2
+
+
+class ParamsError(BadInput):
+    """params.yaml has an unknown key or a value of the wrong type or range."""
+
+
+class DataError(BadInput):
+    """The data is missing, empty or not as the params describe it."""
+
+
+class ModelError(BadInput):
+    """The user's model cannot be imported, built, run or converted."""
+
+
+class CandidateError(BadInput):
+    """A candidate folder is missing, incomplete or changed since it was written."""
+
+
+class RequestError(BadInput):
+    """A request to the server does not fit the model's inputs."""
+
+
+class GateFailed(PaddleshipError):
+    """A measured value missed its limit; the report was written first."""
+
+    exit_code = 3
+
+
+class Unavailable(PaddleshipError):
+    """Something outside paddleship is not there."""
+
+    exit_code = 4

@@ -1,0 +1,218 @@
+"""params.yaml: every value a user may turn, read once, checked once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from paddleship.errors import ParamsError
+from paddleship.spec import TensorSpec
+
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+Reference = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="module:function")]
+RuntimeName = Literal["paddle", "paddle-onednn", "onnxruntime"]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Code(Section):
+    root: str = Field(".", description="folder that is put on the import path for your model and reader")
+    watch: str = Field(description="file or folder whose change makes the stages run again")
+
+
+class Paths(Section):
+    prepared: str = "data/prepared"
+    checkpoint: str = "models/checkpoint"
+    exported: str = "models/exported"
+    candidates: str = "models/candidates"
+    parity: str = "models/parity"
+    benchmark: str = "models/benchmark"
+    image: str = "image.json"
+    release: str = "release.json"
+    reports: str = "reports"
+
+
+class Data(Section):
+    raw: str = Field(description="file or folder that the reader is given")
+    reader: Reference
+    kwargs: dict[str, Any] = {}
+    inputs: Annotated[list[str], Field(min_length=1, description="columns that make a row what it is")]
+    label: str = "label"
+    task: Literal["classification", "regression"]
+    classes: list[str] = Field([], description="names of the classes in the order of their ids")
+    validation: Fraction = 0.1
+    test: Fraction = 0.1
+
+
+class Preprocess(Section):
+    kind: Literal["tensors", "characters"] = "tensors"
+    column: str = "text"
+    input: str = "ids"
+    vocabulary_size: Annotated[int, Field(ge=3)] = 4096
+    max_length: Positive = 256
+    multiple_of: Positive = 16
+
+
+class Input(Section):
+    name: str
+    dtype: Literal["float32", "float64", "int32", "int64", "bool"]
+    shape: Annotated[list[int | str], Field(min_length=1)]
+    low: float | None = None
+    high: float | None = None
+    pad: float = 0
+
+    @model_validator(mode="after")
+    def _batch_first(self) -> Input:
+        if not isinstance(self.shape[0], str):
+            raise ValueError("the first dimension must be dynamic, a name such as 'batch'")
+        return self
+
+    def spec(self) -> TensorSpec:
+        return TensorSpec(self.name, self.dtype, tuple(self.shape), self.low, self.high, self.pad)
+
+
+class Model(Section):
+    factory: Reference
+    kwargs: dict[str, Any] = {}
+    inputs: Annotated[list[Input], Field(min_length=1)]
+
+
+class Train(Section):
+    epochs: Positive = 10
+    batch_size: Positive = 64
+    learning_rate: Annotated[float, Field(gt=0)] = 0.001
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    patience: Positive = Field(3, description="epochs without a better validation loss before training stops")
+    min_score: float | None = Field(None, description="gate on the validation accuracy (or R² for regression)")
+    loss: Reference | None = Field(None, description="loss(outputs, labels); default by data.task")
+
+
+class Optimize(Section):
+    candidates: Annotated[list[RuntimeName], Field(min_length=1)]
+    threads: Positive = 1
+    timeout_s: Seconds = 300
+
+
+class Verify(Section):
+    samples: Positive = 256
+    max_batch: Positive = 32
+    noise_limit: Annotated[float, Field(gt=0)] = 8
+    timeout_s: Seconds = 300
+
+
+class Benchmark(Section):
+    batch_sizes: Annotated[list[Positive], Field(min_length=1)] = [1, 32]
+    blocks: Annotated[int, Field(ge=4)] = 12
+    samples_per_block: Positive = 64
+    max_seconds: Seconds = 60
+    timeout_s: Seconds = 300
+
+
+class Select(Section):
+    objective: Literal["p50_ms", "p99_ms", "throughput_per_s"] = "p99_ms"
+    candidate: str | None = Field(None, description="ship this one instead of the winner")
+
+
+class Package(Section):
+    repository: Annotated[str, Field(pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$")]
+    base_image: str = "python:3.11-slim"
+    max_image_bytes: Positive = 2_000_000_000
+
+
+class Accept(Section):
+    memory_bytes: Positive = 2_000_000_000
+    ready_timeout_s: Seconds = 60
+    max_cold_start_ms: Seconds = 30_000
+    load_requests: Positive = 500
+    concurrency: Positive = 4
+
+
+class Params(Section):
+    """The whole of params.yaml, one section per stage and three that stages share."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", description="names the model, the image and the experiment")]
+    seed: int = 0
+    code: Code
+    paths: Paths = Paths()
+    data: Data
+    preprocess: Preprocess = Preprocess()
+    model: Model
+    train: Train = Train()
+    optimize: Optimize
+    verify: Verify = Verify()
+    benchmark: Benchmark = Benchmark()
+    select: Select = Select()
+    package: Package
+    accept: Accept = Accept()
+
+
+def load(path: Path) -> Params:
+    """Read and check a params file.
+
+    Raises ParamsError, with every fault of the file in one message.
+    """
+    if not path.exists():
+        raise ParamsError(f"params file {str(path)!r} does not exist: run from the folder that holds params.yaml or pass --params")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ParamsError(f"{path} is not YAML ({' '.join(str(error).split())}): mend the line it names") from None
+    return parse(values, origin=str(path))
+
+
+def parse(values: Any, *, origin: str = "params.yaml") -> Params:
+    """Check values that were already read; `origin` is named in errors."""
+    if not isinstance(values, Mapping):
+        raise ParamsError(f"{origin} must hold a mapping of sections (got {type(values).__name__}): start from the one in the repository")
+    try:
+        return Params.model_validate(values)
+    except ValidationError as error:
+        faults = [_explain(dict(fault)) for fault in error.errors()]
+        raise ParamsError(f"{origin}: " + "; ".join(faults)) from None
+
+
+def merge(base: Mapping[str, Any], overlay: Mapping[str, Any], model: type[BaseModel] = Params) -> dict[str, Any]:
+    """`base` with the values of `overlay`: sections merge key by key, everything else (kwargs, lists) is replaced."""
+    merged = dict(base)
+    for key, value in overlay.items():
+        field = model.model_fields.get(key)
+        section = field.annotation if field else None
+        if isinstance(section, type) and issubclass(section, Section) and isinstance(value, Mapping):
+            merged[key] = merge(merged.get(key) or {}, value, section)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _explain(fault: dict[str, Any]) -> str:
+    """One fault as: path, value, reason, next step."""
+    path = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        known = _known_keys(fault["loc"][:-1])
+        near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(known)}"
+        return f"unknown key {path!r} ({hint})"
+    if fault["type"] == "missing":
+        return f"{path} is missing: add it"
+    reason = fault["msg"].removeprefix("Value error, ")
+    return f"{path}: {reason[:1].lower()}{reason[1:]} (got {fault['input']!r})"
+
+
+def _known_keys(location: tuple[str | int, ...]) -> list[str]:
+    model: type[BaseModel] = Params
+    for part in location:
+        if isinstance(part, int):
+            continue
+        annotation = model.model_fields[str(part)].annotation
+        inner = getattr(annotation, "__args__", (annotation,))
+        model = next(kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel))
+    return sorted(model.model_fields)

@@ -1,0 +1,61 @@
+"""A decision that carries what was measured and what was allowed."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Check(BaseModel):
+    """One measured value against one limit; `advice` is what to do when it fails."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    measured: float | int | str | None
+    limit: float | int | str | None
+    passed: bool
+    advice: str = ""
+
+    @classmethod
+    def at_most(cls, name: str, measured: float | None, limit: float, *, advice: str = "") -> Check:
+        """Passes when `measured` is a number no greater than `limit`; NaN and None fail."""
+        passed = measured is not None and measured <= limit
+        return cls(name=name, measured=_finite(measured), limit=limit, passed=passed, advice=advice)
+
+    @classmethod
+    def at_least(cls, name: str, measured: float | None, limit: float, *, advice: str = "") -> Check:
+        """Passes when `measured` is a number no smaller than `limit`; NaN and None fail."""
+        passed = measured is not None and measured >= limit
+        return cls(name=name, measured=_finite(measured), limit=limit, passed=passed, advice=advice)
+
+    def __str__(self) -> str:
+        words = f"{self.name} is {_show(self.measured)} (limit {_show(self.limit)})"
+        return f"{words}: {self.advice}" if self.advice and not self.passed else words
+
+
+class Verdict(BaseModel):
+    """The checks of one stage; truthy when all of them passed. A verdict over nothing cannot be made."""
+
+    model_config = ConfigDict(frozen=True)
+
+    checks: list[Check] = Field(min_length=1)
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    @property
+    def failures(self) -> list[Check]:
+        return [check for check in self.checks if not check.passed]
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+
+def _finite(value: float | None) -> float | str | None:
+    """JSON has no NaN and no infinity: keep them readable."""
+    return value if value is None or abs(value) < float("inf") else str(value)
+
+
+def _show(value: float | int | str | None) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,73 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from paddleship import params
+from paddleship.errors import ParamsError
+
+REPOSITORY = Path(__file__).parents[2]
+BASE = yaml.safe_load((REPOSITORY / "params.yaml").read_text())
+
+
+def test_the_repository_params_are_valid():
+    assert params.load(REPOSITORY / "params.yaml").name == "reviews"
+
+
+@pytest.mark.parametrize("overlay", sorted(REPOSITORY.glob("examples/*/params.yaml")), ids=lambda path: path.parent.name)
+def test_every_example_overlay_is_valid(overlay):
+    values = params.merge(BASE, yaml.safe_load(overlay.read_text()))
+    assert params.parse(values).name == overlay.parent.name
+
+
+@pytest.mark.parametrize(
+    ("overlay", "words"),
+    [
+        ({"trian": {}}, "unknown key 'trian' (did you mean 'train'?)"),
+        ({"train": {"epoch": 3}}, "unknown key 'train.epoch' (did you mean 'epochs'?)"),
+        ({"train": {"zzz": 3}}, "known keys are"),
+        ({"train": {"epochs": "three"}}, "train.epochs: input should be a valid integer"),
+        ({"train": {"epochs": 0}}, "train.epochs: input should be greater than or equal to 1 (got 0)"),
+        ({"train": {"learning_rate": -1}}, "train.learning_rate: input should be greater than 0 (got -1)"),
+        ({"data": {"reader": "nowhere"}}, "data.reader"),
+        ({"optimize": {"candidates": ["tensorrt"]}}, "optimize.candidates.0"),
+        ({"model": {"inputs": [{"name": "x", "dtype": "float32", "shape": [1, 2]}]}}, "first dimension must be dynamic"),
+        ({"model": {"inputs": [{"name": "x", "dtpe": "float32", "shape": ["batch"]}]}}, "(did you mean 'dtype'?)"),
+        ({"name": "Two Words"}, "name"),
+    ],
+)
+def test_a_fault_is_named_with_path_value_and_reason(overlay, words):
+    with pytest.raises(ParamsError) as caught:
+        params.parse(params.merge(BASE, overlay))
+    assert words in str(caught.value)
+
+
+def test_all_faults_are_named_at_once():
+    with pytest.raises(ParamsError, match=r"train\.epochs.*verify\.samples"):
+        params.parse(params.merge(BASE, {"train": {"epochs": 0}, "verify": {"samples": 0}}))
+
+
+def test_a_missing_file_says_where_to_look(tmp_path):
+    with pytest.raises(ParamsError, match="does not exist"):
+        params.load(tmp_path / "params.yaml")
+
+
+def test_a_broken_file_names_the_line(tmp_path):
+    (tmp_path / "params.yaml").write_text("train: [1, 2\nname: x")
+    with pytest.raises(ParamsError, match="line 2"):
+        params.load(tmp_path / "params.yaml")
+
+
+def test_a_file_that_holds_a_list_is_refused(tmp_path):
+    (tmp_path / "params.yaml").write_text("- 1")
+    with pytest.raises(ParamsError, match="must hold a mapping"):
+        params.load(tmp_path / "params.yaml")
+
+
+def test_merge_goes_into_sections_and_replaces_kwargs_and_lists():
+    merged = params.merge(BASE, {"model": {"kwargs": {"features": 2}}, "train": {"epochs": 1}, "data": {"inputs": ["x"]}})
+    assert merged["model"]["kwargs"] == {"features": 2}
+    assert merged["data"]["inputs"] == ["x"]
+    assert merged["train"]["epochs"] == 1
+    assert merged["train"]["batch_size"] == BASE["train"]["batch_size"]
+    assert BASE["train"]["epochs"] != 1
