@@ -1,0 +1,245 @@
+"""Rows for training and proof: cleaned, free of repeats, split so that a row never changes sides."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.errors import DataError, RequestError
+from paddleship.params import Data, Params
+from paddleship.preprocess import Preprocess, build, vocabulary
+from paddleship.progress import Progress
+from paddleship.references import explain, resolve
+from paddleship.spec import TensorSpec
+
+SPLITS = ("train", "validation", "test")
+_KEY = "__key__"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Columns of equal length as a client would send them, the labels beside them, and each row's content hash."""
+
+    columns: dict[str, list[Any]]
+    labels: np.ndarray[Any, Any]
+    keys: list[str] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def take(self, indices: Sequence[int]) -> Rows:
+        columns = {name: [values[index] for index in indices] for name, values in self.columns.items()}
+        return Rows(columns, self.labels[list(indices)], [self.keys[index] for index in indices])
+
+
+def read_raw(data: Data) -> list[dict[str, Any]]:
+    """Let the user's reader read the raw data. Raises DataError."""
+    raw = Path(data.raw)
+    if not raw.exists():
+        raise DataError(f"data.raw {data.raw!r} does not exist: put the data there, `dvc pull` it, or correct the path")
+    reader: Callable[..., Iterable[Mapping[str, Any]]] = resolve(data.reader, key="data.reader", error=DataError)
+    rows = []
+    progress = Progress("reading", 0, "rows")
+    try:
+        for row in reader(raw, **data.kwargs):
+            rows.append(dict(row))
+            progress.advance()
+    except Exception as failure:
+        raise DataError(f"data.reader {data.reader!r} failed on {data.raw!r} ({explain(failure)}): mend the reader or the data") from None
+    if not rows:
+        raise DataError(f"data.reader {data.reader!r} found no rows in {data.raw!r}: check that it is the right file or folder")
+    absent = [name for name in (*data.inputs, data.label) if name not in rows[0]]
+    if absent:
+        raise DataError(
+            f"data.reader {data.reader!r} gives no column {absent[0]!r} (it gives {', '.join(rows[0])}): correct data.inputs or data.label"
+        )
+    return rows
+
+
+def clean(rows: Sequence[Mapping[str, Any]], data: Data) -> tuple[dict[str, Rows], dict[str, int]]:
+    """Clean, drop repeats, drop contradictions, split by content hash; return the splits and what was dropped.
+
+    Text is brought to Unicode NFKC with single spaces. In a classification, a content that appears with
+    two labels is dropped altogether. The split depends on a row's content alone, so that it stays when data grows.
+    """
+    counts = Counter(rows=len(rows))
+    groups: dict[str, dict[str, tuple[list[Any], Any]]] = defaultdict(dict)
+    for row in rows:
+        values = [_clean_value(row.get(name)) for name in data.inputs]
+        label = row.get(data.label)
+        if label is None or any(value is None or (isinstance(value, str) and not value) for value in values):
+            counts["empty"] += 1
+            continue
+        key = hashlib.sha256(b"\0".join(_bytes(value) for value in values)).hexdigest()
+        groups[key].setdefault(_bytes(label).hex(), (values, label))
+        counts["usable"] += 1
+    kept: dict[str, list[tuple[str, list[Any], Any]]] = {split: [] for split in SPLITS}
+    for key in sorted(groups):
+        variants = list(groups[key].values())
+        if data.task == "classification" and len(variants) > 1:
+            counts["contradictory"] += 1
+            continue
+        kept[_split(key, data)] += [(key, values, label) for values, label in variants]
+    counts["kept"] = sum(len(part) for part in kept.values())
+    counts["repeated"] = counts["usable"] - sum(len(variants) for variants in groups.values())
+    for split, part in kept.items():
+        if not part:
+            left = f"{counts['kept']} rows left of {len(rows)}"
+            raise DataError(f"the {split} part is empty ({left}): give more data, or enlarge data.validation and data.test")
+    return {split: _rows(part, data) for split, part in kept.items()}, dict(counts)
+
+
+def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
+    """The schema that travels with the rows: preprocess config (vocabulary of the training part), ranges of integers, content hash."""
+    config: dict[str, Any] = {"kind": params.preprocess.kind}
+    if params.preprocess.kind == "characters":
+        chosen = params.preprocess
+        if chosen.column not in params.data.inputs:
+            raise DataError(
+                f"preprocess.column {chosen.column!r} is not one of data.inputs ({', '.join(params.data.inputs)}): name the text column"
+            )
+        if chosen.input not in [item.name for item in params.model.inputs]:
+            raise DataError(f"preprocess.input {chosen.input!r} is not one of model.inputs: name the input that takes the ids")
+        config |= {
+            "column": chosen.column,
+            "input": chosen.input,
+            "vocabulary": vocabulary(splits["train"].columns[chosen.column], size=chosen.vocabulary_size),
+            "max_length": chosen.max_length,
+            "multiple_of": chosen.multiple_of,
+        }
+    digest = hashlib.sha256()
+    for rows in splits.values():
+        for key, label in zip(rows.keys, rows.labels, strict=True):
+            digest.update(key.encode() + _bytes(label))
+    return {"preprocess": config, "inputs": [spec.to_dict() for spec in _observed(splits, params)], "data_sha256": digest.hexdigest()}
+
+
+def write(splits: Mapping[str, Rows], schema: Mapping[str, Any], folder: Path) -> None:
+    """One Parquet file a split and `schema.json`."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    for split, rows in splits.items():
+        columns = {
+            name: pa.array([value.tolist() if isinstance(value, np.ndarray) else value for value in values])
+            for name, values in rows.columns.items()
+        }
+        labels = pa.array(rows.labels.tolist())
+        parquet.write_table(pa.table({**columns, "__label__": labels, _KEY: rows.keys}), folder / f"{split}.parquet")
+    (folder / "schema.json").write_text(json.dumps(schema, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read(folder: Path, split: str) -> Rows:
+    """Read one split that `write` wrote."""
+    from pyarrow import parquet
+
+    path = folder / f"{split}.parquet"
+    if not path.exists():
+        raise DataError(f"{path} does not exist: run `dvc repro prepare`")
+    table = parquet.read_table(path)
+    names = [name for name in table.column_names if name not in ("__label__", _KEY)]
+    columns = {name: _values(table[name]) for name in names}
+    return Rows(columns, np.asarray(table["__label__"].to_pylist()), table[_KEY].to_pylist())
+
+
+def read_preprocess(folder: Path) -> tuple[Preprocess, dict[str, Any], tuple[TensorSpec, ...]]:
+    """The preprocess of the prepared data, its config, and the model's inputs with their ranges."""
+    path = folder / "schema.json"
+    if not path.exists():
+        raise DataError(f"{path} does not exist: run `dvc repro prepare`")
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    specs = tuple(TensorSpec.from_dict(item) for item in schema["inputs"])
+    return build(schema["preprocess"], specs), schema["preprocess"], specs
+
+
+def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any, Any]]]:
+    """Encode rows of our own data. Raises DataError where a client would get a RequestError."""
+    try:
+        return preprocess.encode(rows.columns)
+    except RequestError as error:
+        raise DataError(f"the data does not fit model.inputs: {error}".replace("send", "give")) from None
+    except KeyError as missing:
+        raise DataError(
+            f"model.inputs names {missing}, which is no column of the data (data.inputs: {', '.join(rows.columns)}): make them agree"
+        ) from None
+
+
+def _observed(splits: Mapping[str, Rows], params: Params) -> list[TensorSpec]:
+    """The model's inputs; integers without a declared range get the one of the data, since a wilder id can kill a runtime."""
+    specs = []
+    for item in params.model.inputs:
+        spec = item.spec()
+        values = [value for rows in splits.values() for value in rows.columns.get(spec.name, [])]
+        if spec.numpy_dtype.kind in "iu" and spec.low is None and spec.high is None and values:
+            flat = np.concatenate([np.ravel(np.asarray(value)) for value in values])
+            spec = TensorSpec(spec.name, spec.dtype, spec.shape, float(flat.min()), float(flat.max()), spec.pad)
+        specs.append(spec)
+    return specs
+
+
+def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
+    keys, values, labels = zip(*part, strict=True)
+    columns = {name: list(column) for name, column in zip(data.inputs, zip(*values, strict=True), strict=True)}
+    return Rows(columns, _labels(labels, data), list(keys))
+
+
+def _labels(labels: Sequence[Any], data: Data) -> np.ndarray[Any, Any]:
+    if data.task == "regression":
+        try:
+            return np.asarray(labels, np.float32)
+        except (TypeError, ValueError):
+            raise DataError(f"column {data.label!r} holds {labels[0]!r}: a regression needs numbers of one shape") from None
+    try:
+        ids = [data.classes.index(label) if isinstance(label, str) else int(label) for label in labels]
+    except (TypeError, ValueError):
+        raise DataError(
+            f"column {data.label!r} holds a label that is neither a class id nor one of data.classes {data.classes}: mend one of them"
+        ) from None
+    array = np.asarray(ids, np.int64)
+    if array.min() < 0 or (data.classes and array.max() >= len(data.classes)):
+        odd = array.min() if array.min() < 0 else array.max()
+        raise DataError(f"column {data.label!r} holds the class id {odd}, data.classes has {len(data.classes)} names: make them agree")
+    return array
+
+
+def _split(key: str, data: Data) -> str:
+    place = int(key[:8], 16) / 2**32
+    if place < data.test:
+        return "test"
+    return "validation" if place < data.test + data.validation else "train"
+
+
+def _clean_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return " ".join(unicodedata.normalize("NFKC", value).split())
+    return np.asarray(value) if isinstance(value, list | tuple) else value
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    array = np.asarray(value)
+    return f"{array.dtype}{array.shape}".encode() + array.tobytes()
+
+
+def _values(column: Any) -> list[Any]:
+    """A Parquet column as Python values; nested lists of one shape become arrays in one go."""
+    import pyarrow as pa
+
+    chunk, shape = column.combine_chunks(), []
+    flat = chunk
+    while pa.types.is_list(flat.type):
+        sizes = set(flat.value_lengths().to_pylist())
+        shape.append(sizes.pop() if len(sizes) == 1 else -1)
+        flat = flat.flatten()
+    if not shape or -1 in shape or pa.types.is_string(flat.type):
+        return list(chunk.to_pylist())
+    return list(flat.to_numpy(zero_copy_only=False).reshape(len(chunk), *shape))

@@ -1,0 +1,137 @@
+"""From what a person or a client sends to what the model takes: one code for training, verification and serving.
+
+A preprocess is built from its config, a plain dict that travels inside the candidate. It goes into the
+image, so it needs numpy alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from paddleship.errors import RequestError
+from paddleship.spec import TensorSpec
+
+Example = dict[str, np.ndarray[Any, Any]]  # one row, without the batch dimension
+Batch = dict[str, np.ndarray[Any, Any]]
+
+
+class Preprocess(Protocol):
+    """`requests` says what a client sends; a text column has the dtype "str" and the shape (batch,)."""
+
+    requests: tuple[TensorSpec, ...]
+
+    def encode(self, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
+        """Turn columns into one example per row. Raises RequestError for a value the model cannot take."""
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        """Stack examples, padding dynamic dimensions to the longest row."""
+
+
+class Tensors:
+    """The columns are the model's inputs already: check dtype, shape and range, then stack."""
+
+    def __init__(self, specs: Sequence[TensorSpec]) -> None:
+        self.requests = tuple(specs)
+
+    def encode(self, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
+        encoded = {spec.name: [_checked(value, spec) for value in columns[spec.name]] for spec in self.requests}
+        return [dict(zip(encoded, row, strict=True)) for row in zip(*encoded.values(), strict=True)]
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        return {spec.name: _stack([example[spec.name] for example in examples], spec.pad) for spec in self.requests}
+
+
+class Characters:
+    """Text to character ids: 0 pads, 1 stands for a character outside the vocabulary.
+
+    Whitespace runs count as one space; texts are cut at `max_length` characters and padded to a multiple
+    of `multiple_of`, so that a server meets few distinct shapes.
+    """
+
+    PAD, UNKNOWN = 0, 1
+
+    def __init__(
+        self, *, column: str, input: str, vocabulary: Sequence[str], max_length: int, multiple_of: int, dtype: str = "int64"
+    ) -> None:
+        self.requests: tuple[TensorSpec, ...] = (TensorSpec(column, "str", ("batch",)),)
+        self._column, self._input, self._dtype = column, input, dtype
+        self._max_length, self._multiple_of = max_length, multiple_of
+        self._ids = {character: index + 2 for index, character in enumerate(vocabulary)}
+
+    def encode(self, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
+        return [{self._input: self._row(text)} for text in columns[self._column]]
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        rows = [example[self._input] for example in examples]
+        longest = max(len(row) for row in rows)
+        length = -(-longest // self._multiple_of) * self._multiple_of
+        batch = np.full((len(rows), length), self.PAD, self._dtype)
+        for index, row in enumerate(rows):
+            batch[index, : len(row)] = row
+        return {self._input: batch}
+
+    def _row(self, text: Any) -> np.ndarray[Any, Any]:
+        if not isinstance(text, str):
+            raise RequestError(f"input {self._column!r} must be text (got {type(text).__name__}): send a string")
+        clean = " ".join(text.split())[: self._max_length]
+        if not clean:
+            raise RequestError(f"input {self._column!r} is empty: send at least one character")
+        return np.fromiter((self._ids.get(character, self.UNKNOWN) for character in clean), self._dtype, len(clean))
+
+
+def vocabulary(texts: Iterable[str], *, size: int) -> list[str]:
+    """The most frequent characters, `size` ids in all with padding and unknown; ties in code point order."""
+    counts = Counter(character for text in texts for character in " ".join(text.split()))
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [character for character, _ in ranked[: size - 2]]
+
+
+def build(config: Mapping[str, Any], specs: Sequence[TensorSpec]) -> Preprocess:
+    """Build the preprocess that `config` describes, for a model whose inputs are `specs`."""
+    settings = {key: value for key, value in config.items() if key != "kind"}
+    if config["kind"] == "characters":
+        dtype = next(spec.dtype for spec in specs if spec.name == settings["input"])
+        return Characters(**settings, dtype=dtype)
+    return Tensors(specs)
+
+
+def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
+    """One row of a tensor input, with its dtype, shape and range proven."""
+    try:
+        array = np.asarray(value)
+        cast = array.astype(spec.numpy_dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise RequestError(f"input {spec.name!r} cannot be read as {spec.dtype} (got {str(value)[:60]!r}): send numbers") from None
+    wanted = spec.shape[1:]
+    fits = array.ndim == len(wanted) and all(isinstance(want, str) or want == got for want, got in zip(wanted, array.shape, strict=True))
+    if not fits:
+        raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} a row, the model takes {list(wanted)}: send that shape")
+    if spec.numpy_dtype.kind in "iub" and array.dtype.kind == "f" and not np.array_equal(cast, array):
+        raise RequestError(f"input {spec.name!r} must be whole numbers ({spec.dtype}): round them before sending")
+    if cast.dtype.kind == "f" and not np.isfinite(cast).all():
+        raise RequestError(f"input {spec.name!r} holds NaN or infinity: send finite numbers")
+    if cast.size and ((spec.low is not None and cast.min() < spec.low) or (spec.high is not None and cast.max() > spec.high)):
+        raise RequestError(f"input {spec.name!r} is {_range(spec)} (got {cast.min():g} … {cast.max():g}): send values in range")
+    return cast
+
+
+def _range(spec: TensorSpec) -> str:
+    """How a value misses the valid range."""
+    if spec.high is None:
+        return f"below {spec.low:g}"
+    if spec.low is None:
+        return f"above {spec.high:g}"
+    return f"outside {spec.low:g} … {spec.high:g}"
+
+
+def _stack(rows: Sequence[np.ndarray[Any, Any]], pad: float) -> np.ndarray[Any, Any]:
+    """Stack rows, padding each dimension at its end to the largest of the rows."""
+    shape = tuple(max(sizes) for sizes in zip(*(row.shape for row in rows), strict=True))
+    batch = np.full((len(rows), *shape), pad, rows[0].dtype)
+    for index, row in enumerate(rows):
+        batch[index, *(slice(size) for size in row.shape)] = row  # type: ignore[index]
+    return batch

@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+
+from paddleship import dataset
+from paddleship.errors import DataError
+from paddleship.params import Data
+
+
+def settings(**changes):
+    return Data(
+        **{
+            "raw": "raw",
+            "reader": "m:read",
+            "inputs": ["text"],
+            "task": "classification",
+            "classes": ["no", "yes"],
+            "validation": 0.2,
+            "test": 0.2,
+        }
+        | changes
+    )
+
+
+def reviews(count=200):
+    return [{"text": f"row number {index}", "label": index % 2} for index in range(count)]
+
+
+def test_exact_repeats_are_dropped_before_the_split():
+    splits, counts = dataset.clean(reviews() + reviews(), settings())
+    assert sum(len(rows) for rows in splits.values()) == 200
+    assert counts["repeated"] == 200
+    keys = [set(rows.keys) for rows in splits.values()]
+    assert not keys[0] & keys[1] and not keys[0] & keys[2] and not keys[1] & keys[2]  # noqa: PT018
+
+
+def test_rows_that_differ_in_white_space_or_width_only_are_repeats():
+    _, counts = dataset.clean([*reviews(), {"text": " row  number\n0 ", "label": 0}, {"text": "ｒow number 0", "label": 0}], settings())
+    assert counts["repeated"] == 2
+
+
+def test_a_text_with_both_labels_is_dropped_altogether():
+    splits, counts = dataset.clean([*reviews(), {"text": "row number 0", "label": 1}], settings())
+    assert counts["contradictory"] == 1
+    assert all("row number 0" not in rows.columns["text"] for rows in splits.values())
+
+
+def test_empty_and_missing_values_are_dropped_and_counted():
+    _, counts = dataset.clean(
+        [*reviews(), {"text": "  ", "label": 0}, {"text": None, "label": 0}, {"text": "x", "label": None}], settings()
+    )
+    assert counts["empty"] == 3
+
+
+def test_rows_keep_their_split_when_data_grows():
+    few, _ = dataset.clean(reviews(100), settings())
+    many, _ = dataset.clean(reviews(1000), settings())
+    for split in dataset.SPLITS:
+        assert set(few[split].keys) <= set(many[split].keys)
+
+
+def test_a_regression_keeps_contents_that_were_measured_twice():
+    rows = [{"x": [float(index % 100)], "y": float(index)} for index in range(200)]
+    splits, counts = dataset.clean(rows, settings(inputs=["x"], label="y", task="regression", classes=[]))
+    assert counts["kept"] == 200
+    assert splits["train"].labels.dtype == np.float32
+
+
+def test_class_names_become_ids():
+    splits, _ = dataset.clean([{"text": str(index), "label": ("no", "yes")[index % 2]} for index in range(100)], settings())
+    assert set(splits["train"].labels) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [("maybe", "neither a class id nor one of data.classes"), (2, "the class id 2"), (-1, "the class id -1")],
+)
+def test_a_label_outside_the_classes_is_named(label, words):
+    with pytest.raises(DataError, match=words):
+        dataset.clean([{"text": str(index), "label": label} for index in range(100)], settings())
+
+
+def test_an_empty_part_is_an_error():
+    with pytest.raises(DataError, match="part is empty"):
+        dataset.clean(reviews(2), settings())
+
+
+def write_reader(folder, body):
+    (folder / "my_reader.py").write_text(f"def read(raw):\n    {body}\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return []", "found no rows"),
+        ("return [{'other': 1}]", "gives no column 'text'"),
+        ("raise KeyError('colour')", "my_reader.py:2"),
+    ],
+)
+def test_a_reader_that_fails_is_one_clear_error(tmp_path, monkeypatch, body, words):
+    write_reader(tmp_path, body)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "my_reader", raising=False)
+    with pytest.raises(DataError, match=words):
+        dataset.read_raw(settings(raw=str(tmp_path), reader="my_reader:read"))
+
+
+def test_missing_raw_data_says_what_to_do():
+    with pytest.raises(DataError, match="does not exist: put the data there"):
+        dataset.read_raw(settings(raw="no/such/folder"))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["a", "b"],
+        [1, 2],
+        [[1, 2], [3]],
+        [np.zeros((2, 3), np.float32), np.ones((2, 3), np.float32)],
+        [np.zeros((1, 3), np.float32), np.ones((2, 3), np.float32)],
+    ],
+    ids=["text", "number", "ragged", "matrix", "ragged matrix"],
+)
+def test_columns_survive_parquet(tmp_path, values):
+    rows = dataset.Rows({"x": values}, np.array([0, 1]), ["a", "b"])
+    dataset.write({"train": rows}, {}, tmp_path)
+    back = dataset.read(tmp_path, "train")
+    for wrote, read in zip(values, back.columns["x"], strict=True):
+        assert np.array_equal(np.asarray(wrote), np.asarray(read))
+    assert back.keys == ["a", "b"]
+    assert back.labels.tolist() == [0, 1]
+
+
+def test_an_integer_range_is_learned_from_the_data_unless_declared(reviews_params):
+    overlay = {"preprocess": {"kind": "tensors"}, "data": {"inputs": ["ids"]}}
+    rows = {"train": dataset.Rows({"ids": [[3, 9], [4]]}, np.array([0, 1]), ["a", "b"])}
+    schema = dataset.describe(rows, reviews_params(overlay))
+    assert (schema["inputs"][0]["low"], schema["inputs"][0]["high"]) == (3, 9)
+    declared = overlay | {"model": {"inputs": [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 99}]}}
+    assert dataset.describe(rows, reviews_params(declared))["inputs"][0]["high"] == 99

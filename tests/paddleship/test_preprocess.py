@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+from paddleship import preprocess
+from paddleship.errors import RequestError
+from paddleship.spec import TensorSpec
+
+IDS = TensorSpec("ids", "int64", ("batch", "length"))
+
+
+def characters(**changes):
+    return preprocess.build(
+        {"kind": "characters", "column": "text", "input": "ids", "vocabulary": ["好", "a"], "max_length": 5, "multiple_of": 4} | changes,
+        [IDS],
+    )
+
+
+def test_characters_become_ids_and_rows_are_padded_to_a_multiple():
+    chosen = characters()
+    batch = chosen.collate(chosen.encode({"text": ["好a?", "好"]}))
+    assert batch["ids"].tolist() == [[2, 3, 1, 0], [2, 0, 0, 0]]
+
+
+def test_long_texts_are_cut():
+    chosen = characters()
+    assert chosen.collate(chosen.encode({"text": ["a" * 99]}))["ids"].tolist() == [[3, 3, 3, 3, 3, 0, 0, 0]]
+
+
+def test_a_row_encodes_the_same_alone_and_in_company():
+    chosen = characters()
+    alone = chosen.encode({"text": ["好"]})[0]["ids"]
+    assert np.array_equal(alone, chosen.encode({"text": ["aaaa", "好"]})[1]["ids"])
+
+
+@pytest.mark.parametrize(("text", "words"), [(3, "must be text"), ("", "is empty"), (" \n", "is empty"), (None, "must be text")])
+def test_what_is_no_text_is_refused(text, words):
+    with pytest.raises(RequestError, match=words):
+        characters().encode({"text": [text]})
+
+
+def test_the_vocabulary_keeps_the_most_frequent_and_breaks_ties_by_code_point():
+    assert preprocess.vocabulary(["ba", "b", "c", "d"], size=5) == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([1.0, 2.0], "shape"),
+        ([[1.0]], "shape"),
+        (["x", "y", "z"], "cannot be read"),
+        ([1.0, float("nan"), 0.0], "NaN or infinity"),
+        ([1.0, 2.0, 99.0], "outside"),
+    ],
+)
+def test_a_tensor_that_does_not_fit_is_refused(value, words):
+    spec = TensorSpec("x", "float32", ("batch", 3), low=-10, high=10)
+    with pytest.raises(RequestError, match=words):
+        preprocess.build({"kind": "tensors"}, [spec]).encode({"x": [value]})
+
+
+def test_an_out_of_range_id_never_reaches_the_runtime():
+    spec = TensorSpec("ids", "int64", ("batch", "length"), low=0, high=9)
+    with pytest.raises(RequestError, match=r"outside 0 … 9 \(got 0 … 10\)"):
+        preprocess.build({"kind": "tensors"}, [spec]).encode({"ids": [[0, 10]]})
+
+
+@pytest.mark.parametrize(("low", "high", "words"), [(0, None, "below 0"), (None, 9, "above 9")])
+def test_a_one_sided_range_is_named(low, high, words):
+    spec = TensorSpec("ids", "int64", ("batch",), low=low, high=high)
+    with pytest.raises(RequestError, match=words):
+        preprocess.build({"kind": "tensors"}, [spec]).encode({"ids": [-1 if low == 0 else 10]})
+
+
+def test_a_fraction_is_no_integer():
+    with pytest.raises(RequestError, match="whole numbers"):
+        preprocess.build({"kind": "tensors"}, [TensorSpec("n", "int64", ("batch",))]).encode({"n": [1.5]})
+
+
+def test_rows_of_different_length_are_padded_with_the_pad_of_the_input():
+    spec = TensorSpec("x", "float32", ("batch", "length", 2), pad=-1)
+    chosen = preprocess.build({"kind": "tensors"}, [spec])
+    batch = chosen.collate(chosen.encode({"x": [[[1, 1]], [[2, 2], [3, 3]]]}))
+    assert batch["x"].tolist() == [[[1, 1], [-1, -1]], [[2, 2], [3, 3]]]
+
+
+def test_several_inputs_stay_row_by_row():
+    specs = [TensorSpec("a", "float32", ("batch",)), TensorSpec("b", "int64", ("batch", 1))]
+    chosen = preprocess.build({"kind": "tensors"}, specs)
+    batch = chosen.collate(chosen.encode({"a": [1.0, 2.0], "b": [[3], [4]]}))
+    assert batch["a"].tolist() == [1.0, 2.0]
+    assert batch["b"].tolist() == [[3], [4]]
