@@ -1,0 +1,101 @@
+"""The user's eager model: built from the params, filled from a checkpoint, its outputs named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.errors import ModelError
+from paddleship.files import new_folder, sha256
+from paddleship.params import Model
+from paddleship.references import explain, resolve
+
+WEIGHTS = "weights.safetensors"
+
+
+def build(model: Model) -> Any:
+    """Call the factory. Raises ModelError when it does not give a `paddle.nn.Layer`."""
+    import paddle
+
+    factory = resolve(model.factory, key="model.factory", error=ModelError)
+    try:
+        layer = factory(**model.kwargs)
+    except Exception as failure:
+        raise ModelError(
+            f"model.factory {model.factory!r} failed with model.kwargs {model.kwargs} ({explain(failure)}): mend the factory or the kwargs"
+        ) from None
+    if not isinstance(layer, paddle.nn.Layer):
+        raise ModelError(f"model.factory {model.factory!r} returned {type(layer).__name__}, not a paddle.nn.Layer: return the model itself")
+    return layer
+
+
+def forward(layer: Any, inputs: Sequence[Any]) -> dict[str, Any]:
+    """Run the model and name its outputs. Raises ModelError with the user's line when forward fails."""
+    try:
+        return name_outputs(layer(*inputs))
+    except ModelError:
+        raise
+    except Exception as failure:
+        shapes = ", ".join(f"{tensor.dtype} {list(tensor.shape)}".replace("paddle.", "") for tensor in inputs)
+        raise ModelError(f"forward of {type(layer).__name__} failed on {shapes} ({explain(failure)}): mend it, or model.inputs") from None
+
+
+def name_outputs(result: Any, prefix: str = "") -> dict[str, Any]:
+    """Flatten what forward returned: a dict gives its keys in sorted order (as Paddle's export does), a sequence `output_<i>`."""
+    if isinstance(result, Mapping):
+        parts = [(str(key), result[key]) for key in sorted(result)]
+    elif isinstance(result, list | tuple):
+        parts = [(f"{index}" if prefix else f"output_{index}", value) for index, value in enumerate(result)]
+    elif result is None:
+        return {}
+    elif hasattr(result, "numpy"):
+        return {prefix or "output": result}
+    else:
+        place = f" as {prefix!r}" if prefix else ""
+        raise ModelError(f"forward returned {type(result).__name__}{place}: return tensors, or a dict, list or tuple of them")
+    named: dict[str, Any] = {}
+    for key, value in parts:
+        named |= name_outputs(value, f"{prefix}.{key}" if prefix else key)
+    return named
+
+
+def save(layer: Any, folder: Path, facts: Mapping[str, Any]) -> str:
+    """Write the weights and what is known of them; return the hash of the weights."""
+    from safetensors.numpy import save_file
+
+    with new_folder(folder) as beside:
+        save_file({name: np.ascontiguousarray(tensor.numpy()) for name, tensor in layer.state_dict().items()}, beside / WEIGHTS)
+        digest = sha256(beside / WEIGHTS)
+        (beside / "checkpoint.json").write_text(json.dumps({**facts, "weights_sha256": digest}, indent=1) + "\n")
+    return digest
+
+
+def restore(layer: Any, folder: Path) -> str:
+    """Fill the model with a checkpoint's weights, all of them or an error; return the hash of the weights.
+
+    Weights are cast to the dtype that the model has now.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    path = folder / WEIGHTS
+    try:
+        expected = json.loads((folder / "checkpoint.json").read_text())["weights_sha256"]
+        if sha256(path) != expected:
+            raise ModelError(f"{path} is not the file that was trained (its hash differs from checkpoint.json): run `dvc repro -f train`")
+        weights = load_file(path)
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ModelError(f"checkpoint {str(folder)!r} cannot be read ({error}): run `dvc repro train`") from None
+    own = {name: list(tensor.shape) for name, tensor in layer.state_dict().items()}
+    if own != {name: list(array.shape) for name, array in weights.items()}:
+        odd = sorted(set(own.keys() ^ weights.keys()) or {name for name in own if own[name] != list(weights[name].shape)})
+        raise ModelError(
+            f"checkpoint {str(folder)!r} does not fit the model (they differ in {', '.join(odd[:3])}): run `dvc repro -f train`"
+        )
+    dtypes = {name: str(tensor.dtype).removeprefix("paddle.") for name, tensor in layer.state_dict().items()}
+    layer.set_state_dict({name: array.astype(dtypes[name]) for name, array in weights.items()})
+    return str(expected)

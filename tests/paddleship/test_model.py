@@ -1,0 +1,106 @@
+"""The user's model: what can be wrong with a factory, a forward or a checkpoint is one clear error each."""
+
+import sys
+
+import numpy as np
+import paddle
+import pytest
+
+from paddleship import model
+from paddleship.errors import ModelError
+from paddleship.params import Model
+
+SOURCE = """
+import paddle
+from paddle import nn
+
+def good(width=2):
+    return nn.Linear(width, 1)
+
+def wider():
+    return nn.Linear(5, 1)
+
+def number():
+    return 7
+
+def broken():
+    return nn.Linear("two", 1)
+
+class Fails(nn.Layer):
+    def forward(self, x):
+        return x + undefined
+
+def fails():
+    return Fails()
+"""
+
+
+@pytest.fixture(autouse=True)
+def their_package(tmp_path, monkeypatch):
+    (tmp_path / "their_models.py").write_text(SOURCE)
+    (tmp_path / "syntax_error.py").write_text("def build(:")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("their_models", None)
+
+
+def settings(factory, **kwargs):
+    return Model(factory=factory, kwargs=kwargs, inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", 2]}])
+
+
+@pytest.mark.parametrize(
+    ("factory", "kwargs", "words"),
+    [
+        ("nowhere.models:build", {}, "no module named 'nowhere'"),
+        ("their_models:absent", {}, "has no 'absent'"),
+        ("syntax_error:build", {}, "does not import"),
+        ("their_models:good", {"wdith": 3}, "unexpected keyword argument 'wdith'"),
+        ("their_models:number", {}, "returned int, not a paddle.nn.Layer"),
+        ("their_models:broken", {}, r"their_models.py:\d+"),
+    ],
+)
+def test_a_bad_factory_is_one_clear_error(factory, kwargs, words):
+    with pytest.raises(ModelError, match=words):
+        model.build(settings(factory, **kwargs))
+
+
+def test_an_error_in_forward_names_the_users_line():
+    with pytest.raises(ModelError, match=r"name 'undefined' is not defined at .*their_models.py:\d+"):
+        model.forward(model.build(settings("their_models:fails")), [paddle.ones([1, 2])])
+
+
+def test_weights_survive_disk_exactly(tmp_path):
+    layer = model.build(settings("their_models:good"))
+    digest = model.save(layer, tmp_path / "checkpoint", {})
+    fresh = model.build(settings("their_models:good"))
+    assert model.restore(fresh, tmp_path / "checkpoint") == digest
+    assert np.array_equal(fresh.weight.numpy(), layer.weight.numpy())
+    assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["checkpoint.json", "weights.safetensors"]
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path):
+    model.save(model.build(settings("their_models:good")), tmp_path / "checkpoint", {})
+    with pytest.raises(ModelError, match="they differ in weight"):
+        model.restore(model.build(settings("their_models:wider")), tmp_path / "checkpoint")
+
+
+def test_a_changed_checkpoint_is_refused(tmp_path):
+    model.save(model.build(settings("their_models:good")), tmp_path / "checkpoint", {})
+    path = tmp_path / "checkpoint" / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    with pytest.raises(ModelError, match="is not the file that was trained"):
+        model.restore(model.build(settings("their_models:good")), tmp_path / "checkpoint")
+
+
+def test_a_missing_checkpoint_says_what_to_run(tmp_path):
+    with pytest.raises(ModelError, match="dvc repro train"):
+        model.restore(model.build(settings("their_models:good")), tmp_path)
+
+
+def test_outputs_are_named_by_structure():
+    tensor = paddle.ones([1])
+    assert list(model.name_outputs(tensor)) == ["output"]
+    assert list(model.name_outputs((tensor, tensor))) == ["output_0", "output_1"]
+    assert list(model.name_outputs({"b": tensor, "a": [tensor, None, tensor]})) == ["a.0", "a.2", "b"]
+    with pytest.raises(ModelError, match="returned str"):
+        model.name_outputs("text")
