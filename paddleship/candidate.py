@@ -1,0 +1,97 @@
+"""A candidate: a folder that holds a model in one deployable form and says all about it.
+
+Whoever holds the folder can run the model: `candidate.json` names runtime, options, threads, inputs and
+outputs, preprocessing and the hash of every file beside it. This module goes into the image, so it
+imports neither Paddle nor pydantic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paddleship.errors import CandidateError
+from paddleship.files import sha256, write_text
+from paddleship.spec import TensorSpec
+
+FILE = "candidate.json"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What `candidate.json` says.
+
+    `options` are the runtime's own settings. `preprocess` is the config of paddleship.preprocess.
+    `outputs` are in the order of the exported program, whose own names for them (`fetch_name_0` …) say nothing.
+    `weights_sha256` is the hash of the checkpoint that the candidate was made from. `classes` names the
+    classes of the first output for a classifier, empty otherwise. `files` maps each file to its hash.
+    """
+
+    name: str
+    model: str
+    runtime: str
+    precision: str
+    threads: int
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    preprocess: dict[str, Any]
+    weights_sha256: str
+    task: str
+    classes: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def digest(self) -> str:
+        """Hash over everything the candidate is, its files included."""
+        return hashlib.sha256(_dump(self).encode()).hexdigest()
+
+    def save(self, folder: Path) -> Candidate:
+        """Write `candidate.json` over the files that lie in `folder`, and return the candidate with their hashes."""
+        names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+        files = {name: sha256(folder / name) for name in names if name != FILE}
+        complete = Candidate(**{**self.__dict__, "files": files})
+        write_text(folder / FILE, _dump(complete))
+        return complete
+
+    @classmethod
+    def load(cls, folder: Path) -> Candidate:
+        """Read a candidate and check every file's hash. Raises CandidateError."""
+        path = folder / FILE
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            version = values.get("schema_version")
+            candidate = _parse(values) if version == SCHEMA_VERSION else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CandidateError(
+                f"{path} cannot be read ({type(error).__name__}: {error}): make it again with `dvc repro -f optimize`"
+            ) from None
+        if candidate is None:
+            raise CandidateError(
+                f"{path} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: make it again with `dvc repro -f optimize`"
+            )
+        for name, expected in candidate.files.items():
+            found = sha256(folder / name) if (folder / name).is_file() else "missing"
+            if found != expected:
+                raise CandidateError(
+                    f"{folder / name} is not the file the candidate was made with (sha256 {found[:12]}, expected {expected[:12]}): "
+                    "make it again with `dvc repro -f optimize`"
+                )
+        return candidate
+
+
+def _parse(values: dict[str, Any]) -> Candidate:
+    specs = {key: tuple(TensorSpec.from_dict(spec) for spec in values[key]) for key in ("inputs", "outputs")}
+    return Candidate(**{**values, **specs, "classes": tuple(values["classes"])})
+
+
+def _dump(candidate: Candidate) -> str:
+    values = asdict(candidate)
+    values["inputs"] = [spec.to_dict() for spec in candidate.inputs]
+    values["outputs"] = [spec.to_dict() for spec in candidate.outputs]
+    return json.dumps(values, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

@@ -1,0 +1,99 @@
+"""From the checkpoint to a static program: `to_static` on a fresh instance, saved beside a candidate.json.
+
+The program that export writes is itself the first candidate: Paddle Inference with nothing switched on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship import isolate, model
+from paddleship.candidate import Candidate
+from paddleship.eager import Eager
+from paddleship.errors import ModelError
+from paddleship.params import Params
+from paddleship.preprocess import Batch
+from paddleship.references import explain
+from paddleship.runtimes import Arrays
+from paddleship.spec import TensorSpec
+
+
+def export(
+    params: Params, folder: Path, *, specs: Sequence[TensorSpec], preprocess: Mapping[str, Any], probes: Sequence[Batch]
+) -> Candidate:
+    """Write `model.json`, `model.pdiparams` and `candidate.json` into `folder`.
+
+    `probes` are batches of different sizes and lengths; the eager model answers them in a process of its
+    own, so that the instance which is exported was never called. Raises ModelError with the user's line.
+    """
+    with isolate.Isolated("the eager model", Eager, params, timeout_s=params.verify.timeout_s) as eager:
+        answers: list[Arrays] = [eager.call("run", probe) for probe in probes]
+    outputs = describe_outputs(specs, probes, answers)
+    weights = _save_program(params, folder, specs)
+    return Candidate(
+        name="paddle",
+        model=params.name,
+        runtime="paddle",
+        precision="float32",
+        threads=params.optimize.threads,
+        inputs=tuple(specs),
+        outputs=outputs,
+        preprocess=dict(preprocess),
+        weights_sha256=weights,
+        task=params.data.task,
+        classes=tuple(params.data.classes),
+        options={"onednn": False},
+    ).save(folder)
+
+
+def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answers: Sequence[Arrays]) -> tuple[TensorSpec, ...]:
+    """Names, dtypes and shapes of the outputs; a dimension that changed with the probes is named after the input dimension it follows."""
+    sizes: dict[str, list[int]] = {}
+    for spec in specs:
+        for axis, size in enumerate(spec.shape):
+            if isinstance(size, str):
+                sizes.setdefault(size, [probe[spec.name].shape[axis] for probe in probes])
+    outputs = []
+    for name, first in answers[0].items():
+        shapes = [answer[name].shape for answer in answers]
+        if len({len(shape) for shape in shapes}) > 1:
+            raise ModelError(f"output {name!r} has {shapes[0]} and then {shapes[1]} dimensions: return a tensor of one rank")
+        shape: list[int | str] = []
+        for axis, seen in enumerate(zip(*shapes, strict=True)):
+            follows = next((dimension for dimension, values in sizes.items() if list(seen) == values), None)
+            fixed = len(set(seen)) == 1 and follows is None
+            shape.append(seen[0] if fixed else follows or f"{name}_{axis}")
+        outputs.append(TensorSpec(name, str(first.dtype), tuple(shape)))
+    if not outputs:
+        raise ModelError("forward returned no tensor: return what the server is to answer")
+    return tuple(outputs)
+
+
+def _save_program(params: Params, folder: Path, specs: Sequence[TensorSpec]) -> str:
+    import paddle
+
+    layer = model.build(params.model)
+    weights = model.restore(layer, Path(params.paths.checkpoint))
+    layer.eval()
+    inputs = [paddle.static.InputSpec(spec.dynamic_shape, spec.dtype, spec.name) for spec in specs]
+    try:
+        static = paddle.jit.to_static(layer, input_spec=inputs, full_graph=True)
+        paddle.jit.save(static, str(folder / "model"))
+    except Exception as failure:
+        raise ModelError(
+            f"{params.model.factory!r} does not convert to a static graph ({explain(failure)}): "
+            "keep Python values, numpy and data-dependent Python control flow out of forward, and name every input in model.inputs"
+        ) from None
+    return weights
+
+
+def probe_batches(collate: Any, examples: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> list[Batch]:
+    """Three batches whose sizes, and lengths where rows differ, are all different."""
+    order = sorted(range(len(examples)), key=lambda index: sum(array.size for array in examples[index].values()))
+    middle = len(order) // 2
+    chosen = (order[:2], order[middle : middle + 3], order[-5:])
+    return [collate([examples[index] for index in indices]) for indices in chosen]

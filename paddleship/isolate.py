@@ -1,0 +1,128 @@
+"""An object that lives in a process of its own: its crash, abort or hang is an error here, not the end of us.
+
+Runtimes keep global state, write to standard output and sometimes die of a signal; one process for each
+also makes its memory measurable and gives it back.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any
+
+from paddleship.errors import CandidateError, PaddleshipError
+from paddleship.quiet import quiet
+
+
+class Isolated:
+    """`factory(*arguments)` made in a child process; `call` runs its methods there.
+
+    `timeout_s` bounds each call, the construction included. Raises CandidateError when the child dies or
+    hangs, and the child's own error when it raises one of ours.
+    """
+
+    def __init__(
+        self, name: str, factory: Callable[..., Any], *arguments: Any, timeout_s: float, environment: Mapping[str, str] | None = None
+    ) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.name = name
+        self._timeout_s = timeout_s
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, dict(environment or {})), name=name, daemon=True)
+        self._process.start()
+        theirs.close()
+        try:
+            self.answer = self._exchange("load", (factory, arguments))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        return self._exchange(method, arguments)
+
+    def close(self) -> None:
+        self._pipe.close()
+        self._process.kill()
+        self._process.join()
+
+    def __enter__(self) -> Isolated:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _exchange(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        try:
+            self._pipe.send((method, arguments))
+            if not self._pipe.poll(self._timeout_s):
+                raise CandidateError(
+                    f"{self.name} did not answer in {self._timeout_s:g} s ({method}): it hangs, or timeout_s is too small for it"
+                )
+            succeeded, value = self._pipe.recv()
+        except (EOFError, ConnectionError):
+            self._process.join(10)
+            raise CandidateError(f"{self.name} {_death(self._process.exitcode)} ({method})") from None
+        if not succeeded:
+            raise value
+        return value
+
+
+def run(name: str, function: Callable[..., Any], *arguments: Any, timeout_s: float, environment: Mapping[str, str] | None = None) -> Any:
+    """Call one function in a process of its own and return its result."""
+    with Isolated(name, function, *arguments, timeout_s=timeout_s, environment=environment) as child:
+        return child.answer
+
+
+def threads(count: int) -> dict[str, str]:
+    """Environment that holds the math libraries of a child to `count` threads."""
+    return {name: str(count) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+
+
+def _death(code: int | None) -> str:
+    if code is None:
+        return "closed its pipe and did not end"
+    if code >= 0:
+        return f"exited with {code} before it answered"
+    try:
+        return f"died of {signal.Signals(-code).name}"
+    except ValueError:
+        return f"died of signal {-code}"
+
+
+def _serve(pipe: Connection, environment: dict[str, str]) -> None:
+    """The child: make the object, then answer calls until the parent goes away."""
+    os.environ.update(environment)
+    quiet()
+    os.dup2(2, 1)  # some runtimes print on standard output, which belongs to the parent
+    subject: Any = None
+    while True:
+        try:
+            method, arguments = pipe.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            if method == "load":
+                factory, rest = arguments
+                subject = factory(*rest)
+                value = subject if _plain(subject) else None
+            else:
+                value = getattr(subject, method)(*arguments)
+            answer = (True, value)
+        except PaddleshipError as error:
+            answer = (False, error)
+        except Exception as error:
+            lines = " ".join(str(error).split())
+            answer = (False, CandidateError(f"{type(error).__name__}: {lines[-400:]}"))
+        pipe.send(answer)
+
+
+def _plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | bool | list | tuple | dict)

@@ -1,0 +1,41 @@
+"""Inference runtimes: one file each, loaded only when a candidate asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from paddleship.candidate import Candidate
+from paddleship.errors import CandidateError
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+_MODULES = {"paddle": "paddle_inference", "onnxruntime": "onnx_runtime"}
+
+
+class Runtime(Protocol):
+    """A model that is loaded and can answer. Not thread-safe: one runtime, one thread at a time."""
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        """Answer one batch: arrays by input name in, arrays by output name out."""
+
+
+def load(folder: Path) -> Runtime:
+    """Check the candidate in `folder` and load it into its runtime."""
+    candidate = Candidate.load(folder)
+    module = _MODULES.get(candidate.runtime)
+    if module is None:
+        raise CandidateError(f"{folder} asks for the runtime {candidate.runtime!r} (known: {', '.join(_MODULES)}): make it again")
+    loaded: Runtime = import_module(f"paddleship.runtimes.{module}").load(folder, candidate)
+    return loaded
+
+
+def named_outputs(candidate: Candidate, arrays: list[np.ndarray[Any, Any]]) -> Arrays:
+    """Put the recorded names on the outputs of an exported program, which come in its own order."""
+    if len(arrays) != len(candidate.outputs):
+        raise CandidateError(f"candidate {candidate.name!r} returned {len(arrays)} outputs, the eager model has {len(candidate.outputs)}")
+    return {spec.name: np.ascontiguousarray(array) for spec, array in zip(candidate.outputs, arrays, strict=True)}

@@ -1,0 +1,33 @@
+"""ONNX Runtime: the exported program as ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.candidate import Candidate
+from paddleship.runtimes import Arrays, named_outputs
+
+
+class OnnxRuntime:
+    def __init__(self, session: Any, candidate: Candidate) -> None:
+        self._session = session
+        self._candidate = candidate
+        self._names = [item.name for item in session.get_inputs()]
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        return named_outputs(self._candidate, self._session.run(None, {name: inputs[name] for name in self._names}))
+
+
+def load(folder: Path, candidate: Candidate) -> OnnxRuntime:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = candidate.threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    return OnnxRuntime(session, candidate)

@@ -1,0 +1,42 @@
+"""Paddle Inference: the exported program in Paddle's own predictor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.candidate import Candidate
+from paddleship.runtimes import Arrays, named_outputs
+
+
+class PaddleInference:
+    def __init__(self, predictor: Any, candidate: Candidate) -> None:
+        self._predictor = predictor
+        self._candidate = candidate
+        self._inputs = {name: predictor.get_input_handle(name) for name in predictor.get_input_names()}
+        self._outputs = [predictor.get_output_handle(name) for name in predictor.get_output_names()]
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        for name, handle in self._inputs.items():
+            handle.copy_from_cpu(np.ascontiguousarray(inputs[name]))
+        self._predictor.run()
+        return named_outputs(self._candidate, [handle.copy_to_cpu() for handle in self._outputs])
+
+
+def load(folder: Path, candidate: Candidate) -> PaddleInference:
+    import paddle
+    from paddle import inference
+
+    paddle.disable_signal_handler()  # Paddle hooks SIGTERM, and the server stops by it
+    parameters = folder / "model.pdiparams"
+    config = inference.Config(str(folder / "model.json"), str(parameters) if parameters.exists() else "")
+    config.disable_glog_info()
+    config.set_cpu_math_library_num_threads(candidate.threads)
+    if candidate.options.get("onednn"):
+        config.enable_mkldnn()
+    else:
+        config.disable_mkldnn()  # on by default, and wrong on common networks
+    return PaddleInference(inference.create_predictor(config), candidate)
