@@ -1,0 +1,81 @@
+"""Pictures for reports: PNG, readable at thumbnail size, one message each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+GREY, BLUE, GREEN, RED = "#9aa5b1", "#2f6db5", "#2e9e6b", "#c8443a"
+
+
+def histogram(values: Any, reports: Path, name: str, *, title: str, unit: str) -> str:
+    figure, axes = _new(title)
+    axes.hist(values, bins=40, color=BLUE)
+    axes.set_xlabel(unit)
+    axes.set_ylabel("rows")
+    return _save(figure, reports, name)
+
+
+def curves(series: Mapping[str, Sequence[float]], reports: Path, name: str, *, title: str, x_label: str) -> str:
+    figure, axes = _new(title)
+    for (label, values), color in zip(series.items(), (BLUE, RED, GREEN, GREY), strict=False):
+        axes.plot(range(1, len(values) + 1), values, marker="o", label=label, color=color)
+    axes.set_xlabel(x_label)
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False)
+    return _save(figure, reports, name)
+
+
+def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, name: str) -> str:
+    """Bars of p50 with a mark at the highest percentile there were samples for; the winner in green."""
+    figure, axes = _new(f"Latency of one request: {winner} wins", height=0.55 * len(rows) + 1.6)
+    slowest = max(row["p50_ms"] for row in rows.values())
+    for place, (label, row) in enumerate(reversed(list(rows.items()))):
+        tail = next((key for key in ("p99_ms", "p95_ms", "p90_ms") if row.get(key) is not None), None)
+        axes.barh(place, row["p50_ms"], color=GREEN if label == winner else GREY, height=0.6)
+        if tail:
+            axes.plot([row["p50_ms"], row[tail]], [place, place], color="#333333", linewidth=1)
+            axes.plot(row[tail], place, "|", color="#333333", markersize=10)
+        words = f"  {row['p50_ms']:.3g} ms" + (f", {tail[:3]} {row[tail]:.3g}" if tail else "")
+        axes.text(max(row["p50_ms"], row[tail] if tail else 0), place, words, va="center", fontsize=9)
+        slowest = max(slowest, row[tail] if tail else 0)
+    axes.set_yticks(range(len(rows)), list(reversed(list(rows))))
+    axes.set_xlim(0, slowest * 1.35)
+    axes.set_xlabel("milliseconds, batch 1; bar: p50, mark: highest percentile with enough samples")
+    return _save(figure, reports, name)
+
+
+def noise(ratios: Mapping[str, float], limit: float, reports: Path, name: str) -> str:
+    """Each candidate's error in units of eager float32's own error, on a logarithmic axis with the limit."""
+    figure, axes = _new("Error of each candidate, in units of eager's own", height=0.55 * len(ratios) + 1.6)
+    labels = list(reversed(list(ratios)))
+    floor = 0.01
+    for place, label in enumerate(labels):
+        ratio = ratios[label]
+        axes.barh(place, max(ratio, floor), color=GREEN if ratio <= limit else RED, height=0.6)
+        axes.text(max(ratio, floor), place, f"  {ratio:.3g}×", va="center", fontsize=9)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_xscale("log")
+    axes.set_xlim(floor, max(limit, *ratios.values()) * 5)
+    axes.axvline(limit, color=RED, linestyle="--", linewidth=1)
+    axes.axvline(1, color=GREY, linestyle=":", linewidth=1)
+    axes.set_xlabel(f"noise ratio (dotted: eager float32, dashed: limit {limit:g})")
+    return _save(figure, reports, name)
+
+
+def _new(title: str, *, height: float = 3.6) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, height), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _save(figure: Any, reports: Path, name: str) -> str:
+    path = reports / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+    return name
