@@ -1,0 +1,116 @@
+"""benchmark: eager, to_static and every proven candidate, side by side; the choice of the winner."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from paddleship import benchmarking, dataset, eager, pictures, runtimes, selection
+from paddleship.files import new_folder
+from paddleship.params import Params
+from paddleship.preprocess import Batch
+from paddleship.report import Report
+from paddleship.verdict import Check, Verdict
+from tasks.stage import main
+
+_ROWS = 64  # distinct real rows that each contestant answers in turn
+
+
+def benchmark(params: Params) -> Report:
+    """Measure latency, throughput, memory and load time on real rows, and choose by select.objective."""
+    proven = json.loads((Path(params.paths.parity) / "passed.json").read_text())
+    contestants: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+        "eager": (eager.load, (params,)),
+        "to_static": (eager.load_static, (params,)),
+        **{name: (runtimes.load, (Path(params.paths.candidates) / name,)) for name in proven},
+    }
+    batches = _batches(params)
+    found = benchmarking.compare(contestants, batches, params.benchmark, thread_count=params.optimize.threads)
+    table = {name: _row(measurement, params) for name, measurement in found.items()}
+    measured = {name: table[name] for name in proven if table[name]["status"] == "measured"}
+
+    folder = Path(params.paths.benchmark)
+    checks = [
+        Check.at_least(
+            "measured_candidates", len(measured), 1, advice="no proven candidate survived the benchmark: see the reasons in the report"
+        ),
+        Check.at_least(
+            "measured_baseline",
+            int(table["eager"]["status"] == "measured"),
+            1,
+            advice="eager could not be measured, so nothing can be compared",
+        ),
+    ]
+    if not all(check.passed for check in checks):
+        return Report(stage="benchmark", headline="nothing to choose from", verdict=Verdict(checks=checks), candidates=table)
+    choice = selection.choose(measured, params.select)
+    winner, size = found[choice.candidate], params.benchmark.batch_sizes[0]
+    chosen = table[choice.candidate]
+    speedup, low, high = benchmarking.ratio_interval(found["eager"], winner, size)
+    for row in table.values():
+        row["winner"] = row is chosen
+    with new_folder(folder) as beside:
+        benchmarking.write_samples(found, beside / "samples.parquet")
+        (beside / "choice.json").write_text(
+            json.dumps({"candidate": choice.candidate, "reason": choice.reason}, indent=1, ensure_ascii=False) + "\n"
+        )
+    shown = {name: row for name, row in table.items() if row["status"] == "measured"}
+    return Report(
+        stage="benchmark",
+        headline=f"{choice.candidate}: {speedup:.1f}× eager (95% interval {low:.1f} to {high:.1f}), p50 {chosen['p50_ms']:.3g} ms",
+        metrics={
+            "speedup": speedup,
+            "speedup_low": low,
+            "speedup_high": high,
+            **{key: chosen[key] for key in _NUMBERS if chosen[key] is not None},
+            "eager_p50_ms": table["eager"]["p50_ms"],
+        },
+        verdict=Verdict(checks=checks),
+        candidates=table,
+        facts={
+            "winner": choice.candidate,
+            "chosen_by": choice.metric,
+            "reason": choice.reason,
+            "threads": params.optimize.threads,
+            "loop": "closed",
+            "batch_size": size,
+        },
+        pictures=[pictures.latency(shown, choice.candidate, Path(params.paths.reports), "benchmark/latency.png")],
+    )
+
+
+_NUMBERS = ("p50_ms", "p90_ms", "p95_ms", "p99_ms", "throughput_per_s", "load_ms", "first_call_ms", "peak_memory_bytes")
+
+
+def _row(measurement: benchmarking.Measurement, params: Params) -> dict[str, Any]:
+    sizes = params.benchmark.batch_sizes
+    rates = [rate for size in sizes if (rate := measurement.throughput_per_s(size)) is not None]
+    return {
+        "status": "failed" if measurement.reason else "measured",
+        "reason": measurement.reason,
+        **measurement.percentiles(sizes[0]),
+        "throughput_per_s": max(rates, default=None),
+        "load_ms": measurement.load_ms,
+        "first_call_ms": measurement.first_call_ms,
+        "peak_memory_bytes": measurement.peak_memory_bytes,
+        "samples": sum(len(block) for block in measurement.blocks.get(sizes[0], [])),
+        "winner": False,
+    }
+
+
+def _batches(params: Params) -> dict[int, list[Batch]]:
+    """Batches of real test rows, as many rows in each size, so that all sizes see the same lengths."""
+    preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
+    rows = dataset.read(Path(params.paths.prepared), "test")
+    examples = dataset.encode(preprocess, rows.take(range(min(_ROWS, len(rows)))))
+    batches = {}
+    for size in params.benchmark.batch_sizes:
+        cycled = [examples[index % len(examples)] for index in range(max(size, len(examples) // size * size))]
+        batches[size] = [preprocess.collate(cycled[start : start + size]) for start in range(0, len(cycled), size)]
+    return batches
+
+
+if __name__ == "__main__":
+    main(benchmark)

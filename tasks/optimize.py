@@ -1,0 +1,62 @@
+"""optimize: candidates in several runtimes from one exported program."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from paddleship import converting, dataset
+from paddleship.params import Params
+from paddleship.report import Report
+from paddleship.verdict import Check, Verdict
+from tasks.stage import main
+
+
+def optimize(params: Params) -> Report:
+    """Make every candidate that optimize.candidates names; one that cannot be made is a row with its reason."""
+    preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
+    rows = dataset.read(Path(params.paths.prepared), "validation").take(range(2))
+    probe = preprocess.collate(dataset.encode(preprocess, rows))
+    folder = Path(params.paths.candidates)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    outcomes = []
+    for name in params.optimize.candidates:
+        print(f"{name}: converting")
+        outcome = converting.convert(
+            name,
+            Path(params.paths.exported),
+            folder / name,
+            threads=params.optimize.threads,
+            probe=probe,
+            timeout_s=params.optimize.timeout_s,
+        )
+        print(f"{name}: " + (f"made, {outcome.bytes / 1e6:.1f} MB" if outcome.made else f"not available because {outcome.reason}"))
+        outcomes.append(outcome)
+    made = [outcome for outcome in outcomes if outcome.made]
+    return Report(
+        stage="optimize",
+        headline=f"{len(made)} of {len(outcomes)} candidates made",
+        metrics={"candidates_made": len(made), "candidates_failed": len(outcomes) - len(made)},
+        verdict=Verdict(
+            checks=[
+                Check.at_least(
+                    "candidates_made", len(made), 1, advice="no runtime takes the exported program; the reasons are in the report"
+                )
+            ]
+        ),
+        candidates={
+            outcome.name: {
+                "status": "made" if outcome.made else "failed",
+                "reason": outcome.reason,
+                "runtime": outcome.runtime,
+                "precision": "float32",
+                "file_bytes": outcome.bytes,
+            }
+            for outcome in outcomes
+        },
+    )
+
+
+if __name__ == "__main__":
+    main(optimize)

@@ -1,0 +1,55 @@
+"""The frame around every verb: params in, report out, exit code as paddleship.errors documents."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from paddleship import host, params
+from paddleship.errors import GateFailed, PaddleshipError
+from paddleship.params import Params
+from paddleship.quiet import quiet
+from paddleship.report import Report
+
+Verb = Callable[[Params], Report]
+
+
+def run(verb: Verb, values: Params) -> Report:
+    """Run one verb and write its report; raise GateFailed when its verdict is no, after the report is on disk."""
+    started_at, clock = datetime.now(UTC), time.perf_counter()
+    report = verb(values)
+    report.started_at = started_at
+    report.seconds = round(time.perf_counter() - clock, 3)
+    report.host = host.fingerprint()
+    report.write(Path(values.paths.reports))
+    if not report.verdict:
+        reasons = "; ".join(str(check) for check in report.verdict.failures)
+        raise GateFailed(f"{report.stage}: {reasons} (evidence: {values.paths.reports}/{report.stage}.json)")
+    return report
+
+
+def main(verb: Verb) -> None:
+    """Be `python -m tasks.<verb>`: run in the folder that holds params.yaml, print for people, exit by the outcome."""
+    parser = argparse.ArgumentParser(prog=f"python -m tasks.{verb.__name__}", description=verb.__doc__)
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params file (default: params.yaml)")
+    arguments = parser.parse_args()
+    quiet()
+    try:
+        values = params.load(arguments.params)
+        sys.path.insert(0, str(Path(values.code.root).resolve()))
+        report = run(verb, values)
+    except PaddleshipError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception:
+        traceback.print_exc()
+        print(f"error: {verb.__name__} hit a defect of paddleship: please report the lines above", file=sys.stderr)
+        sys.exit(1)
+    print(f"{report.stage}: {report.headline} ({report.seconds:.1f} s)")

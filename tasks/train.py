@@ -1,0 +1,123 @@
+"""train: eager training to a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship import dataset, isolate, model, pictures, training
+from paddleship.eager import Eager
+from paddleship.params import Params
+from paddleship.report import Report
+from paddleship.verdict import Check, Verdict
+from tasks.stage import main
+from tasks.tracking import live_metrics
+
+_ROUND_TRIP_ADVICE = (
+    "a fresh model with the saved weights answers differently: a layer kept in a plain list is not saved, "
+    "or forward draws random numbers in evaluation mode"
+)
+
+
+def train(params: Params) -> Report:
+    """Train the eager model and save its best weights as safetensors."""
+    import paddle
+
+    paddle.seed(params.seed)
+    preprocess, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
+    parts = {name: dataset.read(Path(params.paths.prepared), name) for name in dataset.SPLITS}
+    splits = {name: training.Split(dataset.encode(preprocess, rows), rows.labels) for name, rows in parts.items()}
+    names = [spec.name for spec in specs]
+    layer = model.build(params.model)
+    task = training.make_task(params.data.task, params.train)
+    print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
+
+    log = live_metrics()
+    history = training.fit(
+        layer,
+        splits["train"],
+        splits["validation"],
+        preprocess,
+        params.train,
+        names=names,
+        task=task,
+        seed=params.seed,
+        on_epoch=log or (lambda *_: None),
+    )
+    reports = Path(params.paths.reports)
+    _write_history(reports / "train" / "history.json", history)
+    if history.diverged or not history.epochs:
+        return _diverged(history)
+
+    test_loss, test_score = training.evaluate(layer, splits["test"], preprocess, names=names, task=task, batch_size=params.train.batch_size)
+    model.save(
+        layer, Path(params.paths.checkpoint), {"factory": params.model.factory, "kwargs": params.model.kwargs, "epoch": history.best + 1}
+    )
+    sample = preprocess.collate(splits["validation"].examples[:8])
+    with paddle.no_grad():
+        trained = {
+            name: tensor.numpy() for name, tensor in model.forward(layer, [paddle.to_tensor(sample[name]) for name in names]).items()
+        }
+    with isolate.Isolated("the model from its checkpoint", Eager, params, timeout_s=params.verify.timeout_s) as restored:
+        answers = restored.call("run", sample)
+    drift = max(_relative(trained[name], answers[name]) for name in trained)
+
+    score = task.score_name
+    checks = [Check.at_most("round_trip_max_rel_diff", drift, 1e-5, advice=_ROUND_TRIP_ADVICE)]
+    if params.train.min_score is not None:
+        advice = "train longer (train.epochs), look at the data, or lower train.min_score"
+        checks.append(Check.at_least(f"validation_{score}", history.score, params.train.min_score, advice=advice))
+    curve = {
+        "train loss": [row["train_loss"] for row in history.epochs],
+        "validation loss": [row["validation_loss"] for row in history.epochs],
+    }
+    return Report(
+        stage="train",
+        headline=f"test {score} {test_score:.4f} after {len(history.epochs)} epochs",
+        metrics={
+            f"test_{score}": test_score,
+            f"validation_{score}": history.score,
+            "test_loss": test_loss,
+            "validation_loss": history.epochs[history.best]["validation_loss"],
+            "epochs": len(history.epochs),
+            "best_epoch": history.best + 1,
+            "train_seconds": sum(row["epoch_seconds"] for row in history.epochs),
+            "rows_per_s": max(row["rows_per_s"] for row in history.epochs),
+            "parameters": int(sum(parameter.size for parameter in layer.parameters())),
+        },
+        verdict=Verdict(checks=checks),
+        facts={"history": history.epochs},
+        pictures=[pictures.curves(curve, reports, "train/loss.png", title=f"Loss: best at epoch {history.best + 1}", x_label="epoch")],
+    )
+
+
+def _diverged(history: training.History) -> Report:
+    check = Check(
+        name="loss",
+        measured=history.diverged,
+        limit="finite",
+        passed=False,
+        advice="lower train.learning_rate, or look for NaN in the data",
+    )
+    return Report(
+        stage="train", headline=f"diverged: {history.diverged}", verdict=Verdict(checks=[check]), facts={"history": history.epochs}
+    )
+
+
+def _relative(one: Any, other: Any) -> float:
+    """Largest difference in units of the largest value; NaN against NaN counts as none."""
+    difference = np.nan_to_num(np.abs(one.astype("float64") - other)).max(initial=0)
+    return float(difference / (np.nan_to_num(np.abs(one)).max(initial=0) or 1))
+
+
+def _write_history(path: Path, history: training.History) -> None:
+    """The curve as `dvc plots` reads it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([{"epoch": index + 1, **row} for index, row in enumerate(history.epochs)], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(train)
