@@ -1,0 +1,1 @@
+"""The model server: an ASGI app over one candidate."""

@@ -1,0 +1,95 @@
+"""One loaded candidate that answers requests; for one thread at a time."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from paddleship import preprocess, runtimes
+from paddleship.candidate import Candidate
+from paddleship.errors import PaddleshipError, RequestError
+from paddleship.serving import protocol
+from paddleship.spec import TensorSpec
+
+_WARM_BATCHES = (1, 2, 8)
+
+
+class AnswerError(PaddleshipError):
+    """The model answered with something that cannot be sent."""
+
+
+class ServedModel:
+    """A candidate with its preprocessing and runtime. Loading checks every file's hash."""
+
+    def __init__(self, folder: Path, *, max_batch: int) -> None:
+        self.candidate = Candidate.load(folder)
+        self._max_batch = max_batch
+        self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs)
+        self._runtime = runtimes.load(folder)
+
+    def warm_up(self) -> None:
+        """Answer zeros of the shapes that were seen in the data, since a runtime's first call of a shape is slow."""
+        for size, shapes in itertools.product(_WARM_BATCHES, self.candidate.warm_shapes):
+            batch = {spec.name: np.full((size, *shapes[spec.name][1:]), spec.low or 0, spec.numpy_dtype) for spec in self.candidate.inputs}
+            self._runtime.run(batch)
+
+    def metadata(self) -> dict[str, Any]:
+        """The model metadata of the protocol, with the candidate's digest as its version."""
+        outputs = [protocol.describe(spec) for spec in self.candidate.outputs]
+        if self._labels:
+            outputs.append(protocol.describe(TensorSpec("label", "str", ("batch",))))
+        return {
+            "name": self.candidate.model,
+            "versions": [self.candidate.digest[:12]],
+            "platform": self.candidate.runtime,
+            "inputs": [protocol.describe(spec) for spec in self._preprocess.requests],
+            "outputs": outputs,
+        }
+
+    def answer(self, body: bytes) -> bytes:
+        """One request's JSON to one answer's JSON. Raises RequestError for what the client can mend."""
+        try:
+            request = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise RequestError(f"the request is not JSON ({error}): send the Open Inference Protocol's form") from None
+        columns = protocol.decode_request(request, self._preprocess.requests, max_batch=self._max_batch)
+        outputs = self._runtime.run(self._preprocess.collate(self._preprocess.encode(columns)))
+        answer = {"model_name": self.candidate.model, "model_version": self.candidate.digest[:12]}
+        if "id" in request:
+            answer["id"] = request["id"]
+        named = [protocol.encode_tensor(name, _sendable(name, array)) for name, array in outputs.items()]
+        if self._labels:
+            classes = next(iter(outputs.values())).argmax(-1)
+            named.append(protocol.encode_tensor("label", [self._labels[index] for index in classes]))
+        return orjson.dumps({**answer, "outputs": _wanted(named, request.get("outputs"))}, option=orjson.OPT_SERIALIZE_NUMPY)
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        """Class names, where the first output holds one score for each."""
+        first = self.candidate.outputs[0]
+        fits = len(first.shape) == 2 and first.shape[1] == len(self.candidate.classes)
+        taken = any(spec.name == "label" for spec in self.candidate.outputs)
+        return self.candidate.classes if fits and not taken else ()
+
+
+def _sendable(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise AnswerError(f"output {name!r} holds NaN or infinity, which JSON cannot carry")
+    return array
+
+
+def _wanted(named: list[dict[str, Any]], asked: Any) -> list[dict[str, Any]]:
+    """The outputs that the request asks for, all of them when it names none."""
+    if not asked:
+        return named
+    if not isinstance(asked, list) or not all(isinstance(item, dict) for item in asked):
+        raise RequestError("'outputs' must be a list of {\"name\": …}: leave it out for all outputs")
+    known = {item["name"]: item for item in named}
+    for item in asked:
+        if item.get("name") not in known:
+            raise RequestError(f"there is no output {item.get('name')!r}: this model gives {', '.join(known)}")
+    return [known[item["name"]] for item in asked]
