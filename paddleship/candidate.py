@@ -28,7 +28,8 @@ class Candidate:
     `options` are the runtime's own settings. `preprocess` is the config of paddleship.preprocess.
     `outputs` are in the order of the exported program, whose own names for them (`fetch_name_0` …) say nothing.
     `weights_sha256` is the hash of the checkpoint that the candidate was made from. `classes` names the
-    classes of the first output for a classifier, empty otherwise. `files` maps each file to its hash.
+    classes of the first output for a classifier, empty otherwise. `warm_shapes` are shapes of real batches, by
+    input name, for a server to warm up with. `files` maps each file to its hash.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Candidate:
     task: str
     classes: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
+    warm_shapes: tuple[dict[str, list[int]], ...] = ()
     files: dict[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
@@ -87,7 +89,7 @@ class Candidate:
 
 def _parse(values: dict[str, Any]) -> Candidate:
     specs = {key: tuple(TensorSpec.from_dict(spec) for spec in values[key]) for key in ("inputs", "outputs")}
-    return Candidate(**{**values, **specs, "classes": tuple(values["classes"])})
+    return Candidate(**{**values, **specs, "classes": tuple(values["classes"]), "warm_shapes": tuple(values["warm_shapes"])})
 
 
 def _dump(candidate: Candidate) -> str:

@@ -47,6 +47,7 @@ def export(
         task=params.data.task,
         classes=tuple(params.data.classes),
         options={"onednn": False},
+        warm_shapes=tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes),
     ).save(folder)
 
 

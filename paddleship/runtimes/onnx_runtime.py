@@ -25,6 +25,7 @@ class OnnxRuntime:
 def load(folder: Path, candidate: Candidate) -> OnnxRuntime:
     import onnxruntime
 
+    onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = candidate.threads
     options.inter_op_num_threads = 1
