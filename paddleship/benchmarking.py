@@ -25,6 +25,11 @@ ENOUGH = {"p50_ms": 5, "p90_ms": 64, "p95_ms": 130, "p99_ms": 662}
 _RESAMPLES = 10_000
 
 
+def percentiles(samples: Sequence[float]) -> dict[str, float | None]:
+    """p50 to p99 of samples in ms; None where there are fewer than ENOUGH."""
+    return {key: float(np.percentile(samples, float(key[1:3]))) if len(samples) >= enough else None for key, enough in ENOUGH.items()}
+
+
 class Contestant:
     """Lives in the child: loads one model, then times it on the batches it was given."""
 
@@ -69,8 +74,7 @@ class Measurement:
 
     def percentiles(self, size: int) -> dict[str, float | None]:
         """p50 to p99 of all samples; None where there are too few."""
-        samples = [sample for block in self.blocks.get(size, []) for sample in block]
-        return {key: float(np.percentile(samples, float(key[1:3]))) if len(samples) >= enough else None for key, enough in ENOUGH.items()}
+        return percentiles([sample for block in self.blocks.get(size, []) for sample in block])
 
     def throughput_per_s(self, size: int) -> float | None:
         """Rows per second in batches of `size`, from the total time spent."""

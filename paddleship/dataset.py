@@ -147,7 +147,8 @@ def read(folder: Path, split: str) -> Rows:
     table = parquet.read_table(path)
     names = [name for name in table.column_names if name not in ("__label__", _KEY)]
     columns = {name: _values(table[name]) for name in names}
-    return Rows(columns, np.asarray(table["__label__"].to_pylist()), table[_KEY].to_pylist())
+    labels = np.asarray(table["__label__"].to_pylist())
+    return Rows(columns, labels.astype(np.float32) if labels.dtype.kind == "f" else labels, table[_KEY].to_pylist())
 
 
 def read_preprocess(folder: Path) -> tuple[Preprocess, dict[str, Any], tuple[TensorSpec, ...]]:

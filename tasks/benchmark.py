@@ -53,9 +53,8 @@ def benchmark(params: Params) -> Report:
         row["winner"] = row is chosen
     with new_folder(folder) as beside:
         benchmarking.write_samples(found, beside / "samples.parquet")
-        (beside / "choice.json").write_text(
-            json.dumps({"candidate": choice.candidate, "reason": choice.reason}, indent=1, ensure_ascii=False) + "\n"
-        )
+        decision = {"candidate": choice.candidate, "reason": choice.reason, "speedup": speedup, "speedup_low": low, "speedup_high": high}
+        (beside / "choice.json").write_text(json.dumps(decision, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     shown = {name: row for name, row in table.items() if row["status"] == "measured"}
     return Report(
         stage="benchmark",

@@ -44,7 +44,7 @@ def verify(params: Params) -> Report:
     table: dict[str, dict[str, Any]] = {}
     for name in params.optimize.candidates:
         table[name] = _judge(name, Path(params.paths.candidates) / name, evidence, batches, params)
-    passed = [name for name, row in table.items() if row["status"] == "proven"]
+    passed = {name: row["noise_ratio"] for name, row in table.items() if row["status"] == "proven"}
     with new_folder(Path(params.paths.parity)) as beside:
         evidence.save(beside)
         (beside / "passed.json").write_text(json.dumps(passed) + "\n")

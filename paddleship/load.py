@@ -1,0 +1,51 @@
+"""A short closed-loop load: each of several connections sends its next request when it has the answer to the last."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from paddleship.client import Client, ServerError
+
+
+@dataclass(frozen=True)
+class Load:
+    """What was seen: latency of every answered request in ms, the whole time in seconds, and what failed."""
+
+    samples_ms: list[float]
+    seconds: float
+    failures: list[str]
+
+    @property
+    def throughput_per_s(self) -> float:
+        return len(self.samples_ms) / self.seconds
+
+
+def closed_loop(connect: Callable[[], Client], bodies: Sequence[bytes], *, requests: int, concurrency: int) -> Load:
+    """Send `requests` requests, going round `bodies`, over `concurrency` connections."""
+    numbers, samples, failures = itertools.count(), [], []
+
+    def work() -> None:
+        client = connect()
+        try:
+            while (number := next(numbers)) < requests:
+                start = time.perf_counter()
+                status, answer = client.send(bodies[number % len(bodies)])
+                samples.append(1000 * (time.perf_counter() - start))
+                if status != 200:
+                    failures.append(f"{status}: {answer[:100].decode(errors='replace')}")
+        except ServerError as error:
+            failures.append(str(error))
+        finally:
+            client.close()
+
+    threads = [threading.Thread(target=work) for _ in range(concurrency)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return Load(samples, time.perf_counter() - start, failures)

@@ -1,0 +1,189 @@
+"""The only door to Docker: find the engine, build, look into images and containers, run one behind bars."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddleship.errors import BadInput, PaddleshipError, Unavailable
+
+OUR_SOCKET = "unix:///run/paddleship/docker.sock"
+_OWNER = "io.paddleship.acceptance"
+_NO_ENGINE = (
+    "no Docker engine is reachable: run `make engine`, or start one and set DOCKER_HOST; "
+    "to go on without, run `make pipeline UNTIL=benchmark`"
+)
+
+
+def connect() -> Any:
+    """A client of the first engine that answers: DOCKER_HOST, the default socket, the one of infra/engine.sh. Raises Unavailable."""
+    import docker
+
+    hosts = [os.environ["DOCKER_HOST"]] if os.environ.get("DOCKER_HOST") else ["unix:///var/run/docker.sock", OUR_SOCKET]
+    for host in hosts:
+        try:
+            client = docker.DockerClient(base_url=host, timeout=120)
+            client.ping()
+            return client
+        except (docker.errors.DockerException, OSError, ValueError):
+            continue
+    where = f" (DOCKER_HOST is {os.environ['DOCKER_HOST']!r})" if os.environ.get("DOCKER_HOST") else ""
+    raise Unavailable(_NO_ENGINE.replace(":", f"{where}:", 1))
+
+
+def host_of(client: Any) -> str:
+    """The engine's address, as DOCKER_HOST wants it."""
+    url = str(client.api.base_url)
+    return url.replace("http+docker://localhost", OUR_SOCKET) if _is_ours(client) else url
+
+
+def exists(client: Any, image: str) -> bool:
+    return find(client, image) is not None
+
+
+def find(client: Any, image: str) -> Any:
+    """The image of that name or id, None when the engine has none; never pulls."""
+    import docker
+
+    try:
+        return client.images.get(image)
+    except docker.errors.ImageNotFound:
+        return None
+
+
+def require_base(client: Any, image: str) -> Any:
+    """The base image, pulled when a registry has it. Raises Unavailable."""
+    import docker
+
+    if (found := find(client, image)) is not None:
+        return found
+    print(f"pulling {image}")
+    try:
+        return client.images.pull(image)
+    except docker.errors.DockerException as error:
+        reason = " ".join(str(error).split())[:160]
+        raise Unavailable(
+            f"base image {image!r} is neither in the engine nor in a registry that answers ({reason}): "
+            f"run `infra/base_image.sh {image}`, or `docker load` it"
+        ) from None
+
+
+def build(client: Any, context: Path, *, tag: str, base_image: str, labels: Mapping[str, str]) -> Any:
+    """Build the Dockerfile in `context`, printing the builder's own steps. Raises PaddleshipError with its last words."""
+    last = ""
+    stream = client.api.build(
+        path=str(context), tag=tag, rm=True, pull=False, decode=True, buildargs={"BASE_IMAGE": base_image}, labels=dict(labels)
+    )
+    for event in stream:
+        if "error" in event:
+            raise PaddleshipError(f"the image does not build ({event['error'].strip()}; after {last!r}): see docker/serve.Dockerfile")
+        if line := event.get("stream", "").strip():
+            last = line
+            if line.startswith("Step"):
+                print(line)
+    return client.images.get(tag)
+
+
+def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
+    """What `name` is ("image …" or "container …") and its image's labels. Raises BadInput."""
+    import docker
+
+    try:
+        container = client.containers.get(name)
+        image = container.image
+        return f"container {container.name} of image {(image.tags or [image.id])[0]}", dict(image.labels)
+    except docker.errors.NotFound:
+        pass
+    if (image := find(client, name)) is None:
+        raise BadInput(f"{name!r} is neither a container nor an image of the engine: see `docker ps -a` and `docker images`")
+    return f"image {(image.tags or [image.id])[0]}", dict(image.labels)
+
+
+@dataclass
+class Jail:
+    """A container that runs behind bars, and the address where its one port answers."""
+
+    container: Any
+    host: str
+    port: int
+
+    @property
+    def state(self) -> dict[str, Any]:
+        self.container.reload()
+        return dict(self.container.attrs["State"])
+
+    def logs(self) -> str:
+        return str(self.container.logs(tail=20).decode(errors="replace"))
+
+    def peak_memory_bytes(self) -> int:
+        """Highest memory use that the engine has seen; where it keeps no maximum (cgroup v2), the use right now."""
+        usage = self.container.stats(stream=False).get("memory_stats", {})
+        return int(usage.get("max_usage") or usage.get("usage") or 0)
+
+    def stop(self, *, timeout_s: int) -> tuple[float, int]:
+        """Ask the server to stop; seconds until it was gone, and its exit code."""
+        start = time.perf_counter()
+        self.container.stop(timeout=timeout_s)
+        return time.perf_counter() - start, int(self.state["ExitCode"])
+
+
+@contextmanager
+def jail(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> Iterator[Jail]:
+    """Run `image` with nothing but its port: read-only root, no capabilities, no new privileges, limits, no way out.
+
+    Its network is internal, reached by the container's address, where the engine is on this Linux host; elsewhere
+    the port is published on 127.0.0.1. Container and network are gone afterwards, also those of a run that was killed.
+    """
+    _remove_leftovers(client)
+    local = sys.platform == "linux" and str(client.api.base_url).startswith("http+docker")
+    network = client.networks.create(f"paddleship-accept-{os.getpid()}", internal=local, labels={_OWNER: str(os.getpid())})
+    container = None
+    try:
+        container = client.containers.create(
+            image,
+            network=network.name,
+            ports=None if local else {f"{port}/tcp": ("127.0.0.1", None)},
+            labels={_OWNER: str(os.getpid())},
+            read_only=True,
+            tmpfs={"/tmp": "size=64m,mode=1777"},  # noqa: S108 a folder of the container
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            mem_limit=memory_bytes,
+            memswap_limit=memory_bytes,
+            pids_limit=256,
+            init=True,
+        )
+        container.start()
+        container.reload()
+        settings = container.attrs["NetworkSettings"]
+        if local:
+            yield Jail(container, settings["Networks"][network.name]["IPAddress"], port)
+        else:
+            yield Jail(container, "127.0.0.1", int(settings["Ports"][f"{port}/tcp"][0]["HostPort"]))
+    finally:
+        if container is not None:
+            container.remove(force=True, v=True)
+        network.remove()
+
+
+def _remove_leftovers(client: Any) -> None:
+    """End containers and networks whose acceptance was killed; those of a living process stay."""
+    for thing in (*client.containers.list(all=True, filters={"label": _OWNER}), *client.networks.list(filters={"label": _OWNER})):
+        labels = thing.labels if hasattr(thing, "labels") else thing.attrs["Labels"]
+        if Path(f"/proc/{labels[_OWNER]}").exists():
+            continue
+        if hasattr(thing, "kill"):
+            thing.remove(force=True, v=True)
+        else:
+            thing.remove()
+
+
+def _is_ours(client: Any) -> bool:
+    adapter = client.api.adapters.get("http+docker://")
+    return adapter is not None and getattr(adapter, "socket_path", "") == OUR_SOCKET.removeprefix("unix://")

@@ -1,0 +1,31 @@
+"""Which source this tree is: git commit, what differs from it, and the DVC lock. Reads only."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+
+def commit() -> str:
+    """The commit that is checked out, or "unknown" outside a git repository."""
+    return _git("rev-parse", "HEAD").strip() or "unknown"
+
+
+def changes() -> list[str]:
+    """Tracked files that differ from the commit, `dvc.lock` apart, since stages write it themselves."""
+    lines = _git("status", "--porcelain", "--untracked-files=no").splitlines()
+    return [line[3:] for line in lines if Path(line[3:]).name != "dvc.lock"]
+
+
+def lock_sha256() -> str:
+    """Hash of dvc.lock as it is now, or "none" before the first stage has run under DVC."""
+    path = Path("dvc.lock")
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "none"
+
+
+def _git(*arguments: str) -> str:
+    try:
+        return subprocess.run(["git", *arguments], capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        return ""
