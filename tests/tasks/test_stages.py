@@ -1,0 +1,161 @@
+"""Stages as a person runs them, `python -m tasks.<verb>` in a checkout: what they leave behind and how they fail."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+SCALED = """
+
+class Scaled(nn.Linear):
+    def forward(self, x):
+        scale = math.tanh(float(x.mean()))
+        return super().forward(x) * scale
+"""
+
+
+def run(checkout, stage):
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    return subprocess.run(
+        [sys.executable, "-m", f"tasks.{stage}"], cwd=checkout, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def change(checkout, **sections):
+    path = checkout / "params.yaml"
+    values = yaml.safe_load(path.read_text())
+    for section, keys in sections.items():
+        values[section] |= keys
+    path.write_text(yaml.safe_dump(values, sort_keys=False))
+
+
+def report(checkout, stage):
+    return json.loads((checkout / "reports" / f"{stage}.json").read_text())
+
+
+def last_line(done):
+    return done.stderr.strip().splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def trained(linear_checkout_of):
+    """A checkout of the linear example after prepare and train."""
+    checkout = linear_checkout_of("trained")
+    for stage in ("prepare", "train"):
+        assert run(checkout, stage).returncode == 0
+    return checkout
+
+
+@pytest.mark.parametrize(
+    ("stage", "sections", "code", "words"),
+    [
+        ("prepare", {"train": {"epoch": 3}}, 2, "unknown key 'train.epoch' (did you mean 'epochs'?)"),
+        ("prepare", {"data": {"raw": "no/where.csv"}}, 2, "data.raw 'no/where.csv' does not exist"),
+        ("prepare", {"data": {"reader": "nowhere:read"}}, 2, "no module named 'nowhere'"),
+        ("prepare", {"data": {"inputs": ["z"]}}, 2, "gives no column 'z'"),
+        ("train", {"model": {"factory": "examples.linear.model:bild"}}, 2, "has no 'bild'"),
+        ("train", {"model": {"kwargs": {"features": 3}}}, 2, "forward of Linear failed"),
+        ("train", {"train": {"learning_rate": 1e30}}, 3, "lower train.learning_rate"),
+        ("train", {"train": {"min_score": 1.0}}, 3, "validation_r2"),
+        ("export", {"paths": {"checkpoint": "models/none"}}, 2, "dvc repro train"),
+    ],
+)
+def test_a_fault_is_one_line_with_its_exit_code_and_no_traceback(trained, tmp_path, stage, sections, code, words):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
+    change(checkout, **sections)
+    done = run(checkout, stage)
+    assert done.returncode == code, done.stderr
+    assert last_line(done).startswith("error: ")
+    assert words in last_line(done)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missed_gate_leaves_its_evidence(trained, tmp_path):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
+    change(checkout, train={"min_score": 1.0})
+    assert run(checkout, "train").returncode == 3
+    failed = [check for check in report(checkout, "train")["verdict"]["checks"] if not check["passed"]]
+    assert failed[0]["name"] == "validation_r2"
+    assert failed[0]["limit"] == 1.0
+
+
+def test_a_diverged_training_keeps_the_last_good_checkpoint(trained, tmp_path):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
+    before = (checkout / "models/checkpoint/weights.safetensors").read_bytes()
+    change(checkout, train={"learning_rate": 1e30})
+    assert run(checkout, "train").returncode == 3
+    assert (checkout / "models/checkpoint/weights.safetensors").read_bytes() == before
+    assert "loss" in report(checkout, "train")["headline"]
+
+
+def test_training_is_seeded(trained, tmp_path):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
+    before = (checkout / "models/checkpoint/weights.safetensors").read_bytes()
+    assert run(checkout, "train").returncode == 0
+    assert (checkout / "models/checkpoint/weights.safetensors").read_bytes() == before
+
+
+def test_a_conversion_error_names_the_users_line(trained, tmp_path):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
+    source = (checkout / "examples/linear/model.py").read_text().replace("nn.Linear(features, 1)", "Scaled(features, 1)")
+    source = "import math\n" + source + SCALED
+    (checkout / "examples/linear/model.py").write_text(source)
+    done = run(checkout, "export")
+    assert done.returncode == 2
+    assert "does not convert to a static graph" in last_line(done)
+    line = source[: source.index("math.tanh")].count("\n") + 1
+    assert f"examples/linear/model.py:{line}" in last_line(done)
+
+
+def test_the_chain_from_export_to_benchmark_proves_and_chooses(trained):
+    for stage in ("export", "optimize", "verify", "benchmark"):
+        done = run(trained, stage)
+        assert done.returncode == 0, done.stderr
+    rows = report(trained, "verify")["candidates"]
+    assert set(rows) == {"paddle", "paddle-onednn", "onnxruntime"}
+    assert all(row["status"] == "proven" for row in rows.values())
+    benchmark = report(trained, "benchmark")
+    assert set(benchmark["candidates"]) == {"eager", "to_static", *rows}
+    assert benchmark["facts"]["winner"] in rows
+    assert benchmark["metrics"]["speedup_low"] <= benchmark["metrics"]["speedup"] <= benchmark["metrics"]["speedup_high"]
+    for name in ("verify/noise.png", "benchmark/latency.png"):
+        assert (trained / "reports" / name).stat().st_size > 5000
+
+
+def test_a_wrong_candidate_is_caught_and_does_not_take_part(trained, tmp_path):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
+    for stage in ("export", "optimize"):
+        assert run(checkout, stage).returncode == 0
+    move_a_weight(checkout / "models/candidates/onnxruntime")
+    assert run(checkout, "verify").returncode == 0
+    rows = report(checkout, "verify")["candidates"]
+    assert rows["onnxruntime"]["status"] == "failed"
+    assert rows["onnxruntime"]["noise_ratio"] > 8
+    assert list(json.loads((checkout / "models/parity/passed.json").read_text())) == ["paddle", "paddle-onednn"]
+
+
+def move_a_weight(folder):
+    """Move one weight by a thousandth and sign the candidate anew, as a faulty converter would."""
+    import onnx
+    from onnx import numpy_helper
+
+    from paddleship.candidate import Candidate
+
+    candidate = Candidate.load(folder)
+    model = onnx.load(folder / "model.onnx")
+    constants = [node.attribute[0].t for node in model.graph.node if node.op_type == "Constant"]
+    weights = next(item for item in constants if item.data_type == onnx.TensorProto.FLOAT and list(item.dims) == [2, 1])
+    array = numpy_helper.to_array(weights).copy()
+    array[0, 0] *= 1.001
+    weights.CopyFrom(numpy_helper.from_array(array, weights.name))
+    onnx.save(model, folder / "model.onnx")
+    candidate.save(folder)

@@ -1,0 +1,59 @@
+"""The house as architecture says it is: what no single module can see of itself."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import grimp
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parents[1]
+STAGES = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text())["stages"]
+HELP = """
+import runpy, sys
+module, sys.argv = sys.argv[1], ["x", "--help"]
+try:
+    runpy.run_module(module, run_name="__main__")
+except SystemExit:
+    print(sorted(sys.modules))
+"""
+
+
+@pytest.fixture(scope="module")
+def imports():
+    return grimp.build_graph("paddleship", "tasks", cache_dir=None)
+
+
+def source(module):
+    path = REPOSITORY.joinpath(*module.split("."))
+    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).relative_to(REPOSITORY)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_depends_on_every_module_that_it_imports(imports, stage):
+    deps = {Path(dep) for dep in STAGES[stage]["deps"]}
+    needed = {source(module) for module in {f"tasks.{stage}", *imports.find_upstream_modules(f"tasks.{stage}")}}
+    missing = {path for path in needed if path not in deps and not deps & set(path.parents)}
+    assert not missing, f"add to the deps of {stage} in dvc.yaml: {sorted(map(str, missing))}"
+    stale = {dep for dep in deps if dep.suffix == ".py" and dep not in needed}
+    assert not stale, f"remove from the deps of {stage} in dvc.yaml: {sorted(map(str, stale))}"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_is_a_verb_that_explains_itself_quickly(stage):
+    assert STAGES[stage]["cmd"] == f"python -m tasks.{stage}"
+    done = subprocess.run([sys.executable, "-c", HELP, f"tasks.{stage}"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    for heavy in ("paddle", "mlflow", "prefect", "dvc", "docker", "matplotlib", "pyarrow", "onnx"):
+        assert f"'{heavy}'" not in done.stdout, f"`python -m tasks.{stage} --help` imports {heavy}"
+
+
+def test_every_stage_reads_only_params_that_exist():
+    from paddleship.params import Params
+
+    for name, stage in STAGES.items():
+        for key in stage["params"]:
+            model = Params
+            for part in key.split("."):
+                assert part in model.model_fields, f"{name} in dvc.yaml asks for {key}"
+                model = model.model_fields[part].annotation
