@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from paddleship.errors import BadInput
 
 
 def sha256(path: Path) -> str:
@@ -33,6 +37,15 @@ def write_text(path: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def read_json(path: Path, *, stage: str) -> Any:
+    """What the stage `stage` left in `path`. Raises BadInput."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"{str(path)!r} cannot be read ({reason}): run `dvc repro -f {stage}`") from None
 
 
 @contextmanager

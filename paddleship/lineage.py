@@ -41,8 +41,8 @@ class Lineage(BaseModel):
     mlflow_tracking_uri: str | None = None
     prefect_flow_run_id: str | None = None
 
-    def labels(self, *, base_image: str, created: datetime) -> dict[str, str]:
-        """OCI labels and one `io.paddleship.*` label per fact."""
+    def labels(self, *, base_image: str, created: datetime, source: str | None = None) -> dict[str, str]:
+        """OCI labels and one `io.paddleship.*` label per fact; `source` is the repository's address."""
         oci = {
             "title": self.model,
             "description": f"{self.model} in {self.runtime}, proven against eager PaddlePaddle",
@@ -50,6 +50,7 @@ class Lineage(BaseModel):
             "revision": self.git_commit,
             "created": created.isoformat(timespec="seconds"),
             "base.name": base_image,
+            **({"source": source} if source else {}),
         }
         own = {key.replace("_", "-"): _text(value) for key, value in self.model_dump().items() if value is not None}
         return {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from paddleship.errors import ParamsError
 from paddleship.spec import TensorSpec
@@ -42,6 +42,7 @@ class Paths(Section):
 
 
 class Data(Section):
+    fetch: dict[str, str] = Field({}, description="name: script that brings the raw data from outside; empty when it is there already")
     raw: str = Field(description="file or folder that the reader is given")
     reader: Reference
     kwargs: dict[str, Any] = {}
@@ -155,18 +156,41 @@ class Params(Section):
     accept: Accept = Accept()
 
 
+def _optional(model: type[Section]) -> type[Section]:
+    """The same section with every key optional, for values that are laid over params.yaml."""
+    fields: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        kind: Any = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Section):
+            kind = _optional(kind)
+        elif field.metadata:
+            kind = Annotated[(kind, *field.metadata)]
+        fields[name] = (kind | None, Field(None, description=field.description))
+    return create_model(f"{model.__name__}Overrides", __base__=Section, **fields)
+
+
+Overrides = _optional(Params)
+
+
 def load(path: Path) -> Params:
     """Read and check a params file.
 
     Raises ParamsError, with every fault of the file in one message.
     """
+    return parse(read(path), origin=str(path))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The values of a params file or of one that is laid over it, not checked yet. Raises ParamsError."""
     if not path.exists():
-        raise ParamsError(f"params file {str(path)!r} does not exist: run from the folder that holds params.yaml or pass --params")
+        raise ParamsError(f"params file {str(path)!r} does not exist: give one that does, or run from the folder that holds params.yaml")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ParamsError(f"{path} is not YAML ({' '.join(str(error).split())}): mend the line it names") from None
-    return parse(values, origin=str(path))
+    if not isinstance(values, dict):
+        raise ParamsError(f"{path} must hold a mapping of sections (got {type(values).__name__}): start from the one in the repository")
+    return values
 
 
 def parse(values: Any, *, origin: str = "params.yaml") -> Params:

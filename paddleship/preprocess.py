@@ -103,15 +103,16 @@ def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
     """One row of a tensor input, with its dtype, shape and range proven."""
     try:
         array = np.asarray(value)
-        cast = array.astype(spec.numpy_dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is refused below
+            cast = array.astype(spec.numpy_dtype)
     except (TypeError, ValueError, OverflowError):
         raise RequestError(f"input {spec.name!r} cannot be read as {spec.dtype} (got {str(value)[:60]!r}): send numbers") from None
     wanted = spec.shape[1:]
     fits = array.ndim == len(wanted) and all(isinstance(want, str) or want == got for want, got in zip(wanted, array.shape, strict=True))
     if not fits:
         raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} a row, the model takes {list(wanted)}: send that shape")
-    if spec.numpy_dtype.kind in "iub" and array.dtype.kind == "f" and not np.array_equal(cast, array):
-        raise RequestError(f"input {spec.name!r} must be whole numbers ({spec.dtype}): round them before sending")
+    if spec.numpy_dtype.kind in "iub" and array.dtype.kind in "iuf" and not np.array_equal(cast, array):
+        raise RequestError(f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold: round or clip them before sending")
     if cast.dtype.kind == "f" and not np.isfinite(cast).all():
         raise RequestError(f"input {spec.name!r} holds NaN or infinity: send finite numbers")
     if cast.size and ((spec.low is not None and cast.min() < spec.low) or (spec.high is not None and cast.max() > spec.high)):

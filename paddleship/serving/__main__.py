@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from paddleship.errors import PaddleshipError
@@ -28,13 +29,16 @@ def main() -> None:
     failures: list[BaseException] = []
 
     def stop(failure: BaseException) -> None:
+        if not isinstance(failure, PaddleshipError):
+            logging.getLogger("paddleship.serving").error("the model cannot be loaded", exc_info=failure)
         failures.append(failure)
         server.should_exit = True
 
     app = create_app(arguments.candidate, max_batch=arguments.max_batch, on_failure=stop)
     config = uvicorn.Config(app, host=arguments.host, port=arguments.port, access_log=False, log_config=None, timeout_graceful_shutdown=30)
     server = uvicorn.Server(config)
-    server.run()
+    with suppress(SystemExit):  # how uvicorn ends when it cannot listen; the lines below say it better
+        server.run()
     if failures:
         message = str(failures[0]) if isinstance(failures[0], PaddleshipError) else repr(failures[0])
         print(f"error: {message}", file=sys.stderr)

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from paddleship import __version__
-from paddleship.errors import RequestError
+from paddleship.errors import PaddleshipError, RequestError
 from paddleship.serving.model import AnswerError, ServedModel
 
 log = logging.getLogger("paddleship.serving")
@@ -52,6 +52,8 @@ class Service:
         except asyncio.CancelledError:
             raise
         except BaseException as failure:
+            if not isinstance(failure, PaddleshipError):
+                log.exception("the model cannot be loaded")
             self._on_failure(failure)
 
     def _loaded(self) -> ServedModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ class ServedModel:
 
     def __init__(self, folder: Path, *, max_batch: int) -> None:
         self.candidate = Candidate.load(folder)
+        self._version = self.candidate.digest[:12]
         self._max_batch = max_batch
         self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs)
         self._runtime = runtimes.load(folder)
@@ -44,10 +46,11 @@ class ServedModel:
             outputs.append(protocol.describe(TensorSpec("label", "str", ("batch",))))
         return {
             "name": self.candidate.model,
-            "versions": [self.candidate.digest[:12]],
+            "versions": [self._version],
             "platform": self.candidate.runtime,
             "inputs": [protocol.describe(spec) for spec in self._preprocess.requests],
             "outputs": outputs,
+            "parameters": {"candidate_digest": self.candidate.digest},
         }
 
     def answer(self, body: bytes) -> bytes:
@@ -57,15 +60,19 @@ class ServedModel:
         except orjson.JSONDecodeError as error:
             raise RequestError(f"the request is not JSON ({error}): send the Open Inference Protocol's form") from None
         columns = protocol.decode_request(request, self._preprocess.requests, max_batch=self._max_batch)
-        outputs = self._runtime.run(self._preprocess.collate(self._preprocess.encode(columns)))
-        answer = {"model_name": self.candidate.model, "model_version": self.candidate.digest[:12]}
+        outputs = self.predict(columns)
+        answer = {"model_name": self.candidate.model, "model_version": self._version}
         if "id" in request:
             answer["id"] = request["id"]
-        named = [protocol.encode_tensor(name, _sendable(name, array)) for name, array in outputs.items()]
-        if self._labels:
-            classes = next(iter(outputs.values())).argmax(-1)
-            named.append(protocol.encode_tensor("label", [self._labels[index] for index in classes]))
+        named = [protocol.encode_tensor(name, _sendable(name, values)) for name, values in outputs.items()]
         return orjson.dumps({**answer, "outputs": _wanted(named, request.get("outputs"))}, option=orjson.OPT_SERIALIZE_NUMPY)
+
+    def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Columns of requests to outputs by name, with the class name of each row as `label` for a classifier. Raises RequestError."""
+        outputs: dict[str, Any] = dict(self._runtime.run(self._preprocess.collate(self._preprocess.encode(columns))))
+        if self._labels:
+            outputs["label"] = [self._labels[index] for index in next(iter(outputs.values())).argmax(-1)]
+        return outputs
 
     @property
     def _labels(self) -> tuple[str, ...]:
@@ -76,20 +83,20 @@ class ServedModel:
         return self.candidate.classes if fits and not taken else ()
 
 
-def _sendable(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+def _sendable(name: str, array: Any) -> Any:
+    if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
         raise AnswerError(f"output {name!r} holds NaN or infinity, which JSON cannot carry")
     return array
 
 
 def _wanted(named: list[dict[str, Any]], asked: Any) -> list[dict[str, Any]]:
     """The outputs that the request asks for, all of them when it names none."""
-    if not asked:
+    if asked is None or asked == []:
         return named
     if not isinstance(asked, list) or not all(isinstance(item, dict) for item in asked):
         raise RequestError("'outputs' must be a list of {\"name\": …}: leave it out for all outputs")
     known = {item["name"]: item for item in named}
     for item in asked:
-        if item.get("name") not in known:
+        if item.get("name") not in [*known]:  # a list, since what came may not be hashable
             raise RequestError(f"there is no output {item.get('name')!r}: this model gives {', '.join(known)}")
     return [known[item["name"]] for item in asked]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,8 +59,12 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
             raise ValueError
     except ValueError:
         raise RequestError(f"the data of tensor {name!r} are not numbers in rows of one length: send {datatype} values") from None
-    if array.size != int(np.prod(shape)):
-        raise RequestError(f"tensor {name!r} has {array.size} values, its shape {shape} needs {int(np.prod(shape))}: make them agree")
+    if array.size != math.prod(shape):
+        raise RequestError(f"tensor {name!r} has {array.size} values, its shape {shape} needs {math.prod(shape)}: make them agree")
+    if array.ndim > 1 and array.shape != tuple(shape):
+        raise RequestError(
+            f"tensor {name!r} has the shape {shape} and data nested as {list(array.shape)}: make them agree, or send it flat"
+        )
     return array.reshape(shape)
 
 
@@ -70,7 +75,7 @@ def decode_request(body: Any, specs: Sequence[TensorSpec], *, max_batch: int) ->
         raise RequestError('the request has no \'inputs\' list: send {"inputs": [{"name", "datatype", "shape", "data"}, …]}')
     names, known = [item.get("name") for item in items], {spec.name: spec for spec in specs}
     for name in names:
-        if name not in known:
+        if name not in [*known]:  # a list, since what came may not be hashable
             raise RequestError(f"there is no input {name!r}: this model takes {', '.join(known)}")
     if len(set(names)) != len(names):
         raise RequestError("an input is given twice: send each once")
@@ -86,6 +91,8 @@ def decode_request(body: Any, specs: Sequence[TensorSpec], *, max_batch: int) ->
             raise RequestError(
                 f"input {spec.name!r} has the shape {item['shape']}, the model takes {describe(spec)['shape']}: send that form"
             )
+        if 0 in item["shape"][1:]:
+            raise RequestError(f"input {spec.name!r} has the shape {item['shape']}, so its rows are empty: send at least one value a row")
         columns[spec.name] = column
     sizes = {len(column) for column in columns.values()}
     if len(sizes) != 1:

@@ -58,6 +58,15 @@ def test_a_tensor_that_does_not_fit_is_refused(value, words):
         preprocess.build({"kind": "tensors"}, [spec]).encode({"x": [value]})
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("int8", 300), ("uint8", -1), ("int64", 2**63), ("int64", 1e30), ("int64", 0.5), ("bool", 5), ("float32", 1e300)]
+)
+def test_a_number_that_its_dtype_cannot_hold_is_refused_and_never_wrapped(dtype, value):
+    spec = TensorSpec("x", dtype, ("batch",))
+    with pytest.raises(RequestError, match=r"can hold|infinity"):
+        preprocess.build({"kind": "tensors"}, [spec]).encode({"x": [value]})
+
+
 def test_an_out_of_range_id_never_reaches_the_runtime():
     spec = TensorSpec("ids", "int64", ("batch", "length"), low=0, high=9)
     with pytest.raises(RequestError, match=r"outside 0 … 9 \(got 0 … 10\)"):

@@ -1,0 +1,297 @@
+"""The server over real ONNX candidates, in process through ASGI, and as the process that runs in the image."""
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from starlette.testclient import TestClient
+
+from paddleship.candidate import Candidate
+from paddleship.serving import app as serving
+from paddleship.spec import TensorSpec
+
+
+def make_candidate(folder, nodes, inputs, outputs, **facts):
+    """An ONNX candidate of `nodes`; inputs and outputs are TensorSpecs."""
+    kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
+
+    def values(specs):
+        return [helper.make_tensor_value_info(spec.name, kinds[spec.dtype], list(spec.shape)) for spec in specs]
+
+    graph = helper.make_graph(nodes, "model", values(inputs), values(outputs))
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+    settings = {
+        "preprocess": {"kind": "tensors"},
+        "task": "regression",
+        "warm_shapes": ({spec.name: [2, *_fixed(spec)] for spec in inputs},),
+    }
+    return Candidate(
+        name="onnxruntime",
+        model="tiny",
+        runtime="onnxruntime",
+        precision="float32",
+        threads=1,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        weights_sha256="0" * 64,
+        **{**settings, **facts},
+    ).save(folder)
+
+
+def _fixed(spec):
+    return [3 if isinstance(size, str) else size for size in spec.shape[1:]]
+
+
+@pytest.fixture(scope="module")
+def tensors(tmp_path_factory):
+    """y = x · [[1, -1], [1, 0]] with a range on x, so two scores per row, and log(y) where it is asked for nonsense."""
+    folder = tmp_path_factory.mktemp("tensors")
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [2, 2], [1, -1, 1, 0])
+    nodes = [
+        helper.make_node("Constant", [], ["w"], value=weights),
+        helper.make_node("MatMul", ["x", "w"], ["scores"]),
+        helper.make_node("Log", ["x"], ["logs"]),
+    ]
+    x = TensorSpec("x", "float32", ("batch", 2), low=-1, high=100)
+    outputs = [TensorSpec("scores", "float32", ("batch", 2)), TensorSpec("logs", "float32", ("batch", 2))]
+    make_candidate(folder, nodes, [x], outputs, task="classification", classes=("否", "yes"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    nodes = [helper.make_node("Cast", ["ids"], ["values"], to=TensorProto.FLOAT)]
+    specs = [TensorSpec("ids", "int64", ("batch", "length"))], [TensorSpec("values", "float32", ("batch", "length"))]
+    preprocess = {"kind": "characters", "column": "text", "input": "ids", "vocabulary": ["好"], "max_length": 4, "multiple_of": 2}
+    make_candidate(folder, nodes, *specs, preprocess=preprocess)
+    return folder
+
+
+@pytest.fixture
+def client(tensors):
+    yield from ready(tensors)
+
+
+@pytest.fixture
+def text_client(texts):
+    yield from ready(texts)
+
+
+def ready(folder, **options):
+    failures = []
+    with TestClient(serving.create_app(folder, on_failure=failures.append, **options), raise_server_exceptions=False) as client:
+        deadline = time.monotonic() + 20
+        while client.get("/v2/health/ready").status_code != 200:
+            assert not failures, failures
+            assert time.monotonic() < deadline
+        yield client
+
+
+def request(**changes):
+    return {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [3, 4]} | changes]}
+
+
+def test_health_and_metadata_say_what_the_model_takes(client):
+    assert client.get("/v2/health/live").json() == {"live": True}
+    assert client.get("/v2/models/tiny/ready").status_code == 200
+    metadata = client.get("/v2/models/tiny").json()
+    assert metadata["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
+    assert [output["name"] for output in metadata["outputs"]] == ["scores", "logs", "label"]
+    assert len(metadata["parameters"]["candidate_digest"]) == 64
+    assert client.get("/v2").json()["name"] == "paddleship"
+
+
+def test_an_answer_carries_scores_and_the_name_of_the_class(client):
+    answer = client.post("/v2/models/tiny/infer", json={"id": "7", **request(), "outputs": [{"name": "label"}, {"name": "scores"}]}).json()
+    assert answer["id"] == "7"
+    assert answer["outputs"] == [
+        {"name": "label", "datatype": "BYTES", "shape": [1], "data": ["否"]},
+        {"name": "scores", "datatype": "FP32", "shape": [1, 2], "data": [7.0, -3.0]},
+    ]
+
+
+def test_nested_data_is_taken_as_well_as_flat(client):
+    body = {"outputs": [{"name": "scores"}]} | request(shape=[2, 2], data=[[1, 2], [3, 4]])
+    assert client.post("/v2/models/tiny/infer", json=body).json()["outputs"][0]["data"] == [3.0, -1.0, 7.0, -3.0]
+
+
+def test_text_is_answered_in_batches_and_alone(text_client):
+    body = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [2], "data": ["好", "好x好"]}]}
+    output = text_client.post("/v2/models/tiny/infer", json=body).json()["outputs"][0]
+    assert output["shape"] == [2, 4]
+    assert output["data"] == [2, 0, 0, 0, 2, 1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{", "is not JSON"),
+        (b"[]", "no 'inputs' list"),
+        ({"inputs": []}, "input 'x' is missing"),
+        ({"inputs": request()["inputs"] * 2}, "given twice"),
+        (request(name="z"), "there is no input 'z': this model takes x"),
+        (request(datatype="FP64"), "send FP32"),
+        (request(datatype="WHAT"), "send FP32"),
+        (request(shape=[1, 3]), "has 2 values, its shape [1, 3] needs 3"),
+        (request(shape=[2]), "the model takes [-1, 2]"),
+        (request(shape=[2, 1]), "shape [1] a row, the model takes [2]"),
+        (request(shape="x"), "give a list of whole numbers"),
+        (request(shape=[-1, 2]), "give a list of whole numbers"),
+        (request(data=[1, "a"]), "not numbers"),
+        (request(data=[[1], [2, 3]], shape=[1, 3]), "not numbers in rows of one length"),
+        (request(data=None), "no 'data' list"),
+        (request(data=[1, 101]), "outside -1 … 100"),
+        (request(data=[], shape=[0, 2]), "0 rows"),
+        (request(data=[1] * 2000, shape=[1000, 2]), "1 to 256: split it"),
+        (request(name=[1]), "there is no input [1]"),
+        (request(data=[], shape=[2**32, 2**32]), "has 0 values"),
+        (request(data=[], shape=[2, 0]), "its rows are empty"),
+        (request(data=[[1, 2, 3, 4]], shape=[2, 2]), "data nested as [1, 4]"),
+        ({**request(), "outputs": [{"name": [1]}]}, "there is no output [1]"),
+        ({**request(), "outputs": {}}, "'outputs' must be a list"),
+        ({**request(), "outputs": [{"name": "z"}]}, "there is no output 'z'"),
+        ({**request(), "outputs": "all"}, "'outputs' must be a list"),
+    ],
+)
+def test_a_bad_request_is_a_400_that_says_what_to_send(client, body, words):
+    answer = client.post("/v2/models/tiny/infer", **({"content": body} if isinstance(body, bytes) else {"json": body}))
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]
+    assert client.get("/v2/health/ready").status_code == 200
+
+
+@pytest.mark.parametrize(("data", "words"), [([7], "must be text"), ([""], "is empty")])
+def test_a_bad_text_is_a_400(text_client, data, words):
+    body = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": data}]}
+    answer = text_client.post("/v2/models/tiny/infer", json=body)
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]
+
+
+def test_an_answer_that_json_cannot_carry_is_a_500_that_says_so(client):
+    answer = client.post("/v2/models/tiny/infer", json=request(data=[-1, 0]))
+    assert answer.status_code == 500
+    assert "NaN or infinity" in answer.json()["error"]
+
+
+def test_other_paths_and_models_are_404_and_methods_405(client):
+    assert "there is no model 'other'" in client.post("/v2/models/other/infer", json=request()).json()["error"]
+    assert client.get("/nowhere").status_code == 404
+    assert client.get("/v2/models/tiny/infer").status_code == 405
+
+
+def test_a_body_that_is_too_large_is_a_413(client, monkeypatch):
+    monkeypatch.setattr(serving, "MAX_BODY_BYTES", 10)
+    assert client.post("/v2/models/tiny/infer", json=request()).status_code == 413
+
+
+def test_many_threads_get_their_own_answers(client):
+    wrong = []
+
+    def work(seed):
+        for number in range(30):
+            values = [float(seed), float(number + 1)]
+            scores = client.post("/v2/models/tiny/infer", json=request(data=values)).json()["outputs"][0]["data"]
+            if scores != [values[0] + values[1], -values[0]]:
+                wrong.append((values, scores))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.fixture
+def port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(folder, port):
+    command = [sys.executable, "-m", "paddleship.serving", "--candidate", str(folder), "--port", str(port)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def wait_until_ready(port, process):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read()
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+        try:
+            connection.request("GET", "/v2/health/ready")
+            if connection.getresponse().status == 200:
+                return
+        except OSError:
+            continue
+        finally:
+            connection.close()
+    raise AssertionError("not ready")
+
+
+def test_the_process_serves_and_stops_gracefully_on_sigterm(tensors, port):
+    process = start(tensors, port)
+    wait_until_ready(port, process)
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("POST", "/v2/models/tiny/infer", json.dumps(request()))
+    assert json.loads(connection.getresponse().read())["outputs"][0]["data"] == [7.0, -3.0]
+    connection.close()
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=20)
+    assert process.returncode in (0, -signal.SIGTERM)
+    assert "Application shutdown complete" in log
+
+
+def test_a_changed_candidate_ends_the_process_with_one_clear_line(tensors, tmp_path, port):
+    for path in tensors.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "model.onnx").write_bytes(b"something else")
+    process = start(tmp_path, port)
+    _, log = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert log.strip().splitlines()[-1].startswith("error: ")
+    assert "is not the file the candidate was made with" in log
+
+
+def test_a_port_in_use_ends_the_process_with_one_clear_line(tensors):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        process = start(tensors, taken.getsockname()[1])
+        _, log = process.communicate(timeout=30)
+    assert process.returncode == 4
+    assert "choose another with --port" in log
+
+
+def test_what_the_image_runs_imports_neither_paddle_nor_pydantic(tensors):
+    code = (
+        "import sys; from pathlib import Path; from paddleship.serving.model import ServedModel; "
+        "ServedModel(Path(sys.argv[1]), max_batch=1).warm_up(); print(sorted(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tensors)], capture_output=True, text=True, check=True)
+    assert "'onnxruntime'" in done.stdout
+    for foreign in ("paddle", "pydantic", "paddleship.params"):
+        assert f"'{foreign}'" not in done.stdout
+
+
+def test_float32_survives_the_wire_exactly():
+    import orjson
+
+    from paddleship.serving import protocol
+
+    values = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    sent = orjson.loads(orjson.dumps(protocol.encode_tensor("x", values), option=orjson.OPT_SERIALIZE_NUMPY))
+    assert np.array_equal(protocol.decode_tensor(sent).astype(np.float32), values)
