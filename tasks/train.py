@@ -14,7 +14,7 @@ from paddleship.params import Params
 from paddleship.report import Report
 from paddleship.verdict import Check, Verdict
 from tasks.stage import main
-from tasks.tracking import live_metrics
+from tasks.tracking.live import live_metrics
 
 _ROUND_TRIP_ADVICE = (
     "a fresh model with the saved weights answers differently: a layer kept in a plain list is not saved, "

@@ -1,0 +1,27 @@
+"""A client of MLflow that gives up quickly, and what both the run and a stage log through it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+def connect(uri: str) -> Any:
+    """An MlflowClient for tracking and registry that does not retry for minutes."""
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    import logging
+
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    from mlflow import MlflowClient
+
+    logging.getLogger("mlflow").setLevel(logging.WARNING)
+    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+def epoch_metrics(epochs: list[Any], *, first: int, at_ms: int) -> list[Any]:
+    """The flat metrics of each epoch as points of one curve per key."""
+    from mlflow.entities import Metric
+
+    return [Metric(f"epoch/{key}", float(value), at_ms, first + index) for index, row in enumerate(epochs) for key, value in row.items()]

@@ -1,0 +1,62 @@
+"""The page that a person reads first: what won, by how much, and whether all gates passed, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from paddleship.report import Report
+
+
+def markdown(reports: Iterable[Report], *, compare: str, failure: str | None = None) -> str:
+    """A verdict line, the candidates side by side with a link to their charts, and the stages in the order they are given."""
+    ordered = list(reports)
+    failed = [report.stage for report in ordered if not report.verdict]
+    lines = [f"**Failed**: {failure}" if failure else f"**Failed** at {', '.join(failed)}" if failed else "**All gates passed.**"]
+    benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
+    if benchmark and "winner" in benchmark.facts:
+        lines[0] += f" Winner: **{benchmark.facts['winner']}**, {_times(benchmark)}. {benchmark.facts['reason']}."
+    rows = _merge(ordered)
+    if rows:
+        lines += ["", "| candidate | p50 ms | p99 ms | rows/s | memory MB | noise ratio | verdict |", "|---|---|---|---|---|---|---|"]
+        lines += [_candidate(name, row) for name, row in rows.items()]
+        lines += [
+            "",
+            f"[The candidates as charts]({compare})",
+            "",
+            "Noise ratio: error against float64 in units of eager float32's own; 1 is as right as eager.",
+        ]
+    lines += ["", "| stage | verdict | headline | seconds |", "|---|---|---|---|"]
+    lines += [
+        f"| {report.stage} | {'passed' if report.verdict else '**failed**'} | {report.headline} | {report.seconds:.1f} |"
+        for report in ordered
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _merge(reports: Iterable[Report]) -> dict[str, dict[str, Any]]:
+    """What each stage said of a candidate, in one row; a failure of an earlier stage keeps its reason."""
+    rows: dict[str, dict[str, Any]] = {}
+    for report in reports:
+        for name, row in report.candidates.items():
+            known = rows.setdefault(name, {})
+            if known.get("status") not in ("failed", "not made"):
+                known |= {key: value for key, value in row.items() if value not in (None, "")}
+    return rows
+
+
+def _candidate(name: str, row: dict[str, Any]) -> str:
+    cells = [_number(row.get("p50_ms")), _number(row.get("p99_ms")), _number(row.get("throughput_per_s"), 0)]
+    memory = row.get("peak_memory_bytes")
+    cells += [_number(memory / 1e6 if memory else None, 0), _number(row.get("noise_ratio"), 2)]
+    words = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
+    return f"| {f'**{name}**' if row.get('winner') else name} | {' | '.join(cells)} | {words.replace('|', '/')[:200]} |"
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def _times(report: Report) -> str:
+    figures = report.metrics
+    return f"{figures['speedup']:.1f}× eager (95% interval {figures['speedup_low']:.1f} to {figures['speedup_high']:.1f})"

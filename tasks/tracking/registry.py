@@ -1,0 +1,77 @@
+"""The winner in MLflow's registry: the exact candidate folder as a pyfunc model, loadable without this project."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from paddleship import preprocess
+from paddleship.candidate import Candidate
+from paddleship.spec import TensorSpec
+
+ALIAS = "challenger"
+_HERE = Path(__file__).parent
+_ROOT = Path(__file__).parents[2]
+
+
+def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, Any]) -> str:
+    """Make a model version of the candidate and point `challenger` at it; one that is there already is used again."""
+    name, digest = release["model"], release["candidate_digest"]
+    version = _find(client, name, digest) or _create(client, name, run_id, candidate, release)
+    client.set_registered_model_alias(name, ALIAS, version)
+    return f"{name} version {version} ({ALIAS})"
+
+
+def _find(client: Any, name: str, digest: str) -> str | None:
+    for version in client.search_model_versions(f"name = '{name}'"):
+        if version.tags.get("candidate_digest") == digest:
+            return str(version.version)
+    return None
+
+
+def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mapping[str, Any]) -> str:
+    from mlflow import pyfunc
+    from mlflow.exceptions import MlflowException
+
+    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # MLflow asks for an input example, which would be a row of somebody's data
+        folder = Path(scratch) / "model"
+        pyfunc.save_model(
+            path=str(folder),
+            python_model=str(_HERE / "pyfunc_model.py"),
+            artifacts={"candidate": str(candidate)},
+            signature=_signature(Candidate.load(candidate)),
+            code_paths=[str(_ROOT / "paddleship")],
+            pip_requirements=_requirements(release["runtime"]),
+        )
+        client.log_artifacts(run_id, str(folder), "model")
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    facts = ("candidate", "candidate_digest", "image", "image_id", "git_commit", "data_sha256")
+    tags = {key: str(release[key]) for key in facts}
+    return str(client.create_model_version(name, f"runs:/{run_id}/model", run_id, tags=tags).version)
+
+
+def _signature(candidate: Candidate) -> Any:
+    """What a request holds, as MLflow describes it: a text column, or a tensor per input."""
+    from mlflow.models import ModelSignature
+    from mlflow.types import schema
+
+    def describe(spec: TensorSpec) -> Any:
+        shape = tuple(-1 if isinstance(size, str) else size for size in spec.shape)
+        return schema.ColSpec("string", spec.name) if spec.dtype == "str" else schema.TensorSpec(spec.numpy_dtype, shape, spec.name)
+
+    return ModelSignature(
+        inputs=schema.Schema([describe(spec) for spec in preprocess.build(candidate.preprocess, candidate.inputs).requests])
+    )
+
+
+def _requirements(runtime: str) -> list[str]:
+    lines = (_ROOT / "docker" / "requirements" / f"{runtime}.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
