@@ -4,9 +4,11 @@ FROM ${BASE_IMAGE}
 
 COPY rootfs/site/ /opt/paddleship/site/
 COPY rootfs/app/ /opt/paddleship/app/
+COPY rootfs/lib/ /opt/paddleship/lib/
 COPY rootfs/model/ /opt/paddleship/model/
 
 ENV PYTHONPATH=/opt/paddleship/app:/opt/paddleship/site \
+    LD_LIBRARY_PATH=/opt/paddleship/lib \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     HOME=/tmp

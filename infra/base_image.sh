@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Make sure that the base image is in the engine: `infra/base_image.sh python:3.11-slim`.
-# There already: nothing to do. A registry answers: pulled. Neither, on Debian 12 with Python 3.11 packages: a stand-in of the same
+# There already (a stand-in: by this recipe): nothing to do. A registry answers: pulled. Neither, on Debian 12 with Python 3.11 packages: a stand-in of the same
 # name is put together from Debian's packages, labelled as such, the same bytes every time.
 # Exit codes: 0 the image is there, 4 it cannot be had.
 set -euo pipefail
@@ -12,7 +12,12 @@ export DOCKER_HOST
 
 say() { printf '%s\n' "$*" >&2; }
 
-docker image inspect "$image" >/dev/null 2>&1 && exit 0
+label=io.paddleship.stand-in
+edition="put together from Debian packages because no registry answered (recipe $(sha256sum <"${BASH_SOURCE[0]}" | cut -c1-12))"
+if there=$(docker image inspect --format "{{with .Config.Labels}}{{index . \"$label\"}}{{end}}" "$image" 2>/dev/null); then
+    case "$there" in "" | "$edition") exit 0 ;; esac
+    say "$image is a stand-in by another recipe"
+fi
 if timeout 60 docker pull --quiet "$image" >/dev/null 2>&1; then
     say "pulled $image"
     exit 0
@@ -21,7 +26,10 @@ case "$image" in
     *python:3.11*) ;;
     *) say "error: $image cannot be pulled, and a stand-in exists for python:3.11 only: load it with \`docker load\`, or set package.base_image"; exit 4 ;;
 esac
-if ! command -v apt-get >/dev/null || [ -z "$(apt-cache policy python3.11-minimal 2>/dev/null)" ]; then
+known() { [ -n "$(apt-cache show python3.11-minimal 2>/dev/null)" ]; }
+# A fresh system knows no packages before its first update.
+if command -v apt-get >/dev/null && ! known; then apt-get update -qq >&2 || true; fi
+if ! command -v apt-get >/dev/null || ! known; then
     say "error: $image cannot be pulled, and this system has no Debian packages of Python 3.11: load it with \`docker load\`"
     exit 4
 fi
@@ -32,14 +40,21 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/debs" "$work/root"
 packages=(base-files libc6 libgcc-s1 libstdc++6 libcrypt1 zlib1g libbz2-1.0 liblzma5 libffi8 libexpat1 libssl3 libsqlite3-0 libuuid1
     libncursesw6 libtinfo6 libreadline8 libdb5.3 libnsl2 libtirpc3 media-types ca-certificates
+    # As in the official image, since `import paddle` looks at the system through a shell.
+    dash bash coreutils grep mawk libc-bin libacl1 libattr1 libgmp10 libpcre2-8-0 libselinux1
     libpython3.11-minimal libpython3.11-stdlib python3.11-minimal python3.11)
-(cd "$work/debs" && apt-get download -qq -o APT::Sandbox::User=root "${packages[@]}")
+if ! (cd "$work/debs" && apt-get download -qq -o APT::Sandbox::User=root "${packages[@]}") >"$work/log" 2>&1; then
+    say "error: the packages of the stand-in cannot be downloaded ($(grep '^E:' "$work/log" | tail -n 1)):" \
+        "mend the package sources, or load $image with \`docker load\`"
+    exit 4
+fi
 mkdir -p "$work/root/usr/lib" "$work/root/usr/lib64" "$work/root/usr/bin" "$work/root/usr/sbin"
 for link in lib lib64 bin sbin; do ln -s "usr/$link" "$work/root/$link"; done
 for deb in "$work"/debs/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$work/root" --keep-directory-symlink; done
 rm -rf "$work/root/usr/share/doc" "$work/root/usr/share/man" "$work/root/usr/share/lintian"
 mkdir -p "$work/root/usr/local/bin" "$work/root/tmp" "$work/root/proc" "$work/root/sys" "$work/root/dev"
 chmod 1777 "$work/root/tmp"
+ln -s mawk "$work/root/usr/bin/awk"
 ln -s /usr/bin/python3.11 "$work/root/usr/local/bin/python"
 ln -s /usr/bin/python3.11 "$work/root/usr/local/bin/python3"
 printf 'root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n' >"$work/root/etc/passwd"
@@ -48,5 +63,5 @@ ldconfig -r "$work/root" 2>/dev/null
 rm -f "$work/root/var/cache/ldconfig/aux-cache"
 tar -C "$work/root" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --format=gnu -c . |
     docker import --change 'ENV PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8' --change 'CMD ["python3"]' \
-        --change 'LABEL io.paddleship.stand-in="put together from Debian packages because no registry answered"' - "$image" >/dev/null
+        --change "LABEL $label=\"$edition\"" - "$image" >/dev/null
 say "made $image"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,85 +14,71 @@ from typing import Any
 from paddleship import benchmarking, dataset, parity
 from paddleship.candidate import Candidate
 from paddleship.client import Client, ServerError, encode_request
-from paddleship.errors import BadInput
-from paddleship.files import write_text
-from paddleship.load import closed_loop
-from paddleship.params import Params
+from paddleship.errors import BadInput, PaddleshipError
+from paddleship.files import read_json, write_text
+from paddleship.load import Load, closed_loop
+from paddleship.params import Accept, Params
 from paddleship.progress import Progress
 from paddleship.report import Report
+from paddleship.runtimes import Arrays
 from paddleship.verdict import Check, Verdict
 from tasks import image
 from tasks.stage import main
 
 _STOP_TIMEOUT_S = 20
+_POLL_S = 0.02
 _STOPPED_WELL = (0, 143)  # 143: the init process passes the SIGTERM on
+_NONSENSE = b'{"inputs": [{"name": "nothing", "datatype": "FP32", "shape": [1], "data": [1]}]}'
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was measured from outside the container. `answers` are in the order of the evidence's cases, `faults` what went unanswered."""
+
+    cold_start_ms: float
+    answers: list[Arrays]
+    faults: list[str]
+    load: Load
+    refused_status: int
+    health_status: int
+    peak_memory_bytes: int
+    stop_s: float
+    exit_code: int
+
+
+class NotReadyError(PaddleshipError):
+    """The container ended, or did not become ready in time; the message is its log."""
 
 
 def accept(params: Params) -> Report:
     """Run the image hardened, compare its answers over HTTP with the eager ones, measure it, stop it, and write the release."""
-    receipt = json.loads(Path(params.paths.image).read_text())
-    client = image.connect()
-    if not image.exists(client, receipt["image_id"]):
-        raise BadInput(f"image {receipt['image']!r} is not in the engine any more: build it again with `dvc repro -f package`")
-    evidence = parity.Evidence.load(Path(params.paths.parity))
+    receipt = read_json(Path(params.paths.image), stage="package")
     candidate = Candidate.load(Path(params.paths.candidates) / receipt["lineage"]["candidate"])
+    if candidate.digest != receipt["lineage"]["candidate_digest"]:
+        raise BadInput(
+            f"image {receipt['image']!r} holds another {candidate.name!r} than this tree: build it again with `dvc repro -f package`"
+        )
+    evidence = parity.Evidence.load(Path(params.paths.parity))
     bodies = _requests(params, evidence)
-
-    start = time.perf_counter()
-    with image.jail(client, receipt["image_id"], memory_bytes=params.accept.memory_bytes) as jail:
-        connect = partial(Client, jail.host, jail.port, model=params.name)
-        obstacle = _wait_until_ready(connect, jail, deadline=start + params.accept.ready_timeout_s)
-        if obstacle:
+    with closing(image.connect()) as client:
+        if not image.exists(client, receipt["image_id"]):
+            raise BadInput(f"image {receipt['image']!r} is not in the engine any more: build it again with `dvc repro -f package`")
+        try:
+            seen = _observe(client, receipt["image_id"], candidate, bodies, params)
+        except NotReadyError as obstacle:
             return _refused(obstacle)
-        server = connect()
-        server.infer(bodies[0], candidate.outputs)
-        cold_start_ms = 1000 * (time.perf_counter() - start)
-        print(f"ready and answering after {cold_start_ms:.0f} ms")
-        answers, faults = _ask(server, bodies, candidate)
-        load = closed_loop(connect, bodies[:4], requests=params.accept.load_requests, concurrency=params.accept.concurrency)
-        refused, _ = server.send(b'{"inputs": [{"name": "nothing", "datatype": "FP32", "shape": [1], "data": [1]}]}')
-        healthy, _ = server.get("/v2/health/ready")
-        server.close()
-        memory = jail.peak_memory_bytes()
-        stop_s, exit_code = jail.stop(timeout_s=_STOP_TIMEOUT_S)
-
-    checks = [Check.at_most("unanswered_batches", len(faults), 0, advice=f"the server failed: {faults[0] if faults else ''}")]
-    judgement = parity.judge(evidence, answers, noise_limit=params.verify.noise_limit) if not faults else None
-    if judgement:
-        checks += judgement.checks
-    checks += [
-        Check.at_most(
-            "cold_start_ms",
-            cold_start_ms,
-            params.accept.max_cold_start_ms,
-            advice="raise accept.max_cold_start_ms, or ship a smaller model",
-        ),
-        Check.at_most("failed_requests", len(load.failures), 0, advice=f"under load: {load.failures[0] if load.failures else ''}"),
-        Check(name="bad_request_status", measured=refused, limit=400, passed=refused == 400, advice="a bad request must be refused"),
-        Check(name="health_after_load", measured=healthy, limit=200, passed=healthy == 200, advice="the server lost its health"),
-        Check(
-            name="exit_code",
-            measured=exit_code,
-            limit="0 or 143",
-            passed=exit_code in _STOPPED_WELL,
-            advice="the server did not stop by itself",
-        ),
-    ]
-    verdict = Verdict(checks=checks)
-    tail = {f"http_{key}": value for key, value in benchmarking.percentiles(load.samples_ms).items() if value is not None}
-    metrics = {
-        **({f"http_{key}": value for key, value in judgement.metrics.items()} if judgement else {}),
-        "cold_start_ms": cold_start_ms,
-        **tail,
-        "http_throughput_per_s": load.throughput_per_s,
-        "container_peak_memory_bytes": memory,
-        "stop_ms": 1000 * stop_s,
-        "accepted_batches": len(answers),
-    }
+    judgement = parity.judge(evidence, seen.answers, noise_limit=params.verify.noise_limit) if not seen.faults else None
+    verdict = Verdict(checks=_checks(seen, params.accept) + (judgement.checks if judgement is not None else []))
+    metrics = _metrics(seen, judgement)
     _write_release(params, receipt, verdict, metrics)
     return Report(
         stage="accept",
-        headline=f"{len(answers)} batches over HTTP as eager, cold start {cold_start_ms:.0f} ms, {load.throughput_per_s:,.0f} requests/s",
+        headline=(
+            f"{len(seen.answers)} batches over HTTP as eager, cold start {seen.cold_start_ms:.0f} ms, "
+            f"{seen.load.throughput_per_s:,.0f} requests/s"
+        )
+        if verdict
+        else f"refused: {verdict.failures[0]}",
         metrics=metrics,
         verdict=verdict,
         facts={
@@ -101,6 +90,62 @@ def accept(params: Params) -> Report:
     )
 
 
+def _observe(client: Any, image_id: str, candidate: Candidate, bodies: list[bytes], params: Params) -> Seen:
+    """Start the container, ask it everything, stop it. Raises NotReadyError."""
+    start = time.perf_counter()
+    with image.jail(client, image_id, memory_bytes=params.accept.memory_bytes) as jail:
+        connect = partial(Client, jail.host, jail.port, model=params.name)
+        _wait_until_ready(connect, jail, deadline=start + params.accept.ready_timeout_s)
+        server = connect()
+        try:
+            server.send(bodies[0])
+            cold_start_ms = 1000 * (time.perf_counter() - start)
+            print(f"ready and answering after {cold_start_ms:.0f} ms")
+            answers, faults = _ask(server, bodies, candidate)
+            load = closed_loop(connect, bodies[:4], requests=params.accept.load_requests, concurrency=params.accept.concurrency)
+            refused_status, health_status = _status(server.send, _NONSENSE), _status(server.get, "/v2/health/ready")
+        finally:
+            server.close()
+        memory = jail.peak_memory_bytes()
+        stop_s, exit_code = jail.stop(timeout_s=_STOP_TIMEOUT_S)
+    return Seen(cold_start_ms, answers, faults, load, refused_status, health_status, memory, stop_s, exit_code)
+
+
+def _checks(seen: Seen, limits: Accept) -> list[Check]:
+    fault, failure = (found[0] if found else "" for found in (seen.faults, seen.load.failures))
+    slow = "raise accept.max_cold_start_ms, or ship a smaller model"
+    stopped = seen.exit_code in _STOPPED_WELL
+    return [
+        Check.at_most("unanswered_batches", len(seen.faults), 0, advice=f"the server failed: {fault}"),
+        Check.at_most("cold_start_ms", seen.cold_start_ms, limits.max_cold_start_ms, advice=slow),
+        Check.at_most("failed_requests", len(seen.load.failures), 0, advice=f"under load: {failure}"),
+        _exactly("bad_request_status", seen.refused_status, 400, advice="a bad request must be refused"),
+        _exactly("health_after_load", seen.health_status, 200, advice="the server lost its health"),
+        Check(name="exit_code", measured=seen.exit_code, limit="0 or 143", passed=stopped, advice="the server did not stop by itself"),
+    ]
+
+
+def _exactly(name: str, measured: int, limit: int, *, advice: str) -> Check:
+    return Check(name=name, measured=measured, limit=limit, passed=measured == limit, advice=advice)
+
+
+def _metrics(seen: Seen, judgement: parity.Judgement | None) -> dict[str, float | int]:
+    tail = benchmarking.percentiles(seen.load.samples_ms)
+    return {
+        **(
+            {f"http_{key}": value for key, value in judgement.metrics.items() if key in ("noise_ratio", "flip_rate")}
+            if judgement is not None
+            else {}
+        ),
+        "cold_start_ms": seen.cold_start_ms,
+        **{f"http_{key}": value for key, value in tail.items() if value is not None},
+        "http_throughput_per_s": seen.load.throughput_per_s,
+        "container_peak_memory_bytes": seen.peak_memory_bytes,
+        "stop_ms": 1000 * seen.stop_s,
+        "accepted_batches": len(seen.answers),
+    }
+
+
 def _requests(params: Params, evidence: parity.Evidence) -> list[bytes]:
     """One request per case of the evidence, from the rows as a client would hold them."""
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
@@ -108,25 +153,31 @@ def _requests(params: Params, evidence: parity.Evidence) -> list[bytes]:
     return [encode_request(preprocess, rows.take(case.rows).columns) for case in evidence.cases]
 
 
-def _wait_until_ready(connect: Any, jail: image.Jail, *, deadline: float) -> str:
-    """Poll until the server says that it is ready; what went wrong otherwise, in words."""
+def _wait_until_ready(connect: Callable[..., Client], jail: image.Jail, *, deadline: float) -> None:
+    """Poll until the server says that it is ready. Raises NotReadyError."""
     while time.perf_counter() < deadline:
         state = jail.state
         if not state["Running"]:
-            return f"the container ended with {state['ExitCode']}: {jail.logs().strip()[-400:]}"
+            raise NotReadyError(f"the container ended with {state['ExitCode']}: {jail.logs().strip()[-400:]}")
         client = connect(timeout_s=2)
         try:
-            if client.get("/v2/health/ready")[0] == 200:
-                return ""
-        except ServerError:
-            pass
+            if _status(client.get, "/v2/health/ready") == 200:
+                return
         finally:
             client.close()
-        time.sleep(0.02)
-    return f"not ready in time: {jail.logs().strip()[-400:]}"
+        time.sleep(_POLL_S)
+    raise NotReadyError(f"not ready in time: {jail.logs().strip()[-400:]}")
 
 
-def _ask(server: Client, bodies: list[bytes], candidate: Candidate) -> tuple[list[Any], list[str]]:
+def _status(exchange: Callable[[Any], tuple[int, bytes]], argument: str | bytes) -> int:
+    """The HTTP status of one exchange, 0 when the server does not answer."""
+    try:
+        return exchange(argument)[0]
+    except ServerError:
+        return 0
+
+
+def _ask(server: Client, bodies: list[bytes], candidate: Candidate) -> tuple[list[Arrays], list[str]]:
     progress = Progress("comparing over HTTP", len(bodies), "batches")
     answers, faults = [], []
     for body in bodies:
@@ -138,8 +189,8 @@ def _ask(server: Client, bodies: list[bytes], candidate: Candidate) -> tuple[lis
     return answers, faults
 
 
-def _refused(obstacle: str) -> Report:
-    check = Check(name="ready", measured=obstacle, limit="ready", passed=False, advice="run the image by hand and look at its log")
+def _refused(obstacle: NotReadyError) -> Report:
+    check = Check(name="ready", measured=str(obstacle), limit="ready", passed=False, advice="run the image by hand and look at its log")
     return Report(stage="accept", headline="the container never became ready", verdict=Verdict(checks=[check]))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship import benchmarking, dataset, eager, pictures, runtimes, selection
-from paddleship.files import new_folder
+from paddleship.files import new_folder, read_json
 from paddleship.params import Params
 from paddleship.preprocess import Batch
 from paddleship.report import Report
@@ -20,7 +20,7 @@ _ROWS = 64  # distinct real rows that each contestant answers in turn
 
 def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and load time on real rows, and choose by select.objective."""
-    proven = json.loads((Path(params.paths.parity) / "passed.json").read_text())
+    proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
     contestants: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         "eager": (eager.load, (params,)),
         "to_static": (eager.load_static, (params,)),
@@ -29,6 +29,8 @@ def benchmark(params: Params) -> Report:
     batches = _batches(params)
     found = benchmarking.compare(contestants, batches, params.benchmark, thread_count=params.optimize.threads)
     table = {name: _row(measurement, params) for name, measurement in found.items()}
+    for name in ("eager", "to_static"):
+        table[name] |= {"runtime": name, "precision": "float32"}
     measured = {name: table[name] for name in proven if table[name]["status"] == "measured"}
 
     folder = Path(params.paths.benchmark)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from paddleship.errors import BadInput, PaddleshipError, Unavailable
 
 OUR_SOCKET = "unix:///run/paddleship/docker.sock"
 _OWNER = "io.paddleship.acceptance"
+_ENGINE_TIMEOUT_S = 120
 _NO_ENGINE = (
     "no Docker engine is reachable: run `make engine`, or start one and set DOCKER_HOST; "
     "to go on without, run `make pipeline UNTIL=benchmark`"
@@ -22,25 +25,35 @@ _NO_ENGINE = (
 
 
 def connect() -> Any:
-    """A client of the first engine that answers: DOCKER_HOST, the default socket, the one of infra/engine.sh. Raises Unavailable."""
+    """A client of the first engine that answers. Raises Unavailable.
+
+    DOCKER_HOST, with its TLS settings, is the only choice where it is set; else the default socket, then that of infra/engine.sh.
+    """
+    from docker.utils import kwargs_from_env
+
     import docker
 
-    hosts = [os.environ["DOCKER_HOST"]] if os.environ.get("DOCKER_HOST") else ["unix:///var/run/docker.sock", OUR_SOCKET]
-    for host in hosts:
+    chosen = os.environ.get("DOCKER_HOST")
+    sockets = [host for host in ("unix:///var/run/docker.sock", OUR_SOCKET) if Path(host.removeprefix("unix://")).exists()]
+    for host in [chosen] if chosen else sockets:
         try:
-            client = docker.DockerClient(base_url=host, timeout=120)
-            client.ping()
-            return client
+            settings = kwargs_from_env() if chosen else {"base_url": host}
+            client = docker.DockerClient(**settings, timeout=_ENGINE_TIMEOUT_S)
         except (docker.errors.DockerException, OSError, ValueError):
             continue
-    where = f" (DOCKER_HOST is {os.environ['DOCKER_HOST']!r})" if os.environ.get("DOCKER_HOST") else ""
+        try:
+            client.ping()
+            return client
+        except (docker.errors.DockerException, OSError):
+            client.close()
+    where = f" (DOCKER_HOST is {chosen!r})" if chosen else ""
     raise Unavailable(_NO_ENGINE.replace(":", f"{where}:", 1))
 
 
 def host_of(client: Any) -> str:
     """The engine's address, as DOCKER_HOST wants it."""
-    url = str(client.api.base_url)
-    return url.replace("http+docker://localhost", OUR_SOCKET) if _is_ours(client) else url
+    socket = getattr(client.api.adapters.get("http+docker://"), "socket_path", None)
+    return os.environ.get("DOCKER_HOST") or f"unix://{socket}"
 
 
 def exists(client: Any, image: str) -> bool:
@@ -85,7 +98,7 @@ def build(client: Any, context: Path, *, tag: str, base_image: str, labels: Mapp
             raise PaddleshipError(f"the image does not build ({event['error'].strip()}; after {last!r}): see docker/serve.Dockerfile")
         if line := event.get("stream", "").strip():
             last = line
-            if line.startswith("Step"):
+            if line.startswith("Step") and " : LABEL " not in line:
                 print(line)
     return client.images.get(tag)
 
@@ -138,10 +151,16 @@ def jail(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> Ite
     """Run `image` with nothing but its port: read-only root, no capabilities, no new privileges, limits, no way out.
 
     Its network is internal, reached by the container's address, where the engine is on this Linux host; elsewhere
-    the port is published on 127.0.0.1. Container and network are gone afterwards, also those of a run that was killed.
+    the port is published on 127.0.0.1. Container and network are gone afterwards, on SIGTERM too; what a run that was
+    killed outright left behind goes first.
     """
     _remove_leftovers(client)
-    local = sys.platform == "linux" and str(client.api.base_url).startswith("http+docker")
+    with _ended_by_sigterm():
+        yield from _jail(client, image, memory_bytes=memory_bytes, port=port)
+
+
+def _jail(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterator[Jail]:
+    local = _shares_our_network(client)
     network = client.networks.create(f"paddleship-accept-{os.getpid()}", internal=local, labels={_OWNER: str(os.getpid())})
     container = None
     try:
@@ -172,18 +191,41 @@ def jail(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> Ite
         network.remove()
 
 
+def _shares_our_network(client: Any) -> bool:
+    """Whether a container's own address can be reached from here: not with an engine that is remote, rootless or in a virtual machine."""
+    facts = client.info()
+    inside = "Docker Desktop" in facts.get("OperatingSystem", "") or "name=rootless" in (facts.get("SecurityOptions") or [])
+    return sys.platform == "linux" and str(client.api.base_url) == "http+docker://localhost" and not inside
+
+
 def _remove_leftovers(client: Any) -> None:
     """End containers and networks whose acceptance was killed; those of a living process stay."""
-    for thing in (*client.containers.list(all=True, filters={"label": _OWNER}), *client.networks.list(filters={"label": _OWNER})):
-        labels = thing.labels if hasattr(thing, "labels") else thing.attrs["Labels"]
-        if Path(f"/proc/{labels[_OWNER]}").exists():
-            continue
-        if hasattr(thing, "kill"):
-            thing.remove(force=True, v=True)
-        else:
-            thing.remove()
+    for container in client.containers.list(all=True, filters={"label": _OWNER}, ignore_removed=True):
+        if not _lives(int(container.labels[_OWNER])):
+            container.remove(force=True, v=True)
+    for network in client.networks.list(filters={"label": _OWNER}):
+        if not _lives(int(network.attrs["Labels"][_OWNER])):
+            network.remove()
 
 
-def _is_ours(client: Any) -> bool:
-    adapter = client.api.adapters.get("http+docker://")
-    return adapter is not None and getattr(adapter, "socket_path", "") == OUR_SOCKET.removeprefix("unix://")
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM leave through every `finally`, so that nothing stays behind in the engine."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

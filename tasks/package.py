@@ -11,13 +11,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from paddleship.candidate import Candidate
-from paddleship.errors import Unavailable
-from paddleship.files import write_text
+from paddleship.errors import BadInput, Unavailable
+from paddleship.files import read_json, write_text
 from paddleship.lineage import Lineage
 from paddleship.params import Params
 from paddleship.report import Report
@@ -41,19 +42,18 @@ _NOT_SERVED = (
 
 def package(params: Params) -> Report:
     """Build the image of the chosen candidate, with its lineage as labels, and write the receipt."""
-    choice = json.loads((Path(params.paths.benchmark) / "choice.json").read_text())
+    choice = read_json(Path(params.paths.benchmark) / "choice.json", stage="benchmark")
     folder = Path(params.paths.candidates) / choice["candidate"]
     candidate = Candidate.load(folder)
-    client = image.connect()
-    base = image.require_base(client, params.package.base_image)
     lineage = _lineage(params, candidate, choice)
-    labels = lineage.labels(base_image=params.package.base_image, created=datetime.now(UTC))
+    labels = lineage.labels(base_image=params.package.base_image, created=datetime.now(UTC), source=source.origin())
     name = f"{params.package.repository}:{candidate.digest[:12]}"
-    with tempfile.TemporaryDirectory() as scratch:
+    with closing(image.connect()) as client, tempfile.TemporaryDirectory() as scratch:
+        base = image.require_base(client, params.package.base_image)
         context = Path(scratch)
         _lay_out(context, folder, candidate.runtime)
         built = image.build(client, context, tag=name, base_image=params.package.base_image, labels=labels)
-    built.tag(params.package.repository, "latest")
+        built.tag(params.package.repository, "latest")
     size = int(built.attrs["Size"])
     receipt = {
         "image": name,
@@ -78,8 +78,10 @@ def package(params: Params) -> Report:
 
 
 def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any]) -> Lineage:
-    schema = json.loads((Path(params.paths.prepared) / "schema.json").read_text(encoding="utf-8"))
-    proven = json.loads((Path(params.paths.parity) / "passed.json").read_text())
+    schema = read_json(Path(params.paths.prepared) / "schema.json", stage="prepare")
+    proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
+    if candidate.name not in proven:
+        raise BadInput(f"candidate {candidate.name!r} was chosen and has not passed verify: run `dvc repro benchmark`")
     return Lineage(
         model=params.name,
         git_commit=source.commit(),
@@ -106,6 +108,9 @@ def _lay_out(context: Path, candidate: Path, runtime: str) -> None:
     library, root = Path(__file__).parents[1] / "paddleship", context / "rootfs"
     shutil.copy(Path("docker/serve.Dockerfile"), context / "Dockerfile")
     _install(Path("docker/requirements") / f"{runtime}.txt", root / "site")
+    (root / "lib").mkdir()
+    if (root / "site" / "paddle").exists():
+        _add_gomp(root / "lib")
     for name in _LIBRARY:
         target = root / "app" / "paddleship" / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -144,12 +149,10 @@ def _install(requirements: Path, target: Path) -> None:
         if record.name in ("RECORD", "direct_url.json", "uv_cache.json", "INSTALLER", "REQUESTED"):
             record.unlink()  # they name local paths and times
     (target / ".lock").unlink(missing_ok=True)
-    if (target / "paddle").exists():
-        _add_gomp(target / "paddle" / "libs")
 
 
 def _add_gomp(target: Path) -> None:
-    """Paddle's wheel expects the system's OpenMP library, which slim images lack."""
+    """Add the system's OpenMP library, which Paddle's wheel expects and slim images lack. Raises Unavailable."""
     found = [folder / "libgomp.so.1" for folder in (Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib64"), Path("/usr/lib"))]
     library = next((path for path in found if path.exists()), None)
     if library is None:

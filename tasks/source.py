@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 
 def commit() -> str:
@@ -16,6 +17,15 @@ def changes() -> list[str]:
     """Tracked files that differ from the commit, `dvc.lock` apart, since stages write it themselves."""
     lines = _git("status", "--porcelain", "--untracked-files=no").splitlines()
     return [line[3:] for line in lines if Path(line[3:]).name != "dvc.lock"]
+
+
+def origin() -> str | None:
+    """Where the repository comes from, without any user or password; None for a local folder or no remote."""
+    address = urlsplit(_git("remote", "get-url", "origin").strip())
+    if address.scheme not in ("http", "https", "ssh") or not address.hostname:
+        return None
+    place = f"{address.hostname}:{address.port}" if address.port else address.hostname
+    return f"{address.scheme}://{place}{address.path}"
 
 
 def lock_sha256() -> str:

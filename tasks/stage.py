@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 import traceback
@@ -39,6 +40,7 @@ def main(verb: Verb) -> None:
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params file (default: params.yaml)")
     arguments = parser.parse_args()
     quiet()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that containers and half-written outs are cleared away
     try:
         values = params.load(arguments.params)
         sys.path.insert(0, str(Path(values.code.root).resolve()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from paddleship.errors import BadInput
 from paddleship.lineage import Lineage
 from tasks import image
@@ -9,7 +11,8 @@ from tasks import image
 
 def trace(name: str) -> tuple[str, Lineage]:
     """What `name` is in the engine, and its lineage from the image's labels. Raises BadInput, Unavailable."""
-    what, labels = image.labels_of(image.connect(), name)
+    with closing(image.connect()) as client:
+        what, labels = image.labels_of(client, name)
     lineage = Lineage.from_labels(labels)
     if lineage is None:
         raise BadInput(f"{what} carries no lineage of paddleship: it was not built by the stage `package`")

@@ -1,0 +1,84 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tasks import image
+
+REPOSITORY = Path(__file__).parents[2]
+REPOSITORY_NAME = "paddleship/test-linear"
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """A client of a real engine that has the base image; started by the same scripts that people use."""
+    for command in (["infra/engine.sh", "start"], ["infra/base_image.sh", "python:3.11-slim"]):
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        if done.returncode == 4:
+            pytest.skip(done.stderr.strip().splitlines()[-1])
+        assert done.returncode == 0, done.stderr
+    client = image.connect()
+    yield client
+    for found in client.images.list(name=REPOSITORY_NAME):
+        client.images.remove(found.id, force=True)
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def stage():
+    """Run one stage in a checkout as a person does."""
+
+    def run(checkout, name, **environment):
+        return subprocess.run(
+            [sys.executable, "-m", f"tasks.{name}"],
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": str(checkout), **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def benchmarked(linear_checkout_of, stage):
+    """A checkout of the linear example after everything before packaging."""
+    checkout = linear_checkout_of("benchmarked")
+    edit_params(checkout, package={"repository": REPOSITORY_NAME})
+    for name in ("prepare", "train", "export", "optimize", "verify", "benchmark"):
+        done = stage(checkout, name)
+        assert done.returncode == 0, done.stderr
+    return checkout
+
+
+@pytest.fixture(scope="session")
+def packaged(benchmarked, stage, engine):
+    """The same checkout after `package`, with the run ids of a flow, and its receipt."""
+    done = stage(benchmarked, "package", MLFLOW_RUN_ID="mlflow-1", PADDLESHIP_FLOW_RUN_ID="flow-1")
+    assert done.returncode == 0, done.stderr
+    return benchmarked, json.loads((benchmarked / "image.json").read_text())
+
+
+@pytest.fixture
+def copy_of(tmp_path):
+    """A copy of a checkout for one test, with changed params."""
+
+    def copy(checkout, **sections):
+        subprocess.run(["cp", "-r", str(checkout), str(tmp_path / "checkout")], check=True)
+        edit_params(tmp_path / "checkout", **sections)
+        return tmp_path / "checkout"
+
+    return copy
+
+
+def edit_params(checkout, **sections):
+    path = checkout / "params.yaml"
+    values = yaml.safe_load(path.read_text())
+    for section, keys in sections.items():
+        values[section] |= keys
+    path.write_text(yaml.safe_dump(values, sort_keys=False))

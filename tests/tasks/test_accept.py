@@ -1,0 +1,192 @@
+"""accept against real containers: a good image passes, each kind of bad one is refused, and nothing is left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from paddleship.candidate import Candidate
+from tasks import image
+
+pytestmark = pytest.mark.engine
+
+OWNER = "io.paddleship.acceptance"
+
+
+def owned(engine, process=None):
+    """Names of containers and networks that acceptance made."""
+    label = OWNER if process is None else f"{OWNER}={process}"
+    containers = engine.containers.list(all=True, filters={"label": label}, ignore_removed=True)
+    return [thing.name for thing in (*containers, *engine.networks.list(filters={"label": label}))]
+
+
+def report(checkout):
+    return json.loads((checkout / "reports/accept.json").read_text())
+
+
+def failed_checks(checkout):
+    return {check["name"] for check in report(checkout)["verdict"]["checks"] if not check["passed"]}
+
+
+@pytest.fixture
+def derive(packaged, copy_of, engine, tmp_path):
+    """A checkout whose image.json points at an image built on the packaged one."""
+    made = []
+
+    def build(*lines, files=(), **sections):
+        checkout = copy_of(packaged[0], **sections)
+        context = tmp_path / "context"
+        context.mkdir()
+        for path in files:
+            (context / path.name).write_bytes(path.read_bytes())
+        (context / "Dockerfile").write_text("\n".join([f"FROM {packaged[1]['image']}", *lines]) + "\n")
+        built, _ = engine.images.build(path=str(context), rm=True)
+        made.append(built.id)
+        (checkout / "image.json").write_text(json.dumps(packaged[1] | {"image_id": built.id}))
+        return checkout
+
+    yield build
+    for identity in made:
+        engine.images.remove(identity, force=True)
+
+
+def test_a_good_image_is_accepted_and_the_release_names_all_it_came_from(packaged, copy_of, stage, engine):
+    checkout = copy_of(packaged[0], accept={"load_requests": 140})
+    done = stage(checkout, "accept")
+    assert done.returncode == 0, done.stderr
+    release, metrics = json.loads((checkout / "release.json").read_text()), report(checkout)["metrics"]
+    assert release["accepted"] is True
+    assert release["image_id"] == packaged[1]["image_id"]
+    assert release.items() >= packaged[1]["lineage"].items()
+    assert metrics["http_noise_ratio"] <= 8
+    assert metrics["cold_start_ms"] > 0
+    assert metrics["container_peak_memory_bytes"] > 1e7
+    assert {"http_p50_ms", "http_p90_ms", "http_p95_ms"} <= metrics.keys()
+    assert "http_p99_ms" not in metrics, "140 samples are too few for a p99"
+    assert not owned(engine)
+
+
+def test_the_container_runs_behind_bars(packaged, engine):
+    with image.jail(engine, packaged[1]["image_id"], memory_bytes=300_000_000) as jail:
+        host = jail.container.attrs["HostConfig"]
+        assert host["ReadonlyRootfs"] is True
+        assert host["CapDrop"] == ["ALL"]
+        assert host["SecurityOpt"] == ["no-new-privileges"]
+        assert host["Memory"] == 300_000_000
+        assert host["PidsLimit"] == 256
+        probe = "import os, socket; print(os.getuid()); socket.create_connection(('1.1.1.1', 53), 2)"
+        code, output = jail.container.exec_run(["python", "-c", probe])
+        assert output.startswith(b"10001")
+        assert code == 1, "the container reached out"
+        code, output = jail.container.exec_run(["python", "-c", "open('/opt/paddleship/here', 'w')"])
+        assert code == 1
+        assert b"Read-only file system" in output
+    assert not owned(engine)
+
+
+def test_an_image_that_answers_otherwise_than_eager_is_refused(derive, packaged, stage, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in (packaged[0] / "models/candidates/onnxruntime").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    model = onnx.load(folder / "model.onnx")
+    for weight in (attribute.t for node in model.graph.node if node.op_type == "Constant" for attribute in node.attribute):
+        weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(1.0001)))
+    onnx.save(model, folder / "model.onnx")
+    original = Candidate.load(packaged[0] / "models/candidates/onnxruntime")
+    assert original.save(folder).files != original.files, "nothing was changed"
+    checkout = derive("COPY candidate.json model.onnx /opt/paddleship/model/", files=folder.iterdir())
+    done = stage(checkout, "accept")
+    assert done.returncode == 3, done.stderr
+    assert failed_checks(checkout) == {"noise_ratio"}
+    assert json.loads((checkout / "release.json").read_text())["accepted"] is False
+
+
+def test_a_container_that_ends_is_told_with_its_last_words(derive, stage, engine):
+    checkout = derive('ENTRYPOINT ["python", "-c", "raise SystemExit(\'no such model\')"]')
+    done = stage(checkout, "accept")
+    assert done.returncode == 3, done.stderr
+    assert "the container ended with 1: no such model" in done.stderr
+    assert not owned(engine)
+
+
+def test_a_container_that_never_gets_ready_is_given_up(derive, stage, engine):
+    checkout = derive('ENTRYPOINT ["python", "-c", "import time; time.sleep(60)"]', accept={"ready_timeout_s": 1})
+    done = stage(checkout, "accept")
+    assert done.returncode == 3, done.stderr
+    assert "not ready in time" in done.stderr
+    assert not owned(engine)
+
+
+def test_a_slow_start_misses_its_gate(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0], accept={"max_cold_start_ms": 1})
+    done = stage(checkout, "accept")
+    assert done.returncode == 3, done.stderr
+    assert failed_checks(checkout) == {"cold_start_ms"}
+
+
+def test_an_image_that_is_gone_is_told_with_what_to_do(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    (checkout / "image.json").write_text(json.dumps(packaged[1] | {"image_id": "sha256:" + "0" * 64}))
+    done = stage(checkout, "accept")
+    assert done.returncode == 2
+    assert "is not in the engine any more: build it again with `dvc repro -f package`" in done.stderr
+
+
+def test_an_image_of_another_candidate_is_told_with_what_to_do(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    lineage = packaged[1]["lineage"] | {"candidate_digest": "0" * 64}
+    (checkout / "image.json").write_text(json.dumps(packaged[1] | {"lineage": lineage}))
+    done = stage(checkout, "accept")
+    assert done.returncode == 2
+    assert "holds another 'onnxruntime' than this tree" in done.stderr
+
+
+def test_without_a_receipt_the_stage_that_makes_it_is_named(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    (checkout / "image.json").unlink()
+    done = stage(checkout, "accept")
+    assert done.returncode == 2
+    assert "'image.json' cannot be read (No such file or directory): run `dvc repro -f package`" in done.stderr
+
+
+@pytest.fixture
+def long_acceptance(packaged, copy_of, engine):
+    """An acceptance that is in its load when the test begins, and would take minutes."""
+    checkout = copy_of(packaged[0], accept={"load_requests": 1_000_000})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tasks.accept"], cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)}, stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while not any(container.status == "running" for container in engine.containers.list(filters={"label": f"{OWNER}={process.pid}"})):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+    yield process
+    process.terminate()
+    process.wait(timeout=60)
+
+
+def test_sigterm_leaves_nothing_behind(long_acceptance, engine):
+    long_acceptance.send_signal(signal.SIGTERM)
+    assert long_acceptance.wait(timeout=60) == 143
+    assert not owned(engine, long_acceptance.pid)
+
+
+def test_the_next_acceptance_removes_what_a_killed_one_left(long_acceptance, packaged, engine):
+    long_acceptance.kill()
+    long_acceptance.wait()
+    assert len(owned(engine, long_acceptance.pid)) == 2
+    with image.jail(engine, packaged[1]["image_id"], memory_bytes=300_000_000):
+        assert not owned(engine, long_acceptance.pid)
+
+
+def test_an_acceptance_that_lives_is_left_alone(long_acceptance, packaged, engine):
+    with image.jail(engine, packaged[1]["image_id"], memory_bytes=300_000_000):
+        assert len(owned(engine, long_acceptance.pid)) == 2

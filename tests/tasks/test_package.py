@@ -1,0 +1,125 @@
+"""package against a real engine: what is in the image, what it says of itself, and how it fails."""
+
+import json
+
+import pytest
+
+from tasks import image, trace
+
+pytestmark = pytest.mark.engine
+
+
+def failure(done, code):
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    line = done.stderr.strip().splitlines()[-1]
+    assert line.startswith("error: ")
+    return line
+
+
+def test_the_image_holds_only_what_the_server_needs(packaged, engine):
+    _, receipt = packaged
+    assert receipt["lineage"]["runtime"] == "onnxruntime"
+    listing = engine.containers.run(
+        receipt["image_id"], ["-c", "import pkgutil, paddleship; print(sorted(module.name for module in pkgutil.iter_modules()))"],
+        entrypoint="python", remove=True, network_disabled=True, read_only=True,
+    ).decode()  # fmt: skip
+    assert "'onnxruntime'" in listing
+    for foreign in ("paddle", "pydantic", "tasks", "flows", "mlflow"):
+        assert f"'{foreign}'" not in listing
+
+
+def test_the_image_runs_as_nobody_and_watches_its_health(packaged, engine):
+    config = engine.images.get(packaged[1]["image_id"]).attrs["Config"]
+    assert config["User"] == "10001:10001"
+    assert config["Healthcheck"]["Test"][0] == "CMD"
+    assert config["Entrypoint"][:3] == ["python", "-m", "paddleship.serving"]
+
+
+def test_two_builds_of_the_same_inputs_give_identical_layers(packaged, copy_of, stage):
+    checkout, receipt = packaged
+    again = copy_of(checkout)
+    assert stage(again, "package").returncode == 0
+    assert json.loads((again / "image.json").read_text())["layers"] == receipt["layers"]
+
+
+def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engine):
+    _, receipt = packaged
+    what, lineage = trace.trace(receipt["image_id"])
+    assert what.startswith("image ")
+    assert lineage.model_dump() == receipt["lineage"]
+    assert lineage.mlflow_run_id == "mlflow-1"
+    assert lineage.prefect_flow_run_id == "flow-1"
+    labels = engine.images.get(receipt["image_id"]).labels
+    assert labels["org.opencontainers.image.revision"] == lineage.git_commit
+    assert labels["org.opencontainers.image.base.name"] == "python:3.11-slim"
+    text = trace.describe(what, lineage)
+    assert lineage.data_sha256 in text
+    assert "noise ratio" in text
+
+
+def test_an_image_that_is_too_large_misses_the_gate_and_leaves_its_evidence(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0], package={"max_image_bytes": 1000})
+    assert "raise package.max_image_bytes" in failure(stage(checkout, "package"), 3)
+    assert json.loads((checkout / "reports/package.json").read_text())["verdict"]["checks"][0]["passed"] is False
+
+
+def test_no_engine_is_told_with_what_to_do(benchmarked, stage):
+    line = failure(stage(benchmarked, "package", DOCKER_HOST="unix:///nowhere.sock"), 4)
+    assert "'unix:///nowhere.sock'" in line
+    assert "make engine" in line
+    assert "UNTIL=benchmark" in line
+
+
+def test_a_base_image_that_cannot_be_had_is_told_with_what_to_do(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0], package={"base_image": "127.0.0.1:1/nothing:here"})
+    assert "infra/base_image.sh 127.0.0.1:1/nothing:here" in failure(stage(checkout, "package"), 4)
+
+
+def test_packages_that_cannot_be_installed_are_told(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    with (checkout / "docker/requirements/onnxruntime.txt").open("a") as pins:
+        pins.write("numpy==0.0.0\n")
+    assert "docker/requirements/onnxruntime.txt cannot be installed" in failure(stage(checkout, "package"), 4)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("models/benchmark/choice.json", "run `dvc repro -f benchmark`"), ("models/parity/passed.json", "run `dvc repro -f verify`")],
+)
+def test_a_missing_input_names_the_stage_that_makes_it(packaged, copy_of, stage, path, words):
+    checkout = copy_of(packaged[0])
+    (checkout / path).unlink()
+    assert words in failure(stage(checkout, "package"), 2)
+
+
+def test_a_candidate_that_verify_refused_is_not_packaged(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    (checkout / "models/parity/passed.json").write_text("{}")
+    assert "has not passed verify" in failure(stage(checkout, "package"), 2)
+
+
+def test_what_is_not_in_the_engine_or_not_ours_cannot_be_traced(engine):
+    from paddleship.errors import BadInput
+
+    with pytest.raises(BadInput, match="neither a container nor an image"):
+        trace.trace("paddleship/nothing:here")
+    with pytest.raises(BadInput, match="carries no lineage"):
+        trace.trace("python:3.11-slim")
+
+
+def test_the_address_for_people_is_one_that_docker_takes(engine, monkeypatch):
+    assert image.host_of(engine).startswith(("unix://", "tcp://", "ssh://"))
+    monkeypatch.setenv("DOCKER_HOST", "tcp://example:2375")
+    assert image.host_of(engine) == "tcp://example:2375"
+
+
+@pytest.mark.slow
+def test_an_image_with_paddle_in_it_serves_too(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    choice = checkout / "models/benchmark/choice.json"
+    choice.write_text(json.dumps(json.loads(choice.read_text()) | {"candidate": "paddle"}))
+    for name in ("package", "accept"):
+        done = stage(checkout, name)
+        assert done.returncode == 0, done.stderr
+    assert json.loads((checkout / "release.json").read_text())["runtime"] == "paddle"

@@ -1,0 +1,57 @@
+import hashlib
+import subprocess
+
+import pytest
+
+from tasks import source
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "dvc.lock"):
+        (tmp_path / name).write_text("one")
+    git("init", "-q", "-b", "main")
+    git("add", "-A")
+    git("-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false", "commit", "-q", "-m", "one")
+    return tmp_path
+
+
+def git(*arguments):
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_clean_tree_is_its_commit(repository):
+    assert source.commit() == git("rev-parse", "HEAD")
+    assert source.changes() == []
+
+
+def test_changed_files_are_named_and_what_stages_write_is_not(repository):
+    for name in ("a.txt", "dvc.lock", "untracked.txt"):
+        (repository / name).write_text("two")
+    assert source.changes() == ["a.txt"]
+
+
+def test_the_lock_is_hashed_when_there_is_one(repository):
+    assert source.lock_sha256() == hashlib.sha256(b"one").hexdigest()
+    (repository / "dvc.lock").unlink()
+    assert source.lock_sha256() == "none"
+
+
+@pytest.mark.parametrize(
+    ("remote", "expected"),
+    [
+        ("https://name:secret@example.org:8443/team/repo.git", "https://example.org:8443/team/repo.git"),
+        ("ssh://git@example.org/team/repo.git", "ssh://example.org/team/repo.git"),
+        ("/srv/git/repo.git", None),
+    ],
+)
+def test_the_origin_is_told_without_secrets_and_never_as_a_local_path(repository, remote, expected):
+    git("remote", "add", "origin", remote)
+    assert source.origin() == expected
+
+
+def test_outside_a_repository_nothing_is_known(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert (source.commit(), source.changes(), source.origin(), source.lock_sha256()) == ("unknown", [], None, "none")
