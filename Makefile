@@ -1,0 +1,63 @@
+# Every target that people use. `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3.11
+BIN := .venv/bin
+UNTIL ?= accept
+BASE_IMAGE ?= python:3.11-slim
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-15s %s\n", $$1, $$2}'
+
+setup: .venv/ready ## make .venv with everything, pinned
+.venv/ready: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is not installed: install Python 3.11 with its venv module, or run make PYTHON=..." >&2; exit 4; }
+	@echo "setting up .venv"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt -e '.[dev]'
+	@touch $@
+
+engine: ## have a Docker engine: use one that answers, or install and start one
+	@infra/engine.sh start
+
+engine-stop: ## end the engine that `make engine` started
+	@infra/engine.sh stop
+
+pipeline: setup ## develop to deploy: [PARAMS=file laid over params.yaml] [UNTIL=stage]
+	@if [ "$(UNTIL)" = accept ] || [ "$(UNTIL)" = package ]; then \
+		infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE) || true; fi
+	@$(BIN)/paddleship run --until $(UNTIL) $(if $(PARAMS),--params $(PARAMS))
+
+ui: setup ## start Prefect's and MLflow's pages on loopback: [PREFECT_PORT=4200] [MLFLOW_PORT=5000]
+	@$(BIN)/paddleship ui
+
+worker: setup ## run a worker for the deployment develop-to-deploy/local, in the foreground
+	@$(BIN)/paddleship worker
+
+stop: setup ## end what `make ui` started
+	@$(BIN)/paddleship stop
+
+test: setup ## run the whole test suite; starts a Docker engine if there is none
+	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
+	@$(BIN)/pytest -n 2 --dist loadfile $(TESTS)
+
+pipeline-bench: setup ## what DVC, Prefect and MLflow add to the bare stages: [SHORT=1]
+	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
+	@SHORT=$(SHORT) $(BIN)/python -m flows.bench
+
+lint: setup ## ruff
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: setup ## mypy, strict
+	@$(BIN)/mypy
+
+contracts: setup ## import contracts
+	@$(BIN)/lint-imports
+
+clean: ## remove .venv and caches; data, models and runs stay
+	@rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
+
+.PHONY: help setup engine engine-stop pipeline ui worker stop test lint types contracts pipeline-bench clean

@@ -1,0 +1,1 @@
+"""Order, retries, parameters: Prefect and DVC live here and nowhere else."""

@@ -1,0 +1,118 @@
+"""`paddleship`: the pipeline, its local servers, and the way back from an image. Exit codes: see paddleship/errors.py."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+from flows.stages import Until
+from paddleship.errors import PaddleshipError
+
+
+def main() -> None:
+    """Parse, run one command, exit by its outcome; a user's mistake is one line, never a traceback."""
+    arguments = _parser().parse_args()
+    try:
+        sys.exit(arguments.command(arguments))
+    except PaddleshipError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="paddleship", description="From an eager PaddlePaddle model to a proven, hardened image.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run the pipeline in this checkout")
+    run.add_argument("--params", metavar="FILE", help="a file laid over params.yaml; the run gets a worktree of its own")
+    run.add_argument("--until", choices=get_args(Until), default="accept", help="the last stage to run (default: accept)")
+    run.set_defaults(command=_run)
+
+    trace = commands.add_parser("trace", help="say where an image or a container comes from")
+    trace.add_argument("name", metavar="IMAGE|CONTAINER")
+    trace.add_argument("--json", action="store_true", help="for machines")
+    trace.set_defaults(command=_trace)
+
+    commands.add_parser("deliver", help="send to MLflow what it did not get while it was away").set_defaults(command=_deliver)
+    commands.add_parser("ui", help="start Prefect and MLflow on loopback, and deploy the flow").set_defaults(command=_ui)
+    commands.add_parser("worker", help="run a worker for the deployment, in the foreground").set_defaults(command=_worker)
+    commands.add_parser("stop", help="end what `ui` started").set_defaults(command=_stop)
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    checkout, local = _here()
+    os.chdir(checkout)
+    local.use()
+
+    from flows.pipeline import develop_to_deploy
+    from paddleship import errors
+
+    overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
+    state = develop_to_deploy(params_file=overlay, until=arguments.until, isolated=False, return_state=True)
+    if state.is_completed():
+        return 0
+    print(f"error: {state.message}", file=sys.stderr)
+    kind = getattr(errors, state.name or "", PaddleshipError)
+    return int(kind.exit_code)
+
+
+def _trace(arguments: argparse.Namespace) -> int:
+    from tasks import trace
+
+    what, lineage = trace.trace(arguments.name)
+    print(lineage.model_dump_json(indent=1) if arguments.json else trace.describe(what, lineage))
+    return 0
+
+
+def _deliver(_arguments: argparse.Namespace) -> int:
+    _, local = _here()
+    from tasks.tracking.run import deliver
+
+    sent = deliver(local.spool, tracking_uri=local.tracking_uri())
+    print("\n".join(f"delivered run {run_id}" for run_id in sent) or "nothing to deliver: MLflow has everything")
+    return 0
+
+
+def _ui(_arguments: argparse.Namespace) -> int:
+    _, local = _here()
+    print("starting Prefect and MLflow")
+    addresses = local.start()
+    from flows import deployment
+
+    deployment.deploy(local)
+    for name, url in addresses.items():
+        print(f"{name:8}{url}")
+    print("run it:  make worker, and in another terminal: .venv/bin/prefect deployment run develop-to-deploy/local --watch")
+    return 0
+
+
+def _worker(_arguments: argparse.Namespace) -> int:
+    _, local = _here()
+    from flows import deployment
+
+    return deployment.work(local)
+
+
+def _stop(_arguments: argparse.Namespace) -> int:
+    _, local = _here()
+    stopped = local.stop()
+    print(f"stopped {', '.join(stopped)}" if stopped else "nothing of ours is running")
+    return 0
+
+
+def _here() -> tuple[Path, Any]:
+    from flows.local import Local
+    from flows.workspace import checkout_of
+
+    checkout = checkout_of(Path.cwd())
+    return checkout, Local.of(checkout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The deployment `develop-to-deploy/local`: work pool, worker, and what marks a run whose worker died."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from flows.local import Local
+from paddleship.errors import Unavailable
+
+POOL = "local"
+_HEARTBEAT_S = 30
+
+
+def deploy(local: Local) -> None:
+    """Create the work pool, register prefect.yaml, and the automation that marks silent runs as crashed. Raises Unavailable."""
+    _prefect(local, "work-pool", "create", POOL, "--type", "process", "--overwrite")
+    _prefect(local, "--no-prompt", "deploy", "--all")
+    os.environ["PREFECT_API_URL"] = _url(local)
+    _watch_heartbeats()
+
+
+def work(local: Local) -> int:
+    """Run a worker until it is interrupted; its exit code."""
+    command = [_command(), "worker", "start", "--pool", POOL, "--type", "process", "--name", f"local-{os.getpid()}"]
+    environment = {**_environment(local), "PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(_HEARTBEAT_S)}
+    os.chdir(local.checkout)
+    os.execve(command[0], command, environment)  # noqa: S606 the worker takes this process's place, and its signals
+
+
+def _watch_heartbeats() -> None:
+    """A run that sent no heartbeat for a while is marked crashed; nobody else would notice that its machine is gone."""
+    from datetime import timedelta
+
+    from prefect.automations import Automation
+    from prefect.client.schemas.objects import StateType
+    from prefect.events.actions import ChangeFlowRunState
+    from prefect.events.schemas.automations import EventTrigger, Posture
+
+    name = "mark silent runs as crashed"
+    try:
+        Automation.read(name=name)  # type: ignore[unused-coroutine]
+        return
+    except ValueError:
+        pass
+    trigger = EventTrigger(
+        after={"prefect.flow-run.heartbeat"},
+        expect={
+            "prefect.flow-run.heartbeat",
+            "prefect.flow-run.Completed",
+            "prefect.flow-run.Failed",
+            "prefect.flow-run.Cancelled",
+            "prefect.flow-run.Crashed",
+        },
+        match={"prefect.resource.id": ["prefect.flow-run.*"]},
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        threshold=1,
+        within=timedelta(seconds=3 * _HEARTBEAT_S),
+    )
+    action = ChangeFlowRunState(state=StateType.CRASHED, message="no heartbeat: worker and flow process are gone")
+    Automation(name=name, trigger=trigger, actions=[action]).create()
+
+
+def _prefect(local: Local, *arguments: str) -> None:
+    done = subprocess.run(
+        [_command(), *arguments], cwd=local.checkout, env=_environment(local), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        words = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise Unavailable(f"`prefect {' '.join(arguments)}` did not work ({words}): see {local.state / 'prefect.log'}")
+
+
+def _environment(local: Local) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**os.environ, "PREFECT_API_URL": _url(local), "PREFECT_HOME": str(local.prefect_home), "PATH": path}
+
+
+def _url(local: Local) -> str:
+    url = local.prefect_url()
+    if url is None:
+        raise Unavailable("no Prefect server is running: run `make ui` first")
+    return url
+
+
+def _command() -> str:
+    return str(Path(sys.executable).parent / "prefect")

@@ -1,0 +1,139 @@
+"""Embedded defaults: where Prefect and MLflow keep their state in a checkout, and which servers a run talks to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows import servers
+from flows.servers import Server
+from paddleship.errors import BadInput
+from paddleship.files import write_text
+
+FOLDER = ".paddleship"
+_OUR_SETTINGS = "# Written by `make ui`, removed by `make stop`.\n"
+
+
+@dataclass(frozen=True)
+class Local:
+    """The state folder of one checkout, and the ports of its servers."""
+
+    checkout: Path
+    prefect_port: int = 4200
+    mlflow_port: int = 5000
+
+    @classmethod
+    def of(cls, checkout: Path) -> Local:
+        """With the ports that PREFECT_PORT and MLFLOW_PORT name. Raises BadInput."""
+        return cls(checkout, _port("PREFECT_PORT", 4200), _port("MLFLOW_PORT", 5000))
+
+    @property
+    def state(self) -> Path:
+        return self.checkout / FOLDER
+
+    @property
+    def prefect_home(self) -> Path:
+        return self.state / "prefect"
+
+    @property
+    def spool(self) -> Path:
+        return self.state / "spool"
+
+    @property
+    def artifact_root(self) -> str:
+        return (self.state / "artifacts").as_uri()
+
+    def prefect_url(self) -> str | None:
+        """The API of a server that is there: the user's PREFECT_API_URL, or the one that `start` started."""
+        ours = servers.running(self.state, "prefect")
+        return os.environ.get("PREFECT_API_URL") or (f"{ours}/api" if ours else None)
+
+    def tracking_uri(self) -> str:
+        """The user's MLFLOW_TRACKING_URI, else the server that `start` started, else SQLite in the checkout."""
+        self.state.mkdir(exist_ok=True)
+        return os.environ.get("MLFLOW_TRACKING_URI") or servers.running(self.state, "mlflow") or self._store
+
+    def use(self) -> None:
+        """Point this process's Prefect at the server that is there, or at an ephemeral one with its state in the checkout.
+
+        Must come before Prefect is imported.
+        """
+        if url := self.prefect_url():
+            os.environ["PREFECT_API_URL"] = url
+        else:
+            self._forget_server()  # it died; Prefect would still look for it
+        self.prefect_home.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("PREFECT_HOME", str(self.prefect_home))
+        os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
+        os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+
+    def start(self) -> dict[str, str]:
+        """Start both servers where they do not run yet; their addresses for a browser. Raises Unavailable."""
+        prefect, mlflow = self._prefect().start(), self._mlflow().start()
+        write_text(self._client_settings, f'{_OUR_SETTINGS}[api]\nurl = "{prefect}/api"\n')
+        return {"Prefect": prefect, "MLflow": mlflow}
+
+    def stop(self) -> list[str]:
+        """End the servers that `start` started; their names."""
+        self._forget_server()
+        return [name for name in ("prefect", "mlflow") if servers.stop(self.state, name)]
+
+    def running(self) -> dict[str, str]:
+        """Addresses, for a browser, of the servers that run now."""
+        names = {"Prefect": "prefect", "MLflow": "mlflow"}
+        return {title: url for title, name in names.items() if (url := servers.running(self.state, name))}
+
+    @property
+    def _store(self) -> str:
+        return f"sqlite:///{self.state / 'mlflow.db'}"
+
+    @property
+    def _client_settings(self) -> Path:
+        """What makes a plain `prefect …` in the checkout talk to our server; there as long as the server is."""
+        return self.checkout / "prefect.toml"
+
+    def _forget_server(self) -> None:
+        """Remove the client settings, unless somebody else wrote them."""
+        if self._client_settings.exists() and self._client_settings.read_text().startswith(_OUR_SETTINGS):
+            self._client_settings.unlink()
+
+    def _prefect(self) -> Server:
+        api = f"http://127.0.0.1:{self.prefect_port}/api"
+        return Server(
+            name="prefect",
+            state=self.state,
+            port=self.prefect_port,
+            port_variable="PREFECT_PORT",
+            command=[_program("prefect"), "server", "start", "--host", "127.0.0.1", "--port", str(self.prefect_port)],
+            health="/api/health",
+            environment={
+                "PREFECT_HOME": str(self.prefect_home),
+                "PREFECT_API_URL": api,
+                "PREFECT_SERVER_UI_API_URL": api,  # the page would call port 4200 otherwise
+                "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            },
+        )
+
+    def _mlflow(self) -> Server:
+        store = ["--backend-store-uri", self._store, "--artifacts-destination", self.artifact_root]
+        return Server(
+            name="mlflow",
+            state=self.state,
+            port=self.mlflow_port,
+            port_variable="MLFLOW_PORT",
+            command=[_program("mlflow"), "server", "--host", "127.0.0.1", "--port", str(self.mlflow_port), "--workers", "1", *store],
+            health="/health",
+        )
+
+
+def _program(name: str) -> str:
+    return str(Path(sys.executable).parent / name)
+
+
+def _port(variable: str, default: int) -> int:
+    value = os.environ.get(variable) or str(default)
+    if not value.isdigit() or not 0 < int(value) < 65536:
+        raise BadInput(f"{variable} must be a port from 1 to 65535 (got {value!r}): set another")
+    return int(value)

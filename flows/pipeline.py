@@ -1,0 +1,237 @@
+"""The flow `develop-to-deploy`: when and where the stages run, and what is told about them; never what they do."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from prefect import State, flow, get_run_logger, task
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import TaskRun
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
+
+from flows import stages, summary, workspace
+from flows.local import Local
+from flows.stages import Stage, StageKilled, Until
+from flows.summary import Row
+from flows.workspace import Workspace
+from paddleship import params
+from paddleship.errors import PaddleshipError, Unavailable
+from paddleship.params import Overrides
+from paddleship.report import Report
+from tasks import image
+from tasks.tracking.run import Tracker
+
+
+@flow(name="develop-to-deploy", validate_parameters=True, log_prints=False)
+def develop_to_deploy(
+    overrides: Overrides | None = None,  # type: ignore[valid-type]
+    params_file: str | None = None,
+    until: Until = "accept",
+    isolated: bool = True,
+) -> State[Any]:
+    """Take an eager model and its data to an accepted image: prepare, train, export, optimize, verify, benchmark, package, accept.
+
+    Args:
+        overrides: Values laid over params.yaml for this run alone; what is left out stays as it is there.
+        params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
+        until: The last stage to run.
+        isolated: Run in a git worktree of its own, so that the checkout is left alone.
+    """
+    try:
+        checkout = workspace.checkout_of(Path.cwd())
+        overlay = _overlay(checkout, overrides, params_file)
+        place = _place(checkout, overlay, isolated=isolated)
+        values, graph = place.params(), stages.graph(place.root, until=until)
+    except PaddleshipError as error:
+        return _failed(error)
+    local = Local.of(checkout)
+    tags = {"mlflow.runName": str(flow_run.name), "git_commit": workspace.commit(checkout), "prefect_flow_run": str(flow_run.id)}
+    tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
+    rows: list[Row] = []
+    failure: PaddleshipError | None = None
+    try:
+        failure = _run_stages(graph, place, values, tracker, rows, uri=local.tracking_uri())
+        if failure is None:
+            _conclude(graph, place, values, tracker, rows, until)
+    except BaseException as error:
+        tracker.finish(failure=f"ended by {type(error).__name__}")
+        raise
+    tracker.finish(failure=str(failure) if failure else None, tags={"dvc_lock_sha256": stages.lock_sha256(place.root)})
+    _publish(place, values, tracker, rows)
+    _tell(place, values, tracker, rows, local)
+    if failure is not None:
+        return _failed(failure)
+    place.remove()
+    changed = [row.stage for row in rows if row.how == "ran"]
+    return Completed(message=f"{', '.join(changed)} ran" if changed else "nothing changed")
+
+
+def _overlay(checkout: Path, overrides: Any, params_file: str | None) -> dict[str, Any]:
+    """What is laid over params.yaml: first the file, then the overrides. Raises ParamsError."""
+    overlay = params.read(checkout / params_file) if params_file else {}
+    if overrides is not None:
+        overlay = params.merge(overlay, overrides.model_dump(exclude_unset=True, mode="json"))
+    return overlay
+
+
+def _place(checkout: Path, overlay: dict[str, Any], *, isolated: bool) -> Workspace:
+    """The checkout, or a worktree where the run must not touch it. Raises ParamsError before anything starts."""
+    if not isolated and not overlay:
+        return workspace.in_place(checkout)
+    workspace.overlaid(checkout, overlay)
+    if changed := workspace.uncommitted(checkout):
+        get_run_logger().warning("%d files with uncommitted changes are not part of this run: %s", len(changed), ", ".join(changed[:5]))
+    return workspace.isolate(checkout, str(flow_run.id), overlay)
+
+
+def _run_stages(
+    graph: list[Stage], place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], *, uri: str
+) -> PaddleshipError | None:
+    """Run the graph in order as Prefect tasks; the error that ended it early, or None."""
+    environment = {"PADDLESHIP_FLOW_RUN_ID": str(flow_run.id or ""), "MLFLOW_TRACKING_URI": uri}
+    if tracker.run_id:
+        environment["MLFLOW_RUN_ID"] = tracker.run_id
+    states: dict[str, State[Any]] = {}
+    failure: PaddleshipError | None = None
+    reports = place.root / values.paths.reports
+    for stage in graph:
+        if failure is not None:
+            rows.append(Row(stage.name, "not run", None))
+            continue
+        started = datetime.now(UTC)
+        errors: list[PaddleshipError] = []
+        needed = [states[name] for name in stage.needs]
+        state = run_stage.with_options(name=stage.name, task_run_name=stage.name)(
+            stage, place, values, environment, errors, wait_for=needed, return_state=True
+        )
+        states[stage.name] = state
+        failure = _error_of(state, errors)
+        how = "failed" if failure else str(state.result())
+        report = _report(reports, stage, since=started if failure else None)
+        rows.append(Row(stage.name, how, report, str(failure) if failure else ""))
+        if report:
+            tracker.log_report(report, reports, cached=how in ("unchanged", "restored"))
+    return failure
+
+
+def _retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
+    """A process that was killed may be tried again; a failed gate or bad input would only fail again."""
+    return isinstance(state.result(raise_on_failure=False), StageKilled)
+
+
+@task(retries=2, retry_delay_seconds=1, retry_condition_fn=_retry, cache_policy=NO_CACHE, persist_result=False)
+def run_stage(stage: Stage, place: Workspace, values: params.Params, environment: dict[str, str], errors: list[PaddleshipError]) -> Any:
+    """Run one DVC stage, or find it unchanged; a failure that cannot be helped is a state, not a traceback."""
+    log = get_run_logger()
+    force = stage.name == "package" and _image_is_gone(place.root / values.paths.image)
+    if not force and stages.is_current(place.root, stage):
+        log.info("%s: unchanged", stage.name)
+        return "unchanged"
+    try:
+        return stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
+    except StageKilled as error:
+        errors.append(error)
+        raise
+    except PaddleshipError as error:
+        errors.append(error)
+        return _failed(error)
+
+
+def _image_is_gone(receipt: Path) -> bool:
+    """Whether the receipt names an image that the engine has no more; DVC sees files, not engines."""
+    if not receipt.exists():
+        return False
+    try:
+        return not image.exists(image.connect(), json.loads(receipt.read_text())["image_id"])
+    except Unavailable:
+        return False
+
+
+def _conclude(graph: list[Stage], place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], until: str) -> None:
+    """After a good run: the winner into the registry, data to the remote, the worktree among the experiments."""
+    log = get_run_logger()
+    if until == stages.LAST:
+        candidate = values.paths.candidates + "/" + _winner(rows)
+        if version := tracker.register(place.root / candidate, place.root / values.paths.release):
+            log.info("registered: %s", version)
+    if any(row.how == "ran" for row in rows):
+        stages.push(place.root, on_line=log.warning)
+        if place.isolated:
+            stages.save_experiment(place.root, f"run-{str(flow_run.id)[:8]}", [stage.address for stage in graph], on_line=log.warning)
+
+
+def _winner(rows: list[Row]) -> str:
+    return next(str(row.report.facts["winner"]) for row in rows if row.stage == "benchmark" and row.report)
+
+
+def _report(folder: Path, stage: Stage, *, since: datetime | None) -> Report | None:
+    """What the stage left; of a stage that failed, only what it wrote `since` then, not what an earlier run did."""
+    if not (folder / f"{stage.name}.json").exists():
+        return None
+    report = Report.read(folder, stage.name)
+    return report if since is None or (report.started_at and report.started_at >= since) else None
+
+
+def _error_of(state: State[Any], errors: list[PaddleshipError]) -> PaddleshipError | None:
+    if state.is_completed():
+        return None
+    return errors[-1] if errors else PaddleshipError(state.message or "the stage failed: its log above says why")
+
+
+def _failed(error: PaddleshipError) -> State[Any]:
+    """The error as a state: its name is the class of the error, its message what the user reads."""
+    return Failed(name=type(error).__name__, message=str(error))
+
+
+def _publish(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row]) -> None:
+    """Artifacts of the flow run, for who looks at it in Prefect."""
+    create_markdown_artifact(key="summary", markdown=summary.markdown(rows), description="Stages, verdicts and headline numbers")
+    if tracker.url:
+        create_link_artifact(
+            key="mlflow-run", link=tracker.url, link_text="MLflow run", description="Metrics, candidates and pictures in MLflow"
+        )
+    picture = place.root / values.paths.reports / "benchmark" / "latency.png"
+    if picture.exists() and any(row.stage == "benchmark" and row.report for row in rows):
+        data = base64.b64encode(picture.read_bytes()).decode()
+        create_markdown_artifact(
+            key="latency", markdown=f"![latency](data:image/png;base64,{data})", description="Latency of every candidate"
+        )
+    release = place.root / values.paths.release
+    if release.exists() and rows[-1].stage == stages.LAST and rows[-1].report:
+        text = f"```json\n{release.read_text(encoding='utf-8')}\n```"
+        create_markdown_artifact(key="release", markdown=text, description="Where the image comes from")
+
+
+def _tell(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], local: Local) -> None:
+    """The end of the run on the terminal."""
+    from rich.console import Console
+
+    console = Console(soft_wrap=True)
+    say: Callable[..., None] = console.print
+    say()
+    say(summary.table(rows))
+    say()
+    if rows and all(row.how == "unchanged" for row in rows):
+        say("Nothing changed since the last run: every stage is up to date.\n")
+    if rows[-1].stage == stages.LAST and rows[-1].report and rows[-1].how != "failed":
+        engine = summary.engine_address()
+        for line in summary.release_lines(place.root / values.paths.release, engine=engine):
+            say(line, markup=False, highlight=False)
+        say()
+    for name, url in local.running().items():
+        say(f"{name:8}{url}", highlight=False)
+    if tracker.url:
+        say(f"this run {tracker.url}", highlight=False)
+    if not local.running():
+        say("compare runs: make ui", highlight=False)
+    if tracker.undelivered:
+        say("MLflow did not get all of this run: start it, then run .venv/bin/paddleship deliver", style="yellow")
+    if place.isolated and any(row.how == "failed" for row in rows):
+        say(f"the run's folder is kept: {place.root}", highlight=False)

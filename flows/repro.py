@@ -1,0 +1,108 @@
+"""One `dvc repro` as a process: streamed, understood, and never left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_EXIT = re.compile(r"exited with (-?\d+)")
+_DVC_NOISE = ("Use `dvc push`", "To track the changes", "\tgit add", "To enable auto staging", "\tdvc config", "Updating lock file")
+_GRACE_S = 10
+
+
+@dataclass
+class Ended:
+    """How one `dvc repro` ended, as its output tells."""
+
+    restored: bool = False
+    stage_code: int = 0
+    stage_error: str = ""
+    dvc_error: str = ""
+    returncode: int = 0
+
+    @property
+    def is_busy(self) -> bool:
+        return "is busy, it is being blocked by" in self.dvc_error
+
+    def read(self, line: str) -> None:
+        if line.endswith(("is cached - skipping run, checking out outputs", "didn't change, skipping")):
+            self.restored = True
+        elif line.startswith("error: "):
+            self.stage_error = line.removeprefix("error: ")
+        elif line.startswith("ERROR: "):
+            self.dvc_error = line.removeprefix("ERROR: ")
+        elif self.dvc_error.endswith(":"):  # DVC puts the names on lines of their own
+            self.dvc_error += f" {line.strip()}"
+        if found := _EXIT.search(line):
+            self.stage_code = int(found[1])
+
+
+def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool) -> Ended:
+    """One `dvc repro` of one stage, in a process group of its own that ends with this process."""
+    how = "--force" if force else "--pull"
+    here, leash = os.pipe()
+    command = [sys.executable, "-m", "flows.leash", str(here), "dvc", "--wait-for-lock", "repro", "--single-item", how, address]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    process = subprocess.Popen(
+        command,
+        cwd=root,
+        env={**os.environ, **environment, "PATH": path, "PYTHONUNBUFFERED": "1"},
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(here,),
+        start_new_session=True,
+    )
+    os.close(here)
+    ended = Ended()
+    try:
+        for line in process.stdout or ():
+            text = line.rstrip()
+            ended.read(text)
+            if text and not text.startswith(_DVC_NOISE):
+                on_line(text)
+        ended.returncode = process.wait()
+    finally:
+        _end_group(process)
+        os.close(leash)
+    return ended
+
+
+@contextmanager
+def turn(root: Path, *, on_line: Callable[[str], None]) -> Iterator[None]:
+    """Let one run at a time work in a folder; the system gives the turn back when a run is killed."""
+    (root / ".dvc" / "tmp").mkdir(exist_ok=True)
+    with (root / ".dvc" / "tmp" / "paddleship.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_line("another run works in this folder: waiting for its stage to end")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _end_group(process: subprocess.Popen[str]) -> None:
+    """End the stage and whatever it started: ask first, then make sure."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        deadline = time.monotonic() + _GRACE_S
+        try:
+            os.killpg(process.pid, number)
+            while time.monotonic() < deadline:
+                process.poll()
+                os.killpg(process.pid, 0)
+                time.sleep(0.05)
+        except ProcessLookupError:
+            break
+    process.wait()
+    if process.stdout:
+        process.stdout.close()

@@ -1,0 +1,132 @@
+"""A server in the background: started once, found again by its file, ended by who started it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from paddleship.errors import Unavailable
+from paddleship.files import write_text
+
+_START_S = 120
+_STOP_S = 15
+
+
+@dataclass(frozen=True)
+class Server:
+    """A program that answers on a loopback port. Its log and the file that says where it runs lie in `state`."""
+
+    name: str
+    state: Path
+    port: int
+    port_variable: str
+    command: Sequence[str]
+    health: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def start(self) -> str:
+        """Start it and wait until it is healthy, or find it running; its address. Raises Unavailable."""
+        if url := running(self.state, self.name):
+            return url
+        if not _is_free(self.port):
+            raise Unavailable(
+                f"port {self.port} for {self.name} is in use by another program: "
+                f"run `make ui {self.port_variable}=<another port>`, or end that program"
+            )
+        self.state.mkdir(parents=True, exist_ok=True)
+        log, url = self.state / f"{self.name}.log", f"http://127.0.0.1:{self.port}"
+        with log.open("w") as stream:
+            process = subprocess.Popen(
+                self.command,
+                cwd=self.state.parent,
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,
+            )
+        facts = {"pid": process.pid, "started": _start_time(process.pid), "url": url}
+        write_text(_file(self.state, self.name), json.dumps(facts))
+        deadline = time.monotonic() + _START_S
+        while not _answers(url + self.health):
+            if process.poll() is not None or time.monotonic() > deadline:
+                stop(self.state, self.name)
+                last = (log.read_text().strip().splitlines() or ["no output"])[-1]
+                raise Unavailable(f"{self.name} did not start ({last[:200]}): see {log}")
+            time.sleep(0.2)
+        process.returncode = 0  # it outlives this process, so nobody waits for it
+        return url
+
+
+def running(state: Path, name: str) -> str | None:
+    """The address of a server that `start` started and that still runs."""
+    path = _file(state, name)
+    if not path.exists():
+        return None
+    facts = json.loads(path.read_text())
+    return str(facts["url"]) if _is_alive(facts) else None
+
+
+def stop(state: Path, name: str) -> bool:
+    """End a server that `start` started, with all of its processes; whether there was one."""
+    path = _file(state, name)
+    if not path.exists():
+        return False
+    facts = json.loads(path.read_text())
+    was_alive = _is_alive(facts)
+    if was_alive:
+        os.killpg(facts["pid"], signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_S
+        while _is_alive(facts) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        with suppress(ProcessLookupError):
+            os.killpg(facts["pid"], signal.SIGKILL)  # what did not listen
+    path.unlink()
+    return was_alive
+
+
+def _file(state: Path, name: str) -> Path:
+    return state / f"{name}.server.json"
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:  # noqa: S310 an address on loopback
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+def _is_alive(facts: Mapping[str, object]) -> bool:
+    """Whether the process is still the one that was started, not another that was given its pid."""
+    started = _start_time(int(str(facts["pid"])))
+    return started is not None and abs(started - float(str(facts["started"]))) < 2  # the clock may have been set
+
+
+def _start_time(pid: int) -> float | None:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+    except psutil.NoSuchProcess:
+        return None

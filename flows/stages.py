@@ -1,0 +1,142 @@
+"""The door to DVC: the graph of stages, whether one is up to date, running one, and what is kept of a run."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from flows import repro
+from flows.repro import Ended
+from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
+from paddleship.files import sha256
+
+Until = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
+LAST = "accept"
+_BUSY_S = 30
+
+
+class StageKilled(PaddleshipError):
+    """A stage's process was ended by a signal: nothing is wrong with its input, and it may be tried again."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of the graph: its name, where DVC finds it, and the names of the stages whose outs it reads."""
+
+    name: str
+    address: str
+    needs: tuple[str, ...]
+
+
+def graph(root: Path, *, until: Until = "accept") -> list[Stage]:
+    """All stages that lead to `until`, in run order. Raises BadInput when dvc.yaml cannot be read."""
+    import networkx
+
+    try:
+        with chdir(root), _repo(root) as repo:  # DVC resolves names against the working directory
+            wanted = repo.stage.collect(until, with_deps=True)
+            edges = repo.index.graph.subgraph(wanted)
+            written = {stage: place for place, stage in enumerate(repo.index.stages)}
+            order = networkx.lexicographical_topological_sort(edges.reverse(), key=lambda stage: written[stage])
+            return [
+                Stage(stage.name, stage.addressing, tuple(sorted(need.name for need in edges.successors(stage))))
+                for stage in order
+                if stage.cmd
+            ]
+    except _dvc_error() as error:
+        raise BadInput(f"dvc.yaml cannot be read ({error}): mend it, or compare with the repository's") from None
+
+
+def is_current(root: Path, stage: Stage) -> bool:
+    """Whether deps, params, command and outs are what dvc.lock says; in this process, since starting one costs more."""
+    try:
+        with chdir(root), _repo(root) as repo, repo.lock:
+            return not repo.stage.collect(stage.address)[0].changed()
+    except _dvc_error():
+        return False  # busy, or broken: the run waits, or says what is wrong
+
+
+def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool = False) -> str:
+    """Run one stage and stream its lines; "ran" or "restored" (from the run cache, also of the remote).
+
+    Waits for another run in the same folder. Raises the error class of the stage's exit code with the stage's own
+    words, and StageKilled. However this function ends, no process of the stage is left.
+    """
+    with repro.turn(root, on_line=on_line):
+        deadline = time.monotonic() + _BUSY_S
+        while True:
+            ended = repro.repro(root, stage.address, environment=environment, on_line=on_line, force=force)
+            if not ended.is_busy or time.monotonic() > deadline:
+                break
+            time.sleep(0.5)  # what a killed run held is free as soon as the system has buried it
+    if ended.returncode == 0:
+        return "restored" if ended.restored else "ran"
+    raise _failure(stage, ended)
+
+
+def lock_sha256(root: Path) -> str:
+    """Hash of dvc.lock, which names the content of every dep and out."""
+    return sha256(root / "dvc.lock") if (root / "dvc.lock").exists() else "none"
+
+
+def push(root: Path, *, on_line: Callable[[str], None]) -> bool:
+    """Send data and run cache to the default remote; False, with the reason told, when that did not work."""
+    done = _dvc(root, "push", "--run-cache")
+    if done.returncode:
+        on_line(f"dvc push did not work ({_last_words(done)}): run `dvc push --run-cache` when the remote is there")
+    return done.returncode == 0
+
+
+def save_experiment(root: Path, name: str, addresses: Sequence[str], *, on_line: Callable[[str], None]) -> bool:
+    """Keep the state of a worktree as a DVC experiment, so that `dvc exp show` of the checkout lists it."""
+    done = _dvc(root, "exp", "save", "--force", "--name", name, *addresses)
+    if done.returncode:
+        on_line(f"the run could not be saved as a DVC experiment ({_last_words(done)})")
+    return done.returncode == 0
+
+
+def _failure(stage: Stage, ended: Ended) -> PaddleshipError:
+    code = ended.stage_code or ended.returncode
+    if code < 0 or code in (128 + signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGSEGV, 128 + signal.SIGABRT):
+        number = -code if code < 0 else code - 128
+        return StageKilled(f"{stage.name} was ended by {signal.Signals(number).name}: look for memory limits, then run again")
+    if ended.is_busy:
+        return Unavailable(f"another DVC command works in this checkout ({ended.dvc_error}): wait for it, then run again")
+    if not ended.stage_code:
+        return BadInput(f"DVC cannot run {stage.name} ({ended.dvc_error or 'no message'}): mend it, or see `dvc status {stage.address}`")
+    kinds: dict[int, type[PaddleshipError]] = {2: BadInput, 3: GateFailed, 4: Unavailable}
+    return kinds.get(code, PaddleshipError)(ended.stage_error or f"{stage.name} failed with exit code {code}: its log above says why")
+
+
+def _dvc(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "dvc", *arguments], cwd=root, capture_output=True, text=True, check=False)
+
+
+def _last_words(done: subprocess.CompletedProcess[str]) -> str:
+    lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines() or ["no message"]
+    return lines[-1].removeprefix("ERROR: ")[:300]
+
+
+def _repo(root: Path) -> Any:
+    from dvc.repo import Repo
+
+    try:
+        return Repo(str(root))
+    except _dvc_error() as error:
+        raise BadInput(f"{root} is not a DVC repository ({error}): run in a clone of the project") from None
+
+
+def _dvc_error() -> type[Exception]:
+    from dvc.exceptions import DvcException
+
+    kind: type[Exception] = DvcException
+    return kind

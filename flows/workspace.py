@@ -1,0 +1,124 @@
+"""Where a run happens: in the checkout itself, or in a git worktree of its own that shares the DVC cache."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.local import FOLDER
+from paddleship import params
+from paddleship.errors import BadInput
+from paddleship.files import write_text
+from paddleship.params import Params
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """`root` is where stages run, `checkout` the user's; they differ for an isolated run."""
+
+    root: Path
+    checkout: Path
+
+    @property
+    def isolated(self) -> bool:
+        return self.root != self.checkout
+
+    def params(self) -> Params:
+        return params.load(self.root / "params.yaml")
+
+    def remove(self) -> None:
+        """Take the worktree away; the checkout itself stays, of course."""
+        if self.isolated:
+            _git(self.checkout, "worktree", "remove", "--force", str(self.root))
+
+
+def checkout_of(folder: Path) -> Path:
+    """The checkout that `folder` is in. Raises BadInput."""
+    found = subprocess.run(["git", "rev-parse", "--show-toplevel"], cwd=folder, capture_output=True, text=True, check=False)
+    root = Path(found.stdout.strip() or "/nowhere")
+    if found.returncode or not (root / "dvc.yaml").exists() or not (root / ".dvc").exists():
+        raise BadInput(f"{folder} is not in a checkout of the pipeline (no git repository with dvc.yaml and .dvc): change into your clone")
+    return root
+
+
+def in_place(checkout: Path) -> Workspace:
+    return Workspace(checkout, checkout)
+
+
+def isolate(checkout: Path, run_id: str, overlay: Mapping[str, Any]) -> Workspace:
+    """A worktree of the checked-out commit for one run, its params overlaid; a retry of the same run finds it again."""
+    root = checkout / FOLDER / "runs" / run_id
+    if not root.exists():
+        _git(checkout, "worktree", "prune")
+        _git(checkout, "worktree", "add", "--quiet", "--detach", str(root), "HEAD")
+    _share_cache(checkout, root)
+    _overlay(root / "params.yaml", overlay)
+    return Workspace(root, checkout)
+
+
+def commit(checkout: Path) -> str:
+    return _git(checkout, "rev-parse", "HEAD").strip()
+
+
+def uncommitted(checkout: Path) -> list[str]:
+    """Files that differ from the commit, which an isolated run does not see."""
+    lines = _git(checkout, "status", "--porcelain", "--untracked-files=no").splitlines()
+    return [line[3:] for line in lines if Path(line[3:]).name != "dvc.lock"]
+
+
+def overlaid(checkout: Path, overlay: Mapping[str, Any]) -> Params:
+    """What the params of an isolated run will be, checked before anything starts. Raises ParamsError."""
+    import yaml
+
+    base = yaml.safe_load(_git(checkout, "show", "HEAD:params.yaml"))
+    return params.parse(params.merge(base, overlay), origin="params.yaml with the overrides of this run")
+
+
+def _overlay(path: Path, overlay: Mapping[str, Any]) -> None:
+    """Write the overlay into params.yaml, keeping its comments and order."""
+    from io import StringIO
+
+    from ruamel.yaml import YAML
+
+    document = YAML()
+    document.preserve_quotes = True
+    document.width = 4096
+    values = document.load(path.read_text(encoding="utf-8"))
+    plain = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    _assign(values, plain, params.merge(plain, overlay))
+    text = StringIO()
+    document.dump(values, text)
+    write_text(path, text.getvalue())
+
+
+def _assign(document: Any, before: Any, after: Mapping[str, Any]) -> None:
+    """Set what changed, section by section, so that everything else keeps its comments."""
+    for key, value in after.items():
+        if key in before and before[key] == value:
+            continue
+        if isinstance(value, dict) and isinstance(before.get(key), dict) and set(before[key]) <= set(value):
+            _assign(document[key], before[key], value)
+        else:
+            document[key] = value
+
+
+def _share_cache(checkout: Path, root: Path) -> None:
+    """Let the worktree use the checkout's DVC cache and remote: relative folders would point elsewhere from there."""
+    from dvc.config import Config
+
+    config = Config(str(checkout / ".dvc"))
+    lines = ["[cache]", f"    dir = {config.get('cache', {}).get('dir') or checkout / '.dvc' / 'cache'}"]
+    for name, remote in config.get("remote", {}).items():
+        lines += [f"['remote \"{name}\"']", f"    url = {remote['url']}"]
+    write_text(root / ".dvc" / "config.local", "\n".join(lines) + "\n")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise BadInput(f"git {arguments[0]} did not work in {folder} ({reason}): commit your work, or mend the repository")
+    return done.stdout

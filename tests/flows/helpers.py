@@ -1,0 +1,67 @@
+"""What the tests of flows/ share."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+from sqlalchemy import create_engine, text
+
+REPOSITORY = Path(__file__).parents[2]
+DVC = str(Path(sys.executable).parent / "dvc")
+PROGRAM = str(Path(sys.executable).parent / "paddleship")
+OUTCOMES = ("ran", "restored", "unchanged", "failed", "not run")
+STAGES = ("fetch", "prepare", "train", "export", "accept")
+
+
+def git(folder, *arguments):
+    who = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"]
+    return subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def wait_for(condition, *, seconds=60):
+    """Poll until the condition holds, and give what it gave."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
+def hanging(root):
+    """Processes of a stage that hangs, once it does."""
+    path = root / "pids"
+    return [int(pid) for pid in wait_for(lambda: path.exists() and path.read_text()).split()]
+
+
+def is_alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def how_it_went(done):
+    """Stage → outcome, from the table at the end of a run."""
+    found = {}
+    for line in done.stdout.splitlines():
+        cells = line.split(maxsplit=2)
+        if len(cells) == 3 and cells[0] in STAGES:
+            found[cells[0]] = next((outcome for outcome in OUTCOMES if cells[2].startswith(outcome)), None)
+    return found
+
+
+def report_of(root, stage):
+    return json.loads((root / "reports" / f"{stage}.json").read_text())
+
+
+def mlflow_runs(root):
+    """(status, failure) of every MLflow run of the checkout."""
+    engine = create_engine(f"sqlite:///{root}/.paddleship/mlflow.db")
+    query = "select status, (select value from tags t where t.run_uuid = r.run_uuid and t.key = 'failure') from runs r order by start_time"
+    with engine.connect() as connection:
+        rows = [tuple(row) for row in connection.execute(text(query))]
+    engine.dispose()
+    return rows

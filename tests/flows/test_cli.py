@@ -1,0 +1,62 @@
+"""The command line: quick to explain itself, and never a traceback for a user's mistake."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.flows.helpers import PROGRAM, REPOSITORY
+
+HEAVY = ("prefect", "mlflow", "dvc", "docker", "paddle", "pydantic", "rich", "numpy", "yaml")
+LOADED = "import sys\nfrom flows.cli import main\ntry:\n    main()\nexcept SystemExit:\n    print(sorted(sys.modules))\n"
+COMMANDS = ("run", "trace", "deliver", "ui", "worker", "stop")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([command, "--help"] for command in COMMANDS)])
+def test_help_imports_nothing_heavy(arguments):
+    done = subprocess.run([sys.executable, "-c", LOADED, *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: ")
+    loaded = [name for name in HEAVY if f"'{name}'" in done.stdout.splitlines()[-1]]
+    assert not loaded, f"`paddleship {' '.join(arguments)}` imports {loaded}"
+
+
+def test_help_names_every_command():
+    done = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True)
+    for command in COMMANDS:
+        assert re.search(rf"^ +{command} +\w", done.stdout, re.MULTILINE), command
+
+
+@pytest.mark.parametrize("command", ["run", "deliver", "ui", "stop"])
+def test_outside_a_checkout_a_command_says_where_to_go(tmp_path, command):
+    done = subprocess.run([PROGRAM, command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {tmp_path} is not in a checkout of the pipeline")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unknown_stage_is_told_with_those_that_there_are(toy):
+    done = subprocess.run([PROGRAM, "run", "--until", "trian"], cwd=toy, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "invalid choice: 'trian'" in done.stderr
+    assert "'benchmark'" in done.stderr
+
+
+def test_a_worker_without_a_server_says_how_to_get_one(toy):
+    done = subprocess.run([PROGRAM, "worker"], cwd=toy, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert done.stderr == "error: no Prefect server is running: run `make ui` first\n"
+
+
+def test_nothing_to_deliver_or_to_stop_is_said(toy):
+    for command, words in (("deliver", "nothing to deliver"), ("stop", "nothing of ours is running")):
+        done = subprocess.run([PROGRAM, command], cwd=toy, capture_output=True, text=True, check=True)
+        assert words in done.stdout
+
+
+def test_make_help_lists_every_target():
+    done = subprocess.run(["make", "--no-print-directory"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    listed = {line.split()[1] for line in done.stdout.splitlines()}
+    phony = re.search(r"^\.PHONY: (.*)$", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert listed == set(phony[1].split())
+    assert all(len(line.split()) > 2 for line in done.stdout.splitlines())

@@ -1,0 +1,152 @@
+"""`make ui`, a worker, and `prefect deployment run`: everything real, on ports of its own, with the linear example."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flows import servers
+from tests.flows.helpers import PROGRAM, git, is_alive, mlflow_runs, wait_for
+
+PREFECT = str(Path(sys.executable).parent / "prefect")
+SLOW_MODEL = "\n\ndef hang(**_):\n    import time\n\n    time.sleep(600)\n"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def served(linear_checkout_of, free_port):
+    """A committed checkout whose `make ui` and worker run; its user has exported nothing but the two ports."""
+    checkout = linear_checkout_of("served")
+    with (checkout / "examples/linear/model.py").open("a") as model:
+        model.write(SLOW_MODEL)
+    git(checkout, "commit", "-qam", "linear")
+    ports = {"PREFECT_PORT": str(free_port()), "MLFLOW_PORT": str(free_port())}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "MLFLOW"))} | ports
+    started = subprocess.run([PROGRAM, "ui"], cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    assert started.returncode == 0, started.stderr
+    with (checkout / ".paddleship/worker.log").open("w") as log:
+        worker = subprocess.Popen([PROGRAM, "worker"], cwd=checkout, env=environment, stdout=log, stderr=log, start_new_session=True)
+        yield checkout, environment, started.stdout
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(60)
+    ended = subprocess.run([PROGRAM, "stop"], cwd=checkout, env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout == "stopped prefect, mlflow\n"
+    assert not (checkout / "prefect.toml").exists()
+
+
+@pytest.fixture
+def deploy(served):
+    """`prefect deployment run … --watch` in the checkout, with no variable that points Prefect anywhere."""
+    checkout, environment, _ = served
+    plain = {name: value for name, value in environment.items() if not name.startswith(("PREFECT", "MLFLOW"))}
+
+    def run(**parameters):
+        given = [word for name, value in parameters.items() for word in ("--param", f"{name}={json.dumps(value)}")]
+        command = [PREFECT, "deployment", "run", "develop-to-deploy/local", "--watch", *given]
+        return subprocess.run(command, cwd=checkout, env=plain, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def api(checkout, path, body):
+    url = servers.running(checkout / ".paddleship", "prefect")
+    request = urllib.request.Request(  # noqa: S310 loopback
+        f"{url}/api/{path}", data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 loopback
+        return json.load(answer)
+
+
+def test_ui_prints_both_addresses_and_they_answer(served):
+    checkout, _, printed = served
+    for name in ("prefect", "mlflow"):
+        url = servers.running(checkout / ".paddleship", name)
+        assert url in printed
+        with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 loopback
+            assert b"<html" in answer.read().lower()
+
+
+def test_ui_again_finds_what_runs(served):
+    checkout, environment, printed = served
+    ports = {"PREFECT_PORT": "1", "MLFLOW_PORT": "1"}
+    again = subprocess.run([PROGRAM, "ui"], cwd=checkout, env=environment | ports, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == printed
+
+
+def test_the_form_has_every_section_with_its_descriptions(served):
+    (deployment,) = api(served[0], "deployments/filter", {})
+    schema = json.dumps(deployment["parameter_openapi_schema"])
+    for words in ("epochs without a better validation loss", "The last stage to run", "a git worktree of its own"):
+        assert words in schema
+    assert set(deployment["parameter_openapi_schema"]["properties"]) == {"overrides", "params_file", "until", "isolated"}
+
+
+def test_a_silent_run_is_marked_crashed_by_an_automation(served):
+    (automation,) = api(served[0], "automations/filter", {})
+    assert automation["trigger"]["posture"] == "Proactive"
+    assert automation["enabled"]
+
+
+def test_two_runs_side_by_side_end_with_their_own_codes_and_leave_the_checkout_alone(served, deploy):
+    checkout = served[0]
+    given = [{"train": {"epochs": 3}}, {"train": {"epochs": 2, "min_score": 0.999999}}]
+    with ThreadPoolExecutor(2) as pool:
+        good, bad = pool.map(lambda overrides: deploy(until="train", overrides=overrides), given)
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert bad.returncode == 1
+    assert git(checkout, "status", "--porcelain", "--untracked-files=no") == ""
+    assert not (checkout / "models").exists()
+    runs = api(checkout, "flow_runs/filter", {})
+    failed = next(run for run in runs if run["state_name"] == "GateFailed")
+    assert "validation_r2" in failed["state"]["message"]
+    tasks = api(checkout, "task_runs/filter", {"flow_runs": {"id": {"any_": [failed["id"]]}}})
+    assert {task["name"] for task in tasks} == {"prepare", "train"}
+    artifacts = api(checkout, "artifacts/filter", {"flow_runs": {"id": {"any_": [failed["id"]]}}})
+    assert {artifact["key"] for artifact in artifacts} == {"summary", "mlflow-run"}
+    assert all(artifact["description"] for artifact in artifacts)
+
+
+def test_a_wrong_value_is_refused(deploy):
+    done = deploy(until="train", overrides={"train": {"epochs": 0}})
+    assert done.returncode == 1
+
+
+def test_cancel_ends_the_whole_process_tree(served):
+    checkout, environment, _ = served
+    overrides = {"model": {"factory": "examples.linear.model:hang"}}
+    (deployment,) = api(checkout, "deployments/filter", {})
+    run = api(checkout, f"deployments/{deployment['id']}/create_flow_run", {"parameters": {"until": "train", "overrides": overrides}})
+    folder = checkout / ".paddleship/runs" / run["id"]
+    pids = wait_for(lambda: running_in(folder, "tasks.train"), seconds=120)
+    subprocess.run([PREFECT, "flow-run", "cancel", run["id"]], cwd=checkout, env=environment, check=True, capture_output=True)
+    wait_for(lambda: not any(is_alive(pid) for pid in pids), seconds=60)
+
+    def state():
+        return api(checkout, "flow_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})[0]["state_type"]
+
+    wait_for(lambda: state() == "CANCELLED", seconds=60)
+    assert "FAILED" in [status for status, failure in mlflow_runs(checkout) if failure == "ended by TerminationSignal"]
+    assert yaml.safe_load((folder / "params.yaml").read_text())["model"]["factory"].endswith(":hang"), "the folder of the run is kept"
+
+
+def running_in(folder, word):
+    """Processes with `word` on their command line that work in `folder`."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.cwd() == str(folder) and word in process.cmdline():
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found

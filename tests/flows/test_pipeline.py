@@ -1,0 +1,220 @@
+"""`paddleship run` in a toy checkout: real Prefect, real DVC, real MLflow; stages that fail on demand."""
+
+import json
+import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import yaml
+
+from tests.flows.helpers import DVC, PROGRAM, git, hanging, how_it_went, is_alive, mlflow_runs, wait_for
+
+ALL = ("fetch", "prepare", "train", "export")
+
+
+def last_error(done):
+    return [line for line in done.stderr.splitlines() if line.startswith("error: ")][-1]
+
+
+def row_of(stage, done):
+    """The cells of a stage in the table at the end of a run."""
+    return next(line for line in done.stdout.splitlines() if line.startswith(f"{stage} ")).split()
+
+
+def overlay(root, name="overlay.yaml", **sections):
+    (root.parent / name).write_text(yaml.safe_dump(sections))
+    return str(root.parent / name)
+
+
+def test_a_second_run_says_that_nothing_changed_and_a_third_does_what_a_change_reaches(toy, let, pipeline):
+    first = pipeline()
+    assert first.returncode == 0, first.stderr
+    assert how_it_went(first) == dict.fromkeys(ALL, "ran")
+    assert "score 1" in first.stdout
+    assert "train at work" in first.stdout + first.stderr
+    second = pipeline()
+    assert second.returncode == 0, second.stderr
+    assert how_it_went(second) == dict.fromkeys(ALL, "unchanged")
+    assert "Nothing changed since the last run" in second.stdout
+    assert mlflow_runs(toy) == [("FINISHED", None)] * 2
+    let("export", "better")
+    assert how_it_went(pipeline()) == {**dict.fromkeys(ALL, "unchanged"), "export": "ran"}
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "words"),
+    [
+        ("miss the gate", 3, "score is 3 (limit 2): lower it"),
+        ("find bad data", 2, "data.raw holds no rows: give some"),
+        ("need an engine", 4, "no Docker engine is reachable: run `make engine`"),
+    ],
+)
+def test_a_failed_stage_ends_the_run_with_its_code_and_words(toy, let, pipeline, how, code, words):
+    let("train", how)
+    done = pipeline()
+    assert done.returncode == code
+    assert last_error(done) == f"error: {words}"
+    assert how_it_went(done) == {"fetch": "ran", "prepare": "ran", "train": "failed", "export": "not run"}
+    assert mlflow_runs(toy) == [("FAILED", words)]
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not (toy / "export.txt").exists()
+
+
+def test_a_missed_gate_leaves_its_evidence_which_is_not_taken_for_that_of_a_later_failure(toy, let, pipeline):
+    let("train", "miss the gate")
+    assert row_of("train", pipeline())[2:4] == ["failed", "failed"]
+    assert report_of(toy, "train")["metrics"]["score"] == 3
+    let("train", "find bad data")
+    assert row_of("train", pipeline())[2:4] == ["failed", "–"]
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"train": {"epoch": 3}}, "unknown key 'train.epoch' (did you mean 'epochs'?)"),
+        ({"train": {"epochs": 0}}, "train.epochs: "),
+        ({"trian": {"epochs": 1}}, "unknown key 'trian' (did you mean 'train'?)"),
+    ],
+)
+def test_a_wrong_value_is_told_before_anything_starts(toy, pipeline, sections, words):
+    done = pipeline("--params", overlay(toy, **sections))
+    assert done.returncode == 2
+    assert words in last_error(done)
+    assert mlflow_runs(toy) == []
+    assert not (toy / ".paddleship/runs").exists()
+
+
+def test_a_wrong_value_in_params_yaml_is_told_before_anything_starts(toy, pipeline):
+    (toy / "params.yaml").write_text((toy / "params.yaml").read_text().replace("epochs:", "epoch:"))
+    done = pipeline()
+    assert done.returncode == 2
+    assert "unknown key 'train.epoch'" in last_error(done)
+    assert mlflow_runs(toy) == []
+
+
+@pytest.mark.parametrize("content", [None, "- a\n- list\n", "train: {epochs: ["])
+def test_an_overlay_that_cannot_be_read_is_one_line(toy, pipeline, content):
+    path = toy.parent / "overlay.yaml"
+    if content is not None:
+        path.write_text(content)
+    done = pipeline("--params", str(path))
+    assert done.returncode == 2
+    assert "overlay.yaml" in last_error(done)
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_outside_a_checkout_the_run_says_where_to_go(tmp_path, pipeline):
+    done = pipeline(checkout=tmp_path)
+    assert done.returncode == 2
+    assert "is not in a checkout" in last_error(done)
+
+
+def test_a_killed_stage_is_tried_again(toy, let, pipeline):
+    let("train", "be killed once")
+    done = pipeline()
+    assert done.returncode == 0, done.stderr
+    assert how_it_went(done)["train"] == "ran"
+    assert (toy / "train.txt").read_text().startswith("whole")
+
+
+def test_a_stage_that_is_always_killed_is_given_up_after_three_attempts(toy, let, pipeline):
+    let("train", "be killed")
+    done = pipeline()
+    assert done.returncode == 1
+    assert "train was ended by SIGKILL" in last_error(done)
+    assert (toy / "attempts").read_text() == "xxx"
+
+
+def test_an_interrupt_ends_the_run_its_stage_and_the_mlflow_run(toy, let, environment):
+    let("train", "hang")
+    process = subprocess.Popen([PROGRAM, "run", "--until", "export"], cwd=toy, env=environment, stderr=subprocess.PIPE, text=True)
+    pids = hanging(toy)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not any(is_alive(pid) for pid in pids)
+    assert [status for status, _ in mlflow_runs(toy)] == ["FAILED"]
+    assert "Traceback" not in stderr
+
+
+def test_after_a_kill_in_mid_stage_the_next_run_goes_on_where_it_was(toy, let, environment, pipeline):
+    let("train", "hang")
+    process = subprocess.Popen([PROGRAM, "run", "--until", "export"], cwd=toy, env=environment)
+    pids = hanging(toy)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not any(is_alive(pid) for pid in pids))
+    assert (toy / "train.txt").read_text() == "half"
+    let("train", "well")
+    done = pipeline()
+    assert done.returncode == 0, done.stderr
+    assert how_it_went(done) == {"fetch": "unchanged", "prepare": "unchanged", "train": "ran", "export": "ran"}
+    assert (toy / "train.txt").read_text().startswith("whole")
+
+
+def test_two_isolated_runs_with_different_params_go_side_by_side_and_leave_the_checkout_alone(toy, pipeline):
+    files = [overlay(toy, f"{epochs}.yaml", train={"epochs": epochs}) for epochs in (11, 12)]
+    with ThreadPoolExecutor(2) as pool:
+        runs = list(pool.map(lambda file: pipeline("--params", file), files))
+    assert [done.returncode for done in runs] == [0, 0], runs[0].stderr + runs[1].stderr
+    assert git(toy, "status", "--porcelain") == ""
+    assert list((toy / ".paddleship/runs").iterdir()) == []
+    shown = json.loads(subprocess.run([DVC, "exp", "show", "--json"], cwd=toy, check=True, capture_output=True, text=True).stdout)
+    kept = [row["revs"][0]["data"]["params"]["params.yaml"]["data"]["train"]["epochs"] for row in shown[-1]["experiments"]]
+    assert sorted(kept) == [11, 12]
+    assert how_it_went(pipeline("--params", files[0])) == dict.fromkeys(ALL, "restored")
+
+
+def test_an_isolated_run_keeps_its_folder_when_it_fails_and_warns_of_uncommitted_work(toy, let, pipeline):
+    let("train", "miss the gate")
+    git(toy, "commit", "-qam", "a gate")
+    let("export", "not committed")
+    done = pipeline("--params", overlay(toy, train={"epochs": 11}))
+    assert done.returncode == 3
+    (folder,) = (toy / ".paddleship/runs").iterdir()
+    assert str(folder) in done.stdout
+    assert "how/export" in done.stdout + done.stderr
+    assert (folder / "params.yaml").read_text().startswith("# the toy's params")
+
+
+def clone(toy, name):
+    """A clone elsewhere, whose remote is that of the toy."""
+    target = toy.parent / name / "clone"
+    target.parent.mkdir()
+    git(toy.parent, "clone", "--quiet", str(toy), str(target))
+    (target.parent / "paddleship-remote").symlink_to(toy.parent / "paddleship-remote")
+    return target
+
+
+def test_a_fresh_clone_repeats_nothing(toy, pipeline):
+    pipeline()
+    without_lock = clone(toy, "without")
+    git(toy, "add", "dvc.lock", "data/dvc.lock")
+    git(toy, "commit", "-qm", "the state of the data")
+    with_lock = clone(toy, "with")
+    subprocess.run([DVC, "pull", "--with-deps", "export"], cwd=with_lock, check=True, capture_output=True)
+    subprocess.run([DVC, "fetch", "--run-cache"], cwd=without_lock, check=False, capture_output=True)
+    for checkout, outcome in ((with_lock, "unchanged"), (without_lock, "restored")):
+        done = pipeline(checkout=checkout)
+        assert done.returncode == 0, done.stderr
+        assert set(how_it_went(done).values()) == {outcome}
+
+
+def test_the_work_goes_on_without_mlflow_and_the_evidence_is_delivered_later(toy, environment, pipeline, free_port):
+    done = pipeline(MLFLOW_TRACKING_URI=f"http://127.0.0.1:{free_port()}")
+    assert done.returncode == 0, done.stderr
+    assert "paddleship deliver" in done.stdout
+    sent = subprocess.run([PROGRAM, "deliver"], cwd=toy, env=environment, capture_output=True, text=True, check=True)
+    assert sent.stdout.startswith("delivered run ")
+    assert mlflow_runs(toy) == [("FINISHED", None)]
+
+
+@pytest.mark.slow
+def test_without_a_server_the_run_brings_its_own(toy, environment):
+    del environment["PREFECT_API_URL"], environment["PREFECT_HOME"]
+    done = subprocess.run([PROGRAM, "run", "--until", "prepare"], cwd=toy, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert how_it_went(done) == {"fetch": "ran", "prepare": "ran"}
+    assert list((toy / ".paddleship/prefect").glob("*.db"))
+    assert not (toy / "mlruns").exists()

@@ -1,0 +1,176 @@
+"""DVC's door: the graph, what is up to date, and a stage's process from its start to its end."""
+
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from flows import stages
+from flows.repro import Ended
+from flows.stages import Stage, StageKilled
+from paddleship.errors import BadInput, GateFailed, Unavailable
+from tests.flows.helpers import hanging, is_alive, report_of, wait_for
+
+PREPARE = Stage("prepare", "prepare", ())
+
+
+def run(root, stage=PREPARE, **more):
+    lines = []
+    return stages.run(root, stage, environment=more, on_line=lines.append), lines
+
+
+@pytest.fixture
+def fetched(toy):
+    """The toy with its raw data."""
+    (toy / "data/raw").mkdir()
+    (toy / "data/raw/rows").write_text("rows\n")
+    return toy
+
+
+def test_the_graph_is_that_of_dvc_yaml_in_run_order(toy):
+    graph = stages.graph(toy)
+    assert [stage.name for stage in graph] == ["fetch", "prepare", "train", "export", "accept"]
+    assert {stage.name: stage.needs for stage in graph} == {
+        "fetch": (),
+        "prepare": ("fetch",),
+        "train": ("prepare",),
+        "export": ("train",),
+        "accept": ("export", "prepare"),
+    }
+    assert graph[0].address == "data/dvc.yaml:fetch"
+
+
+def test_the_graph_ends_at_the_stage_that_was_asked_for(toy):
+    assert [stage.name for stage in stages.graph(toy, until="train")] == ["fetch", "prepare", "train"]
+
+
+def test_a_graph_that_cannot_be_read_is_bad_input(toy):
+    (toy / "dvc.yaml").write_text("stages: [")
+    with pytest.raises(BadInput, match=r"dvc\.yaml cannot be read"):
+        stages.graph(toy)
+
+
+def test_a_folder_without_dvc_is_bad_input(tmp_path):
+    with pytest.raises(BadInput, match="not a DVC repository"):
+        stages.graph(tmp_path)
+
+
+def test_a_stage_streams_its_lines_and_is_current_afterwards(fetched):
+    assert not stages.is_current(fetched, PREPARE)
+    outcome, lines = run(fetched)
+    assert outcome == "ran"
+    assert "prepare at work" in lines
+    assert stages.is_current(fetched, PREPARE)
+
+
+def test_a_stage_that_was_run_with_these_inputs_before_is_restored(fetched, let):
+    run(fetched)
+    let("prepare", "better")
+    run(fetched)
+    let("prepare", "well")
+    assert not stages.is_current(fetched, PREPARE)
+    outcome, lines = run(fetched)
+    assert outcome == "restored"
+    assert "prepare at work" not in lines
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "words"),
+    [
+        ("miss the gate", GateFailed, "score is 3 (limit 2): lower it"),
+        ("find bad data", BadInput, "data.raw holds no rows: give some"),
+        ("need an engine", Unavailable, "no Docker engine is reachable: run `make engine`"),
+    ],
+)
+def test_a_stage_that_fails_raises_the_error_of_its_exit_code_in_its_own_words(fetched, let, how, kind, words):
+    let("prepare", how)
+    with pytest.raises(kind) as raised:
+        run(fetched)
+    assert str(raised.value) == words
+    assert type(raised.value) is kind
+
+
+def test_a_missed_gate_leaves_its_report(fetched, let):
+    let("prepare", "miss the gate")
+    with pytest.raises(GateFailed):
+        run(fetched)
+    assert report_of(fetched, "prepare")["metrics"]["score"] == 3
+    assert not stages.is_current(fetched, PREPARE)
+
+
+def test_a_killed_stage_is_told_from_a_failed_one(fetched, let):
+    let("prepare", "be killed")
+    with pytest.raises(StageKilled, match="prepare was ended by SIGKILL"):
+        run(fetched)
+
+
+def test_half_an_out_is_never_taken_for_good(fetched, let):
+    let("prepare", "be killed once")
+    with pytest.raises(StageKilled):
+        run(fetched)
+    assert (fetched / "prepare.txt").read_text() == "half"
+    assert not stages.is_current(fetched, PREPARE)
+    assert run(fetched)[0] == "ran"
+    assert (fetched / "prepare.txt").read_text().startswith("whole")
+
+
+def test_an_interrupt_ends_the_stage_and_what_it_started(fetched, let):
+    let("prepare", "hang")
+
+    def interrupt(_line):
+        interrupt.pids = hanging(fetched)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stages.run(fetched, PREPARE, environment={}, on_line=lambda line: interrupt(line) if line == "prepare at work" else None)
+    assert len(interrupt.pids) == 2
+    assert not any(is_alive(pid) for pid in interrupt.pids)
+
+
+def test_a_flow_that_is_killed_outright_takes_its_stage_along_and_the_next_run_resumes(fetched, let):
+    let("prepare", "hang")
+    code = "from pathlib import Path; from flows import stages; "
+    code += "stages.run(Path('.'), stages.Stage('prepare', 'prepare', ()), environment={}, on_line=print)"
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=fetched, stdout=subprocess.DEVNULL)
+    pids = [*hanging(fetched), *(child.pid for child in psutil.Process(process.pid).children())]
+    process.kill()
+    process.wait()
+    wait_for(lambda: not any(is_alive(pid) for pid in pids))
+    let("prepare", "well")
+    assert run(fetched)[0] == "ran"
+    assert (fetched / "prepare.txt").read_text().startswith("whole")
+
+
+def test_two_runs_in_one_folder_take_turns_and_do_the_work_once(fetched):
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = [done.result()[0] for done in [pool.submit(run, fetched), pool.submit(run, fetched)]]
+    assert sorted(outcomes) == ["ran", "restored"]
+    assert stages.is_current(fetched, PREPARE)
+
+
+def test_a_stage_sees_the_environment_that_it_is_given_and_no_terminal(fetched):
+    (fetched / "stage.py").write_text("import os, sys; print(os.environ['PADDLESHIP_FLOW_RUN_ID'], sys.stdin.read() == '')")
+    lines = []
+    with pytest.raises(BadInput, match=r"DVC cannot run prepare .*prepare\.txt' does not exist"):
+        stages.run(fetched, PREPARE, environment={"PADDLESHIP_FLOW_RUN_ID": "flow-7"}, on_line=lines.append)
+    assert "flow-7 True" in lines
+
+
+def test_missing_data_is_bad_input_in_the_words_of_dvc(toy):
+    with pytest.raises(BadInput, match="data/raw"):
+        run(toy)
+
+
+def test_a_remote_that_cannot_be_reached_is_told_and_stops_nothing(fetched):
+    run(fetched)
+    (fetched / ".dvc/config.local").write_text("['remote \"storage\"']\n    url = /proc/nowhere\n")
+    told = []
+    assert not stages.push(fetched, on_line=told.append)
+    assert "dvc push --run-cache" in told[0]
+
+
+def test_the_signal_of_a_shell_is_understood_too():
+    assert isinstance(stages._failure(PREPARE, Ended(stage_code=128 + signal.SIGTERM)), StageKilled)

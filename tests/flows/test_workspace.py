@@ -1,0 +1,77 @@
+"""Git's door: worktrees of their own for runs of their own."""
+
+import pytest
+import yaml
+
+from flows import workspace
+from paddleship.errors import BadInput, ParamsError
+from tests.flows.helpers import git
+
+
+def values(root):
+    return yaml.safe_load((root / "params.yaml").read_text())
+
+
+def test_a_worktree_has_the_overlay_and_shares_cache_and_remote(toy):
+    place = workspace.isolate(toy, "run-1", {"train": {"epochs": 11}})
+    assert place.isolated
+    assert place.params().train.epochs == 11
+    assert values(toy)["train"]["epochs"] != 11
+    config = (place.root / ".dvc/config.local").read_text()
+    assert f"dir = {toy}/.dvc/cache" in config
+    assert f"url = {toy.parent}/paddleship-remote" in config
+    assert git(toy, "status", "--porcelain") == ""
+
+
+def test_an_overlay_keeps_comments_order_and_everything_else(toy):
+    (toy / "params.yaml").write_text((toy / "params.yaml").read_text().replace("train:\n", "train:  # turn these\n"))
+    git(toy, "commit", "-qam", "a comment")
+    place = workspace.isolate(toy, "run-1", {"train": {"epochs": 11}, "model": {"kwargs": {"features": 2, "more": 1}}})
+    expected = values(toy)
+    expected["train"]["epochs"] = 11
+    expected["model"]["kwargs"]["more"] = 1
+    assert values(place.root) == expected
+    before, after = ((root / "params.yaml").read_text().splitlines() for root in (toy, place.root))
+    assert [line.split(":")[0] for line in after if "more" not in line] == [line.split(":")[0] for line in before]
+    assert "train:  # turn these" in after
+
+
+def test_a_section_of_free_keys_is_replaced_as_a_whole(toy):
+    place = workspace.isolate(toy, "run-1", {"model": {"kwargs": {"width": 3}}})
+    assert values(place.root)["model"]["kwargs"] == {"width": 3}
+
+
+def test_a_retry_of_a_run_finds_its_folder_with_what_is_in_it(toy):
+    first = workspace.isolate(toy, "run-1", {})
+    (first.root / "prepare.txt").write_text("finished")
+    again = workspace.isolate(toy, "run-1", {})
+    assert again == first
+    assert (again.root / "prepare.txt").read_text() == "finished"
+
+
+def test_a_worktree_is_removed_and_the_checkout_never(toy):
+    place = workspace.isolate(toy, "run-1", {})
+    place.remove()
+    assert not place.root.exists()
+    assert str(place.root) not in git(toy, "worktree", "list")
+    workspace.in_place(toy).remove()
+    assert (toy / "params.yaml").exists()
+
+
+def test_an_overlay_is_checked_against_the_commit_before_a_folder_is_made(toy):
+    with pytest.raises(ParamsError, match=r"unknown key 'train\.epoch' \(did you mean 'epochs'\?\)"):
+        workspace.overlaid(toy, {"train": {"epoch": 1}})
+    assert not (toy / ".paddleship").exists()
+
+
+def test_uncommitted_work_is_named_and_the_lock_is_not_work(toy):
+    (toy / "dvc.lock").write_text("schema: '2.0'\n")
+    git(toy, "add", "dvc.lock")
+    (toy / "stage.py").write_text("changed")
+    assert workspace.uncommitted(toy) == ["stage.py"]
+
+
+def test_a_folder_without_a_commit_cannot_have_isolated_runs(tmp_path):
+    git(tmp_path, "init", "-q")
+    with pytest.raises(BadInput, match="git worktree did not work"):
+        workspace.isolate(tmp_path, "run-1", {})
