@@ -1,0 +1,111 @@
+"""A team's own model, in a package of its own outside the repository: a params change, not a fork."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+MODEL = '''
+import paddle
+from paddle import nn
+
+
+class TwoTowers(nn.Layer):
+    """Sequence of vectors and a flag in, class scores and a length out: several inputs, several outputs, a branch."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.norm = nn.BatchNorm1D(features)
+        self.lstm = nn.LSTM(features, 8)
+        self.flag = nn.Embedding(3, 4)
+        self.head = nn.Linear(12, classes)
+
+    def forward(self, signal, flag):
+        normal = self.norm(signal.transpose([0, 2, 1])).transpose([0, 2, 1])
+        _, (hidden, _) = self.lstm(normal)
+        joined = paddle.concat([hidden[-1], self.flag(flag)], axis=-1)
+        return self.head(joined), signal.abs().sum(axis=[1, 2])
+
+
+def build(features, classes):
+    return TwoTowers(features, classes)
+'''
+
+DATA = """
+import json
+
+
+def read(raw, limit):
+    for line in raw.read_text().splitlines()[:limit]:
+        yield json.loads(line)
+"""
+
+
+@pytest.fixture
+def team(tmp_path, checkout_of):
+    """Their package and data in a folder of their own, and a checkout with a params file that points at them."""
+    package = tmp_path / "theirs" / "my_package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "models.py").write_text(MODEL)
+    (package / "data.py").write_text(DATA)
+    random = np.random.default_rng(0)
+    with (tmp_path / "theirs" / "rows.jsonl").open("w") as rows:
+        for _ in range(400):
+            kind = int(random.integers(3))
+            signal = random.normal(kind, 0.3, (int(random.integers(2, 9)), 5))
+            row = {"signal": signal.round(4).tolist(), "flag": int(random.integers(3)), "kind": ("low", "middle", "high")[kind]}
+            rows.write(json.dumps(row) + "\n")
+    checkout = checkout_of("team")
+    (tmp_path / "theirs" / "params.yaml").write_text(yaml.safe_dump(overlay(tmp_path / "theirs")))
+    return checkout, tmp_path / "theirs" / "params.yaml"
+
+
+def overlay(theirs):
+    return {
+        "name": "towers",
+        "code": {"root": str(theirs), "watch": str(theirs / "my_package")},
+        "data": {
+            "fetch": {},
+            "raw": str(theirs / "rows.jsonl"),
+            "reader": "my_package.data:read",
+            "kwargs": {"limit": 400},
+            "inputs": ["signal", "flag"],
+            "label": "kind",
+            "task": "classification",
+            "classes": ["low", "middle", "high"],
+        },
+        "preprocess": {"kind": "tensors"},
+        "model": {
+            "factory": "my_package.models:build",
+            "kwargs": {"features": 5, "classes": 3},
+            "inputs": [
+                {"name": "signal", "dtype": "float32", "shape": ["batch", "length", 5]},
+                {"name": "flag", "dtype": "int64", "shape": ["batch"]},
+            ],
+        },
+        "train": {"epochs": 4, "batch_size": 16, "learning_rate": 0.02, "weight_decay": 0.0, "min_score": 0.7},
+        "verify": {"samples": 24, "max_batch": 8},
+        "benchmark": {"blocks": 4, "samples_per_block": 10, "max_seconds": 4},
+        "package": {"repository": "paddleship/towers"},
+        "accept": {"load_requests": 50},
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+def test_a_model_outside_the_repository_goes_all_the_way_to_an_accepted_image(team):
+    checkout, params_file = team
+    command = [sys.executable, "-m", "flows.cli", "run", "--params", str(params_file)]
+    done = subprocess.run(
+        command, cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "paddleship/towers:" in done.stdout
+    assert "batches over HTTP as eager" in done.stdout
+    status = subprocess.run(["git", "status", "--porcelain"], cwd=checkout, capture_output=True, text=True, check=True)
+    assert status.stdout == "", "the checkout was touched"
