@@ -79,14 +79,14 @@ def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Cal
 
 
 @contextmanager
-def turn(root: Path, *, on_line: Callable[[str], None]) -> Iterator[None]:
-    """Let one run at a time work in a folder; the system gives the turn back when a run is killed."""
-    (root / ".dvc" / "tmp").mkdir(exist_ok=True)
-    with (root / ".dvc" / "tmp" / "paddleship.lock").open("w") as lock:
+def turn(folder: Path, work: str, *, on_line: Callable[[str], None]) -> Iterator[None]:
+    """Let one run at a time do this work in a folder; the system gives the turn back when a run is killed."""
+    (folder / ".dvc" / "tmp").mkdir(exist_ok=True)
+    with (folder / ".dvc" / "tmp" / f"paddleship-{work}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            on_line("another run works in this folder: waiting for its stage to end")
+            on_line(f"another run works in {folder.name} ({work}): waiting for its end")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -71,7 +71,7 @@ def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Calla
     Waits for another run in the same folder. Raises the error class of the stage's exit code with the stage's own
     words, and StageKilled. However this function ends, no process of the stage is left.
     """
-    with repro.turn(root, on_line=on_line):
+    with repro.turn(root, "stage", on_line=on_line):
         deadline = time.monotonic() + _BUSY_S
         while True:
             ended = repro.repro(root, stage.address, environment=environment, on_line=on_line, force=force)
@@ -96,9 +96,10 @@ def push(root: Path, *, on_line: Callable[[str], None]) -> bool:
     return done.returncode == 0
 
 
-def save_experiment(root: Path, name: str, addresses: Sequence[str], *, on_line: Callable[[str], None]) -> bool:
+def save_experiment(root: Path, checkout: Path, name: str, addresses: Sequence[str], *, on_line: Callable[[str], None]) -> bool:
     """Keep the state of a worktree as a DVC experiment, so that `dvc exp show` of the checkout lists it."""
-    done = _dvc(root, "exp", "save", "--force", "--name", name, *addresses)
+    with repro.turn(checkout, "experiment", on_line=lambda _: None):  # worktrees share git's refs, and DVC does not wait for them
+        done = _dvc(root, "exp", "save", "--force", "--name", name, *addresses)
     if done.returncode:
         on_line(f"the run could not be saved as a DVC experiment ({_last_words(done)})")
     return done.returncode == 0
