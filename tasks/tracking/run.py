@@ -150,11 +150,8 @@ def _open(entry: Path, uri: str) -> str:
     from mlflow.entities import Param, RunTag
 
     client, facts = connect(uri), _read(entry)
-    experiment = client.get_experiment_by_name(facts["experiment"])
     location = f"{facts['artifact_root']}/{facts['experiment']}" if facts["artifact_root"] and not uri.startswith("http") else None
-    facts["experiment_id"] = (
-        experiment.experiment_id if experiment else client.create_experiment(facts["experiment"], artifact_location=location, tags=_KIND)
-    )
+    facts["experiment_id"] = _experiment_id(client, facts["experiment"], location)
     if facts["run_id"] is None:
         run = client.create_run(facts["experiment_id"], tags=facts["tags"], run_name=facts["tags"].get("mlflow.runName"))
         facts["run_id"] = run.info.run_id
@@ -165,6 +162,20 @@ def _open(entry: Path, uri: str) -> str:
         tags=[RunTag(key, value) for key, value in facts["tags"].items()],
     )
     return str(facts["run_id"])
+
+
+def _experiment_id(client: Any, name: str, location: str | None) -> str:
+    """The experiment of that name, made when there is none; of two runs that make it at once, one finds the other's."""
+    from mlflow.exceptions import MlflowException
+
+    if (found := client.get_experiment_by_name(name)) is not None:
+        return str(found.experiment_id)
+    try:
+        return str(client.create_experiment(name, artifact_location=location, tags=_KIND))
+    except MlflowException:
+        if (found := client.get_experiment_by_name(name)) is None:
+            raise
+        return str(found.experiment_id)
 
 
 def _send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None:
