@@ -164,7 +164,7 @@ def _conclude(graph: list[Stage], place: Workspace, values: params.Params, track
     if any(row.how == "ran" for row in rows):
         stages.push(place.root, on_line=log.warning)
         if place.isolated:
-            name = f"run-{str(flow_run.id)[:8]}"
+            name = f"run-{str(flow_run.id)[-8:]}"  # ids of one minute start alike
             stages.save_experiment(place.root, place.checkout, name, [stage.address for stage in graph], on_line=log.warning)
 
 
