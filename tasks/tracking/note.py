@@ -19,7 +19,8 @@ def markdown(reports: Iterable[Report], *, compare: str, failure: str | None = N
     rows = _merge(ordered)
     if rows:
         lines += ["", "| candidate | p50 ms | p99 ms | rows/s | memory MB | noise ratio | verdict |", "|---|---|---|---|---|---|---|"]
-        lines += [_candidate(name, row) for name, row in rows.items()]
+        winner_first = sorted(rows.items(), key=lambda item: not item[1].get("winner"))  # MLflow folds all but the first rows
+        lines += [_candidate(name, row) for name, row in winner_first]
         lines += [
             "",
             f"[The candidates as charts]({compare})",

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from paddleship import preprocess
 from paddleship.candidate import Candidate
 from paddleship.spec import TensorSpec
@@ -20,7 +22,12 @@ _ROOT = Path(__file__).parents[2]
 def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, Any]) -> str:
     """Make a model version of the candidate and point `challenger` at it; one that is there already is used again."""
     name, digest = release["model"], release["candidate_digest"]
-    version = _find(client, name, digest) or _create(client, name, run_id, candidate, release)
+    version = _find(client, name, digest)
+    if version is None:
+        version = _create(client, name, run_id, candidate, release)
+    else:
+        for key in ("image", "image_id"):  # the same model, perhaps in a newer image
+            client.set_model_version_tag(name, version, key, str(release[key]))
     client.set_registered_model_alias(name, ALIAS, version)
     return f"{name} version {version} ({ALIAS})"
 
@@ -36,14 +43,16 @@ def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mappi
     from mlflow import pyfunc
     from mlflow.exceptions import MlflowException
 
+    about = Candidate.load(candidate)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # MLflow asks for an input example, which would be a row of somebody's data
+        warnings.simplefilter("ignore", UserWarning)  # MLflow asks for type hints to check requests by; the signature does that
         folder = Path(scratch) / "model"
         pyfunc.save_model(
             path=str(folder),
             python_model=str(_HERE / "pyfunc_model.py"),
             artifacts={"candidate": str(candidate)},
-            signature=_signature(Candidate.load(candidate)),
+            signature=_signature(about),
+            input_example=_example(about),
             code_paths=[str(_ROOT / "paddleship")],
             pip_requirements=_requirements(release["runtime"]),
         )
@@ -59,7 +68,7 @@ def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mappi
 
 
 def _signature(candidate: Candidate) -> Any:
-    """What a request holds, as MLflow describes it: a text column, or a tensor per input."""
+    """What a request holds and what the model gives, as MLflow describes it; a classifier's `label` comes on top."""
     from mlflow.models import ModelSignature
     from mlflow.types import schema
 
@@ -67,9 +76,21 @@ def _signature(candidate: Candidate) -> Any:
         shape = tuple(-1 if isinstance(size, str) else size for size in spec.shape)
         return schema.ColSpec("string", spec.name) if spec.dtype == "str" else schema.TensorSpec(spec.numpy_dtype, shape, spec.name)
 
+    requests = preprocess.build(candidate.preprocess, candidate.inputs).requests
     return ModelSignature(
-        inputs=schema.Schema([describe(spec) for spec in preprocess.build(candidate.preprocess, candidate.inputs).requests])
+        inputs=schema.Schema([describe(spec) for spec in requests]),
+        outputs=schema.Schema([describe(spec) for spec in candidate.outputs]),
     )
+
+
+def _example(candidate: Candidate) -> dict[str, Any]:
+    """A request of one row that is nobody's data: a word, or the lowest valid values."""
+    requests = preprocess.build(candidate.preprocess, candidate.inputs).requests
+    return {spec.name: np.array(["text"]) if spec.dtype == "str" else _lowest(spec) for spec in requests}
+
+
+def _lowest(spec: TensorSpec) -> Any:
+    return np.full([1 if isinstance(size, str) else size for size in spec.shape], spec.low or 0, spec.numpy_dtype)
 
 
 def _requirements(runtime: str) -> list[str]:

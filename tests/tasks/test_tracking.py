@@ -23,6 +23,8 @@ from paddleship.verdict import Check, Verdict
 from tasks.tracking.live import live_metrics
 from tasks.tracking.run import Tracker, deliver
 
+REPOSITORY = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def reports(tmp_path):
@@ -104,7 +106,9 @@ def test_a_run_has_metrics_params_tags_pictures_and_a_page_to_read(start, store,
     assert run.data.tags["git_commit"] == "c0ffee"
     assert run.data.tags["stages_passed"] == "train benchmark"
     assert "stages_cached" not in run.data.tags
-    assert "Winner: **onnxruntime**, 3.0× eager" in run.data.tags["mlflow.note.content"]
+    page = run.data.tags["mlflow.note.content"]
+    assert "Winner: **onnxruntime**, 3.0× eager" in page
+    assert page.index("| **onnxruntime** |") < page.index("| eager |")
     artifacts = {item.path for folder in ("reports", "pictures/benchmark") for item in client(store).list_artifacts(tracker.run_id, folder)}
     assert artifacts == {"reports/train.json", "reports/benchmark.json", "pictures/benchmark/latency.png"}
     assert tracker.undelivered is None
@@ -151,6 +155,7 @@ def test_live_metrics_go_into_the_run_and_never_end_it(start, store, monkeypatch
     log({"loss": 1.0}, 1)
     assert client(store).get_run(tracker.run_id).info.status == "RUNNING"
     assert [point.step for point in client(store).get_metric_history(tracker.run_id, "epoch/loss")] == [0, 1]
+    tracker.finish()
 
 
 def test_live_metrics_without_a_run_or_a_server_disturb_nothing(monkeypatch, capsys):
@@ -200,6 +205,7 @@ def test_a_server_that_goes_away_loses_nothing_and_delivers_once(start, server, 
     url, end, begin_again = server
     tracker = start(url)
     tracker.log_report(reports[0][0], reports[1], cached=False)
+    assert tracker.url.endswith(f"/runs/{tracker.run_id}")
     end()
     tracker.log_report(reports[0][1], reports[1], cached=False)
     tracker.finish()
@@ -225,6 +231,96 @@ def test_a_server_that_was_never_there_gets_a_whole_run_later(start, store, repo
     run = client(store).get_run(run_id)
     assert run.info.status == "FAILED"
     assert run.data.metrics["train/test_accuracy"] == 0.9
+
+
+def test_deliver_leaves_a_run_that_still_goes_on_alone(start, store, reports, tmp_path):
+    tracker = start(store)
+    assert deliver(tmp_path / "spool", tracking_uri=store) == []
+    tracker.log_report(reports[0][0], reports[1], cached=False)
+    tracker.finish()
+    assert client(store).get_run(tracker.run_id).info.status == "FINISHED"
+
+
+def test_the_run_of_a_killed_process_is_delivered_without_doubling_what_came_live(store, reports, tmp_path):
+    code = """
+import os, signal, sys
+from pathlib import Path
+from paddleship import params
+from paddleship.report import Report
+from tasks.tracking.live import live_metrics
+from tasks.tracking.run import Tracker
+
+_, store, spool, reports = sys.argv
+root = Path(spool).with_name("artifacts").as_uri()
+tracker = Tracker.start(params.load(Path("params.yaml")), tracking_uri=store, artifact_root=root, spool=Path(spool), tags={})
+os.environ.update(MLFLOW_RUN_ID=tracker.run_id, MLFLOW_TRACKING_URI=store)
+live_metrics()({"loss": 2.0}, 0)
+tracker.log_report(Report.read(Path(reports), "train"), Path(reports), cached=False)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    command = [sys.executable, "-c", code, store, str(tmp_path / "spool"), str(reports[1])]
+    assert subprocess.run(command, cwd=REPOSITORY, check=False).returncode == -signal.SIGKILL
+    (run_id,) = deliver(tmp_path / "spool", tracking_uri=store)
+    assert client(store).get_run(run_id).info.status == "FAILED"
+    points = client(store).get_metric_history(run_id, "epoch/loss")
+    assert sorted((point.step, point.value) for point in points) == [(0, 2.0), (1, 1.0)]
+
+
+def test_a_curve_with_nan_in_it_is_delivered_without_that_point(start, store, reports, tmp_path):
+    report = reports[0][0]
+    report.facts = {"history": [{"loss": 2.0}, {"loss": float("nan")}]}
+    report.write(reports[1])
+    tracker = start("http://127.0.0.1:9")
+    tracker.log_report(report, reports[1], cached=False)
+    tracker.finish()
+    (run_id,) = deliver(tmp_path / "spool", tracking_uri=store)
+    assert [point.value for point in client(store).get_metric_history(run_id, "epoch/loss")] == [2.0]
+
+
+def test_one_entry_that_cannot_be_delivered_does_not_hold_up_the_others(start, store, tmp_path):
+    broken, whole = start("http://127.0.0.1:9"), start("http://127.0.0.1:9")
+    broken.finish()
+    whole.finish()
+    (broken.undelivered / "run.json").write_text("{")
+    with pytest.raises(Unavailable, match=rf"{broken.undelivered.name} .*\(1 delivered\)"):
+        deliver(tmp_path / "spool", tracking_uri=store)
+    assert whole.undelivered is None
+    assert len(runs(store)) == 1
+
+
+def test_evidence_that_cannot_be_kept_never_stops_the_work(start, store, reports, tmp_path, capsys):
+    tracker = start(store)
+    report = reports[0][1]
+    report.pictures = ["benchmark/none.png"]
+    tracker.log_report(report, reports[1], cached=False)
+    assert tracker.register(tmp_path / "none", tmp_path / "none.json") is None
+    tracker.log_report(reports[0][0], reports[1], cached=False)
+    tracker.finish()
+    assert capsys.readouterr().err.count("cannot be kept") == 1
+    run = client(store).get_run(tracker.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["train/test_accuracy"] == 0.9
+
+
+def test_a_spool_that_cannot_be_written_never_stops_the_work(start, store, reports, tmp_path):
+    (tmp_path / "spool").write_text("a file where a folder should be")
+    tracker = start(store)
+    tracker.log_report(reports[0][0], reports[1], cached=False)
+    tracker.finish()
+    assert tracker.run_id is None
+    assert tracker.undelivered is None
+
+
+def test_first_runs_that_start_together_share_one_new_database(store, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from paddleship import params; from tasks.tracking.run import Tracker; "
+        "tracker = Tracker.start(params.load(Path('params.yaml')), tracking_uri=sys.argv[1], "
+        "artifact_root='file://' + sys.argv[2], spool=Path(sys.argv[2]), tags={}); "
+        "tracker.finish(); sys.exit(tracker.undelivered is not None)"
+    )
+    started = [subprocess.Popen([sys.executable, "-c", code, store, str(tmp_path / "spool")], cwd=REPOSITORY) for _ in range(3)]
+    assert [process.wait() for process in started] == [0, 0, 0]
+    assert len(runs(store)) == 3
 
 
 @pytest.fixture
@@ -271,6 +367,27 @@ def test_another_candidate_becomes_the_next_version(start, store, winner):
     release = json.loads(winner[1].read_text())
     winner[1].write_text(json.dumps(release | {"candidate_digest": changed.digest}))
     assert register(start, store, winner) == "reviews version 2 (challenger)"
+
+
+def test_a_version_that_is_used_again_names_the_newest_image(start, store, winner):
+    register(start, store, winner)
+    release = json.loads(winner[1].read_text())
+    winner[1].write_text(json.dumps(release | {"image": "reviews:2", "image_id": "sha256:2"}))
+    register(start, store, winner)
+    tags = client(store).get_model_version_by_alias("reviews", "challenger").tags
+    assert (tags["image"], tags["image_id"]) == ("reviews:2", "sha256:2")
+
+
+def test_a_version_says_what_goes_in_and_comes_out(start, store, winner):
+    from mlflow.models import get_model_info
+
+    register(start, store, winner)
+    api = client(store)
+    place = api.get_run(api.get_model_version("reviews", "1").run_id).info.artifact_uri
+    info = get_model_info(f"{place.removeprefix('file://')}/model")
+    assert info.signature.inputs.input_names() == ["a", "b"]
+    assert info.signature.outputs.input_names() == ["total"]
+    assert info.saved_input_example_info is not None
 
 
 def test_a_registered_model_answers_without_this_project(start, store, winner, tmp_path):

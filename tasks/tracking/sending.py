@@ -1,0 +1,159 @@
+"""What goes to MLflow, from a spool entry and in a form that can be sent twice without leaving anything double.
+
+Only MlflowClient is used, since MLflow's fluent calls would end a run that another process owns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from paddleship.report import Report
+from tasks.tracking import note, registry, spool
+from tasks.tracking.client import connect, epoch_metrics
+
+_CHILD_METRICS = (
+    "p50_ms",
+    "p90_ms",
+    "p95_ms",
+    "p99_ms",
+    "throughput_per_s",
+    "load_ms",
+    "first_call_ms",
+    "peak_memory_bytes",
+    "file_bytes",
+    "noise_ratio",
+    "flip_rate",
+)
+_KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the page opens on runs and metrics
+_MADE = ("made", "proven", "measured")
+
+
+def open_run(entry: Path, uri: str) -> str:
+    """Create the run, or find the one that the entry names; params and tags once."""
+    from mlflow.entities import Param, RunTag
+
+    facts = spool.read(entry)
+    location = f"{facts['artifact_root']}/{facts['experiment']}" if facts["artifact_root"] and not uri.startswith("http") else None
+    with _first_use(uri):
+        client = connect(uri)
+        facts["experiment_id"] = _experiment_id(client, facts["experiment"], location)
+    if facts["run_id"] is None:
+        run = client.create_run(facts["experiment_id"], tags=facts["tags"], run_name=facts["tags"].get("mlflow.runName"))
+        facts["run_id"] = run.info.run_id
+    spool.write(entry, facts)
+    client.log_batch(
+        facts["run_id"],
+        params=[Param(key, value) for key, value in facts["params"].items()],
+        tags=[RunTag(key, value) for key, value in facts["tags"].items()],
+    )
+    return str(facts["run_id"])
+
+
+@contextmanager
+def _first_use(uri: str) -> Iterator[None]:
+    """One process at a time makes the tables of a SQLite store: two at once leave a database that none can open again."""
+    if not uri.startswith("sqlite:///"):
+        yield
+        return
+    with spool.hold(Path(uri.removeprefix("sqlite:///") + spool.LOCK)):
+        yield
+
+
+def _experiment_id(client: Any, name: str, location: str | None) -> str:
+    """The experiment of that name, made when there is none; of two runs that make it at once, one finds the other's."""
+    from mlflow.exceptions import MlflowException
+
+    if (found := client.get_experiment_by_name(name)) is not None:
+        return str(found.experiment_id)
+    try:
+        return str(client.create_experiment(name, artifact_location=location, tags=_KIND))
+    except MlflowException:
+        if (found := client.get_experiment_by_name(name)) is None:
+            raise
+        return str(found.experiment_id)
+
+
+def send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None:
+    from mlflow.entities import Metric, RunTag
+
+    client, facts = connect(uri), spool.read(entry)
+    at_ms = int(report.started_at.timestamp() * 1000) if report.started_at else 0
+    metrics = {f"{report.stage}/{key}": float(value) for key, value in report.metrics.items()} | {f"{report.stage}/seconds": report.seconds}
+    logged = [Metric(key, value, at_ms, 0) for key, value in metrics.items()]
+    if history:
+        logged += _missing_epochs(client, facts["run_id"], report.facts.get("history", []), at_ms)
+    tags = [RunTag(key, value) for key, value in facts["tags"].items()]
+    client.log_batch(facts["run_id"], metrics=logged, tags=tags)
+    client.log_artifact(facts["run_id"], str(entry / "reports" / f"{report.stage}.json"), "reports")
+    for picture in report.pictures:
+        client.log_artifact(facts["run_id"], str(entry / "reports" / picture), f"pictures/{report.stage}")
+    if report.stage == "prepare":
+        _send_dataset(client, facts, report)
+    for name, row in report.candidates.items():
+        _send_candidate(client, facts, name, row, at_ms)
+
+
+def _missing_epochs(client: Any, run_id: str, history: list[dict[str, float | None]], at_ms: int) -> list[Any]:
+    """The points of the curve that did not arrive live; None stands for a value that was not finite."""
+    rows = [{key: value for key, value in row.items() if value is not None} for row in history]
+    points = epoch_metrics(rows, first=0, at_ms=at_ms)
+    there = {key: {point.step for point in client.get_metric_history(run_id, key)} for key in {point.key for point in points}}
+    return [point for point in points if point.step not in there[point.key]]
+
+
+def _send_dataset(client: Any, facts: Mapping[str, Any], report: Report) -> None:
+    from mlflow.data.meta_dataset import MetaDataset
+    from mlflow.data.sources import LocalArtifactDatasetSource
+    from mlflow.entities import DatasetInput, InputTag
+
+    source = LocalArtifactDatasetSource(facts["params"]["paths.prepared"])
+    dataset = MetaDataset(source, name=facts["experiment"], digest=report.facts["data_sha256"][:32])
+    client.log_inputs(facts["run_id"], datasets=[DatasetInput(dataset._to_mlflow_entity(), [InputTag("mlflow.data.context", "training")])])
+
+
+def _send_candidate(client: Any, facts: Mapping[str, Any], name: str, row: Mapping[str, Any], at_ms: int) -> None:
+    """One child run per candidate, with the same metric keys in all of them, so that they line up in the compare view."""
+    from mlflow.entities import Metric, Param, RunTag
+
+    query = f"tags.`mlflow.parentRunId` = '{facts['run_id']}' AND tags.variant = '{name}'"
+    found = client.search_runs([facts["experiment_id"]], query, max_results=1)
+    if found:
+        run_id = found[0].info.run_id
+    else:
+        kinship = {"mlflow.parentRunId": facts["run_id"], "variant": name}
+        run_id = client.create_run(facts["experiment_id"], tags=kinship, run_name=name).info.run_id
+    params = [Param(key, str(row[key])) for key in ("runtime", "precision") if row.get(key)] + ([] if found else [Param("variant", name)])
+    metrics = [Metric(key, float(row[key]), at_ms, 0) for key in _CHILD_METRICS if row.get(key) is not None]
+    tags = [RunTag(key, str(row[key])) for key in ("status", "reason", "winner") if row.get(key) not in (None, "")]
+    client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
+    client.set_terminated(run_id, "FINISHED" if row.get("status") in _MADE else "FAILED")
+
+
+def send_model(entry: Path, uri: str) -> str:
+    client, facts = connect(uri), spool.read(entry)
+    release = json.loads((entry / "release.json").read_text(encoding="utf-8"))
+    client.log_artifact(facts["run_id"], str(entry / "release.json"))
+    return registry.register(client, facts["run_id"], entry / "candidate", release)
+
+
+def close_run(entry: Path, uri: str) -> bool:
+    from mlflow.entities import RunTag
+
+    client, facts = connect(uri), spool.read(entry)
+    text = note.markdown(spool.reports(entry), compare=_compare_link(facts), failure=facts["tags"].get("failure"))
+    final = facts["tags"] | {"mlflow.note.content": text}
+    client.log_batch(facts["run_id"], tags=[RunTag(key, value) for key, value in final.items()])
+    client.set_terminated(facts["run_id"], facts.get("status", "FAILED"))
+    return True
+
+
+def _compare_link(facts: Mapping[str, Any]) -> str:
+    """The chart view of this run's candidates, fastest first, as a link within MLflow's pages."""
+    children = quote(f"tags.`mlflow.parentRunId` = '{facts['run_id']}'")
+    order = f"orderByKey={quote('metrics.`p50_ms`')}&orderByAsc=true"
+    return f"#/experiments/{facts['experiment_id']}/runs?searchFilter={children}&compareRunsMode=CHART&{order}"
