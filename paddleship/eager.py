@@ -6,30 +6,44 @@ These need the model's Python code, so they never ship; parity and benchmark mea
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from paddleship import model
-from paddleship.params import Params
+from paddleship.params import Model, Params
 from paddleship.runtimes import Arrays
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The eager model that is converted and proven: how it is built, and the checkpoint that it is filled from."""
+
+    model: Model
+    checkpoint: Path
+    seed: int = 0
+
+    @classmethod
+    def of(cls, params: Params) -> Subject:
+        return cls(params.model, Path(params.paths.checkpoint), params.seed)
 
 
 class Eager:
     """The checkpoint in eager mode, float32 (the reference) or float64 (the truth); evaluation mode, no gradients."""
 
-    def __init__(self, params: Params, *, dtype: str = "float32", static: bool = False) -> None:
+    def __init__(self, subject: Subject, *, dtype: str = "float32", static: bool = False) -> None:
         import paddle
 
-        paddle.seed(params.seed)
+        paddle.seed(subject.seed)
         paddle.set_default_dtype(dtype)
-        layer = model.build(params.model)
+        layer = model.build(subject.model)
         if dtype != "float32" and any(tensor.dtype == paddle.float32 for tensor in layer.state_dict().values()):
             layer.to(dtype=dtype)  # the factory asked for float32 by name; `to` fails on recurrent layers, so it is not the rule
-        model.restore(layer, Path(params.paths.checkpoint))
+        model.restore(layer, subject.checkpoint)
         layer.eval()
-        self._names = [spec.name for spec in params.model.inputs]
+        self._names = [spec.name for spec in subject.model.inputs]
         self._dtype = dtype
         self._layer = paddle.jit.to_static(layer, full_graph=True) if static else layer
         self._paddle = paddle
@@ -43,16 +57,16 @@ class Eager:
         return array.astype(self._dtype) if array.dtype == np.float32 else array
 
 
-def load(params: Params) -> Eager:
+def load(subject: Subject) -> Eager:
     """The reference."""
-    return Eager(params)
+    return Eager(subject)
 
 
-def load_truth(params: Params) -> Eager:
+def load_truth(subject: Subject) -> Eager:
     """The truth: weights, constants and inputs in float64."""
-    return Eager(params, dtype="float64")
+    return Eager(subject, dtype="float64")
 
 
-def load_static(params: Params) -> Eager:
+def load_static(subject: Subject) -> Eager:
     """`to_static` in memory, full graph."""
-    return Eager(params, static=True)
+    return Eager(subject, static=True)

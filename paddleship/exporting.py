@@ -6,6 +6,7 @@ The program that export writes is itself the first candidate: Paddle Inference w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,42 +14,26 @@ import numpy as np
 
 from paddleship import isolate, model
 from paddleship.candidate import Candidate
-from paddleship.eager import Eager
+from paddleship.eager import Eager, Subject
 from paddleship.errors import ModelError
-from paddleship.params import Params
 from paddleship.preprocess import Batch
 from paddleship.references import explain
 from paddleship.runtimes import Arrays
 from paddleship.spec import TensorSpec
 
 
-def export(
-    params: Params, folder: Path, *, specs: Sequence[TensorSpec], preprocess: Mapping[str, Any], probes: Sequence[Batch]
-) -> Candidate:
-    """Write `model.json`, `model.pdiparams` and `candidate.json` into `folder`.
+def export(subject: Subject, folder: Path, base: Candidate, *, probes: Sequence[Batch], timeout_s: float) -> Candidate:
+    """Write `model.json`, `model.pdiparams` and `candidate.json` into `folder`: `base` with its outputs, weights and files.
 
     `probes` are batches of different sizes and lengths; the eager model answers them in a process of its
     own, so that the instance which is exported was never called. Raises ModelError with the user's line.
     """
-    with isolate.Isolated("the eager model", Eager, params, timeout_s=params.verify.timeout_s) as eager:
+    with isolate.Isolated("the eager model", Eager, subject, timeout_s=timeout_s) as eager:
         answers: list[Arrays] = [eager.call("run", probe) for probe in probes]
-    outputs = describe_outputs(specs, probes, answers)
-    weights = _save_program(params, folder, specs)
-    return Candidate(
-        name="paddle",
-        model=params.name,
-        runtime="paddle",
-        precision="float32",
-        threads=params.optimize.threads,
-        inputs=tuple(specs),
-        outputs=outputs,
-        preprocess=dict(preprocess),
-        weights_sha256=weights,
-        task=params.data.task,
-        classes=tuple(params.data.classes),
-        options={"onednn": False},
-        warm_shapes=tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes),
-    ).save(folder)
+    outputs = describe_outputs(base.inputs, probes, answers)
+    weights = _save_program(subject, folder, base.inputs)
+    warm_shapes = tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes)
+    return replace(base, outputs=outputs, weights_sha256=weights, warm_shapes=warm_shapes).save(folder)
 
 
 def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answers: Sequence[Arrays]) -> tuple[TensorSpec, ...]:
@@ -74,11 +59,11 @@ def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answe
     return tuple(outputs)
 
 
-def _save_program(params: Params, folder: Path, specs: Sequence[TensorSpec]) -> str:
+def _save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> str:
     import paddle
 
-    layer = model.build(params.model)
-    weights = model.restore(layer, Path(params.paths.checkpoint))
+    layer = model.build(subject.model)
+    weights = model.restore(layer, subject.checkpoint)
     layer.eval()
     inputs = [paddle.static.InputSpec(spec.dynamic_shape, spec.dtype, spec.name) for spec in specs]
     try:
@@ -86,7 +71,7 @@ def _save_program(params: Params, folder: Path, specs: Sequence[TensorSpec]) -> 
         paddle.jit.save(static, str(folder / "model"))
     except Exception as failure:
         raise ModelError(
-            f"{params.model.factory!r} does not convert to a static graph ({explain(failure)}): "
+            f"{subject.model.factory!r} does not convert to a static graph ({explain(failure)}): "
             "keep Python values, numpy and data-dependent Python control flow out of forward, and name every input in model.inputs"
         ) from None
     return weights

@@ -22,8 +22,8 @@ def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and load time on real rows, and choose by select.objective."""
     proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
     contestants: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-        "eager": (eager.load, (params,)),
-        "to_static": (eager.load_static, (params,)),
+        "eager": (eager.load, (eager.Subject.of(params),)),
+        "to_static": (eager.load_static, (eager.Subject.of(params),)),
         **{name: (runtimes.load, (Path(params.paths.candidates) / name,)) for name in proven},
     }
     batches = _batches(params)

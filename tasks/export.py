@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from paddleship import dataset, exporting, isolate, runtimes
+from paddleship.candidate import Candidate
+from paddleship.eager import Subject
 from paddleship.files import new_folder
 from paddleship.params import Params
 from paddleship.report import Report
@@ -21,7 +23,21 @@ def export(params: Params) -> Report:
     )
     probes = exporting.probe_batches(preprocess.collate, examples)
     with new_folder(folder) as beside:
-        candidate = exporting.export(params, beside, specs=specs, preprocess=config, probes=probes)
+        base = Candidate(
+            name="paddle",
+            model=params.name,
+            runtime="paddle",
+            precision="float32",
+            threads=params.optimize.threads,
+            inputs=specs,
+            outputs=(),
+            preprocess=config,
+            weights_sha256="",
+            task=params.data.task,
+            classes=tuple(params.data.classes),
+            options={"onednn": False},
+        )
+        candidate = exporting.export(Subject.of(params), beside, base, probes=probes, timeout_s=params.verify.timeout_s)
         with isolate.Isolated("the exported program", runtimes.load, beside, timeout_s=params.optimize.timeout_s) as program:
             answers = [program.call("run", probe) for probe in probes]
     size = sum((folder / name).stat().st_size for name in candidate.files)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from paddleship import dataset, isolate, model, pictures, training
-from paddleship.eager import Eager
+from paddleship.eager import Eager, Subject
 from paddleship.params import Params
 from paddleship.report import Report
 from paddleship.verdict import Check, Verdict
@@ -61,7 +61,7 @@ def train(params: Params) -> Report:
         trained = {
             name: tensor.numpy() for name, tensor in model.forward(layer, [paddle.to_tensor(sample[name]) for name in names]).items()
         }
-    with isolate.Isolated("the model from its checkpoint", Eager, params, timeout_s=params.verify.timeout_s) as restored:
+    with isolate.Isolated("the model from its checkpoint", Eager, Subject.of(params), timeout_s=params.verify.timeout_s) as restored:
         answers = restored.call("run", sample)
     drift = max(_relative(trained[name], answers[name]) for name in trained)
 

@@ -30,14 +30,14 @@ def verify(params: Params) -> Report:
     batches = [preprocess.collate([examples[row] for row in case.rows]) for case in cases]
     ask = partial(_ask, timeout_s=params.verify.timeout_s)
 
-    reference = ask("eager", batches, eager.load, params)
+    reference = ask("eager", batches, eager.load, eager.Subject.of(params))
     truth, obstacle = _truth(params, reference, batches, ask)
     alone: dict[int, Arrays] = {}
     if truth is None:
         print(f"float64 is not to be had ({obstacle}): measuring eager's own noise instead")
         single = range(min(32, len(examples)))
         alone = dict(
-            zip(single, ask("eager, rows alone", [preprocess.collate([examples[row]]) for row in single], eager.load, params), strict=True)
+            zip(single, ask("eager, rows alone", [preprocess.collate([examples[row]]) for row in single], eager.load, eager.Subject.of(params)), strict=True)
         )
     evidence = parity.gather(cases, reference, truth, classifier=params.data.task == "classification", alone=alone)
 
@@ -78,7 +78,7 @@ def _truth(
 ) -> tuple[list[Arrays] | None, str]:
     """The float64 answers, or None and the reason why they cannot be had."""
     try:
-        truth = ask("eager float64", batches, eager.load_truth, params)
+        truth = ask("eager float64", batches, eager.load_truth, eager.Subject.of(params))
     except BadInput as error:
         return None, str(error)
     for name, array in reference[0].items():

@@ -28,5 +28,5 @@ class Reviews(nn.Layer):
         return {"logits": self.output(self.dropout(pooled))}
 
 
-def build(vocabulary_size: int, pairs: int, width: int, classes: int, dropout: float = 0.3) -> nn.Layer:
+def build(vocabulary_size: int = 4096, pairs: int = 199999, width: int = 32, classes: int = 2, dropout: float = 0.3) -> nn.Layer:
     return Reviews(vocabulary_size, pairs, width, classes, dropout)

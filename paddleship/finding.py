@@ -1,0 +1,80 @@
+"""What was found out about a model or a candidate: the kind of trouble, the place in the user's code, and what to do.
+
+`docs/findings.md` explains every kind; a test keeps the page and KINDS alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was found out.
+
+    `kind` is a stable name from KINDS. `message` says the thing, its value and the reason, `advice` the next
+    step. `where` is `file:line` in the user's code, `layer` the class or the path of the sublayer.
+    """
+
+    kind: str
+    severity: Severity
+    message: str
+    advice: str = ""
+    where: str | None = None
+    layer: str | None = None
+
+    def __str__(self) -> str:
+        place = f" at {self.where}" if self.where else f" in {self.layer}" if self.layer else ""
+        return f"{self.severity}: {self.kind}: {self.message}{place}" + (f"\n    {self.advice}" if self.advice else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+KINDS: dict[str, str] = {
+    # the model's own code, seen before or while it is converted
+    "bad-model": "the factory does not import, fails, or gives no Layer; or forward fails in eager mode on the declared inputs",
+    "graph-break": "a line that cannot become part of a static graph, for another reason than those below",
+    "python-value": "a tensor is turned into a Python or numpy value, and the line needs the value while it converts",
+    "frozen-value": "a tensor's value was read while converting, and the program keeps that value for ever",
+    "frozen-branch": "an `if` or `while` was decided while converting, and the program keeps that side for ever",
+    "frozen-dimension": "a dimension declared dynamic works with one size only after export",
+    "uncovered-branch": "a side of a data-dependent `if` or `while` was never taken by any input",
+    "dynamic-shape-branch": "an `if` or `while` asks for the size of a dynamic dimension",
+    "branch-mismatch": "the sides of a data-dependent `if` give different things (None, other dtypes, other shapes)",
+    "stale-tensor": "forward keeps a tensor on self, and the program keeps the one of the export",
+    "train-mode": "a layer is, or behaves as, in train mode although the model is evaluated",
+    "random-forward": "forward draws random numbers in evaluation mode",
+    "unregistered-layer": "a layer or parameter in a plain Python container: its weights are not saved",
+    "shared-name": "two sublayers or parameters of one name overwrite each other",
+    "layer-in-forward": "forward makes a layer or parameter at every call",
+    "parameter-assignment": "forward assigns to a parameter or buffer",
+    "unused-input": "a declared input has no influence on any output",
+    "signature": "forward takes its inputs in a way that cannot be exported (*args, another name than self, …)",
+    "output-structure": "outputs that an exported program drops, renames or reorders; the mapping is recorded",
+    "global-state": "forward reads or writes state outside the model",
+    "batch-dependent": "the eager model's own answer to a row depends on the other rows of its batch or on padding",
+    "nan-weights": "the weights hold NaN or infinity",
+    # a candidate: how it was made
+    "unsupported-operator": "a runtime or converter does not know an operator of the model",
+    "conversion-failed": "the converter gave up for another reason",
+    "crash": "the candidate's process died of a signal",
+    "hang": "the candidate's process did not answer in time",
+    "fewer-dimensions": "the program keeps fewer dynamic dimensions than declared; inputs are padded to fixed sizes",
+    # a candidate: how it answers
+    "another-form": "names, number, dtypes or shapes of the outputs differ from eager's",
+    "weights-differ": "the candidate holds other weights than the checkpoint",
+    "dtype-differs": "the candidate computes or answers in another dtype than it says",
+    "preprocess-differs": "the candidate carries another preprocessing than the prepared data",
+    "not-finite": "NaN or infinity where the truth has none",
+    "shape-specific": "wrong for some shapes only",
+    "thread-specific": "wrong only when several threads ask",
+    "not-deterministic": "the same input gives different answers",
+    "batch-variant": "the answer to a row depends on its batch, where eager's does not",
+    "wrong-layer": "the first layer whose answer departs from the truth",
+    "guilty-pass": "one optimisation pass makes the answers wrong",
+    "wrong-answers": "the answers are wrong and none of the causes above was found",
+}
