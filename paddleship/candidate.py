@@ -18,7 +18,7 @@ from paddleship.files import sha256, write_text
 from paddleship.spec import TensorSpec
 
 FILE = "candidate.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,9 @@ class Candidate:
     """What `candidate.json` says.
 
     `options` are the runtime's own settings. `preprocess` is the config of paddleship.preprocess.
-    `outputs` are in the order of the exported program, whose own names for them (`fetch_name_0` …) say nothing.
+    `outputs` are in the order in which forward returns them. `sources` says for each where it comes from: the
+    place among the exported program's outputs, whose own names (`fetch_name_0` …) say nothing, or the name of
+    the input that forward passes through. `nesting` is the form of the eager answer (paddleship.structure).
     `weights_sha256` is the hash of the checkpoint that the candidate was made from. `classes` names the
     classes of the first output for a classifier, empty otherwise. `warm_shapes` are shapes of real batches, by
     input name, for a server to warm up with. `files` maps each file to its hash.
@@ -42,6 +44,8 @@ class Candidate:
     preprocess: dict[str, Any]
     weights_sha256: str
     task: str
+    sources: dict[str, int | str] = field(default_factory=dict)
+    nesting: Any = None
     classes: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     warm_shapes: tuple[dict[str, list[int]], ...] = ()

@@ -15,6 +15,7 @@ import numpy as np
 from paddleship import model
 from paddleship.params import Model, Params
 from paddleship.runtimes import Arrays
+from paddleship.structure import Tree
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class Eager:
         with self._paddle.no_grad():
             tensors = [self._paddle.to_tensor(self._cast(inputs[name])) for name in self._names]
             return {name: tensor.numpy() for name, tensor in model.forward(self._layer, tensors).items()}
+
+    def nesting(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Tree:
+        """How forward nests its outputs."""
+        with self._paddle.no_grad():
+            return model.nest_outputs(self._layer(*[self._paddle.to_tensor(inputs[name]) for name in self._names]))[0]
 
     def _cast(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return array.astype(self._dtype) if array.dtype == np.float32 else array

@@ -20,6 +20,7 @@ from paddleship.preprocess import Batch
 from paddleship.references import explain
 from paddleship.runtimes import Arrays
 from paddleship.spec import TensorSpec
+from paddleship.structure import describe
 
 
 def export(subject: Subject, folder: Path, base: Candidate, *, probes: Sequence[Batch], timeout_s: float) -> Candidate:
@@ -30,10 +31,17 @@ def export(subject: Subject, folder: Path, base: Candidate, *, probes: Sequence[
     """
     with isolate.Isolated("the eager model", Eager, subject, timeout_s=timeout_s) as eager:
         answers: list[Arrays] = [eager.call("run", probe) for probe in probes]
+        nesting = eager.call("nesting", probes[0])
     outputs = describe_outputs(base.inputs, probes, answers)
-    weights = _save_program(subject, folder, base.inputs)
+    weights, sources = isolate.run("the export", save_program, subject, folder, base.inputs, timeout_s=timeout_s)
+    if list(sources) != [spec.name for spec in outputs]:
+        raise ModelError(
+            f"{subject.model.factory!r} returns {', '.join(spec.name for spec in outputs)} in eager mode, and {', '.join(sources)} "
+            "while it is converted: return the same things at every call"
+        )
     warm_shapes = tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes)
-    return replace(base, outputs=outputs, weights_sha256=weights, warm_shapes=warm_shapes).save(folder)
+    made = replace(base, outputs=outputs, sources=sources, nesting=nesting, weights_sha256=weights, warm_shapes=warm_shapes)
+    return made.save(folder)
 
 
 def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answers: Sequence[Arrays]) -> tuple[TensorSpec, ...]:
@@ -59,7 +67,12 @@ def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answe
     return tuple(outputs)
 
 
-def _save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> str:
+def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tuple[str, dict[str, int | str]]:
+    """Convert a fresh instance and save it; the hash of its weights, and each output's place in the program or input it repeats.
+
+    For a process of its own: Paddle may die of a model, and an instance or a process that has converted or
+    answered before may bake what it remembers into the program. Raises ModelError with the user's line.
+    """
     import paddle
 
     layer = model.build(subject.model)
@@ -68,13 +81,47 @@ def _save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -
     inputs = [paddle.static.InputSpec(spec.dynamic_shape, spec.dtype, spec.name) for spec in specs]
     try:
         static = paddle.jit.to_static(layer, input_spec=inputs, full_graph=True)
-        paddle.jit.save(static, str(folder / "model"))
+        sources, kept = _trace_outputs(static.forward.concrete_program)
+        paddle.jit.save(static, str(folder / "model"), **kept)
+    except ModelError:
+        raise
     except Exception as failure:
         raise ModelError(
             f"{subject.model.factory!r} does not convert to a static graph ({explain(failure)}): "
             "keep Python values, numpy and data-dependent Python control flow out of forward, and name every input in model.inputs"
         ) from None
-    return weights
+    return weights, sources
+
+
+def _trace_outputs(program: Any) -> tuple[dict[str, int | str], dict[str, Any]]:
+    """Where each output of forward comes from, and the option of `jit.save` that leaves out inputs which forward passes through.
+
+    Paddle flattens the outputs (dicts by sorted key), names a passed-through input like the input itself, which no
+    predictor takes, and drops a tensor that is returned twice.
+    """
+    import paddle
+
+    result = program.outputs[0] if len(program.outputs) == 1 else program.outputs
+    named = describe(result, lambda value: isinstance(value, paddle.pir.Value))[1]
+    distinct: list[Any] = []
+    for value in paddle.utils.flatten(program.outputs):
+        if isinstance(value, paddle.pir.Value) and not any(value.is_same(other) for other in distinct):
+            distinct.append(value)
+    passed = {place: _input_name(value) for place, value in enumerate(distinct)}
+    kept = [place for place, name in passed.items() if name is None]
+    if not kept:
+        raise ModelError("forward computes nothing (its outputs are its inputs): return what the server is to answer")
+    sources: dict[str, int | str] = {}
+    for name, value in named.items():
+        place = next(index for index, other in enumerate(distinct) if value.is_same(other))
+        sources[name] = passed[place] or kept.index(place)
+    return sources, {} if len(kept) == len(distinct) else {"output_spec": kept}
+
+
+def _input_name(value: Any) -> str | None:
+    """The name of the input that `value` is; None when it is computed."""
+    origin = value.get_defining_op()
+    return str(origin.attrs()["name"]) if origin is not None and origin.name() == "pd_op.data" else None
 
 
 def probe_batches(collate: Any, examples: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> list[Batch]:

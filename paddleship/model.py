@@ -13,6 +13,7 @@ from paddleship.errors import ModelError
 from paddleship.files import new_folder, sha256
 from paddleship.params import Model
 from paddleship.references import explain, resolve
+from paddleship.structure import Tree, describe
 
 WEIGHTS = "weights.safetensors"
 
@@ -44,23 +45,17 @@ def forward(layer: Any, inputs: Sequence[Any]) -> dict[str, Any]:
         raise ModelError(f"forward of {type(layer).__name__} failed on {shapes} ({explain(failure)}): mend it, or model.inputs") from None
 
 
-def name_outputs(result: Any, prefix: str = "") -> dict[str, Any]:
-    """Flatten what forward returned: a dict gives its keys in sorted order (as Paddle's export does), a sequence `output_<i>`."""
-    if isinstance(result, Mapping):
-        parts = [(str(key), result[key]) for key in sorted(result)]
-    elif isinstance(result, list | tuple):
-        parts = [(f"{index}" if prefix else f"output_{index}", value) for index, value in enumerate(result)]
-    elif result is None:
-        return {}
-    elif hasattr(result, "numpy"):
-        return {prefix or "output": result}
-    else:
-        place = f" as {prefix!r}" if prefix else ""
-        raise ModelError(f"forward returned {type(result).__name__}{place}: return tensors, or a dict, list or tuple of them")
-    named: dict[str, Any] = {}
-    for key, value in parts:
-        named |= name_outputs(value, f"{prefix}.{key}" if prefix else key)
-    return named
+def name_outputs(result: Any) -> dict[str, Any]:
+    """The tensors that forward returned, by name, as paddleship.structure names them. Raises ModelError."""
+    return nest_outputs(result)[1]
+
+
+def nest_outputs(result: Any) -> tuple[Tree, dict[str, Any]]:
+    """The nesting of what forward returned, and its tensors by name. Raises ModelError for what is no tensor."""
+    try:
+        return describe(result, lambda value: hasattr(value, "numpy"))
+    except TypeError as odd:
+        raise ModelError(f"forward returned {odd}: return tensors, or a dict, list or tuple of them") from None
 
 
 def save(layer: Any, folder: Path, facts: Mapping[str, Any]) -> str:

@@ -37,7 +37,11 @@ def verify(params: Params) -> Report:
         print(f"float64 is not to be had ({obstacle}): measuring eager's own noise instead")
         single = range(min(32, len(examples)))
         alone = dict(
-            zip(single, ask("eager, rows alone", [preprocess.collate([examples[row]]) for row in single], eager.load, eager.Subject.of(params)), strict=True)
+            zip(
+                single,
+                ask("eager, rows alone", [preprocess.collate([examples[row]]) for row in single], eager.load, eager.Subject.of(params)),
+                strict=True,
+            )
         )
     evidence = parity.gather(cases, reference, truth, classifier=params.data.task == "classification", alone=alone)
 

@@ -34,8 +34,14 @@ def load(folder: Path) -> Runtime:
     return loaded
 
 
-def named_outputs(candidate: Candidate, arrays: list[np.ndarray[Any, Any]]) -> Arrays:
-    """Put the recorded names on the outputs of an exported program, which come in its own order."""
-    if len(arrays) != len(candidate.outputs):
-        raise CandidateError(f"candidate {candidate.name!r} returned {len(arrays)} outputs, the eager model has {len(candidate.outputs)}")
-    return {spec.name: np.ascontiguousarray(array) for spec, array in zip(candidate.outputs, arrays, strict=True)}
+def named_outputs(candidate: Candidate, arrays: list[np.ndarray[Any, Any]], inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+    """Put eager's names on the outputs of an exported program, and add what it cannot say twice or passes through."""
+    expected = sum(isinstance(source, int) for source in set(candidate.sources.values()))
+    if len(arrays) != expected:
+        raise CandidateError(f"candidate {candidate.name!r} returned {len(arrays)} outputs, the exported program has {expected}")
+    named = {}
+    for spec in candidate.outputs:
+        source = candidate.sources[spec.name]
+        array = np.ascontiguousarray(inputs[source] if isinstance(source, str) else arrays[source])
+        named[spec.name] = array.reshape(()) if spec.shape == () and array.size == 1 else array  # predictors answer 0-d as (1,)
+    return named

@@ -19,7 +19,7 @@ class OnnxRuntime:
         self._names = [item.name for item in session.get_inputs()]
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
-        return named_outputs(self._candidate, self._session.run(None, {name: inputs[name] for name in self._names}))
+        return named_outputs(self._candidate, self._session.run(None, {name: inputs[name] for name in self._names}), inputs)
 
 
 def load(folder: Path, candidate: Candidate) -> OnnxRuntime:

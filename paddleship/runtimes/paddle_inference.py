@@ -23,7 +23,7 @@ class PaddleInference:
         for name, handle in self._inputs.items():
             handle.copy_from_cpu(np.ascontiguousarray(inputs[name]))
         self._predictor.run()
-        return named_outputs(self._candidate, [handle.copy_to_cpu() for handle in self._outputs])
+        return named_outputs(self._candidate, [handle.copy_to_cpu() for handle in self._outputs], inputs)
 
 
 def load(folder: Path, candidate: Candidate) -> PaddleInference:

@@ -101,6 +101,6 @@ def test_outputs_are_named_by_structure():
     tensor = paddle.ones([1])
     assert list(model.name_outputs(tensor)) == ["output"]
     assert list(model.name_outputs((tensor, tensor))) == ["output_0", "output_1"]
-    assert list(model.name_outputs({"b": tensor, "a": [tensor, None, tensor]})) == ["a.0", "a.2", "b"]
+    assert list(model.name_outputs({"b": tensor, "a": [tensor, None, tensor]})) == ["b", "a.0", "a.2"]
     with pytest.raises(ModelError, match="returned str"):
         model.name_outputs("text")

@@ -43,6 +43,7 @@ def make_candidate(folder, nodes, inputs, outputs, **facts):
         threads=1,
         inputs=tuple(inputs),
         outputs=tuple(outputs),
+        sources={spec.name: place for place, spec in enumerate(outputs)},
         weights_sha256="0" * 64,
         **{**settings, **facts},
     ).save(folder)

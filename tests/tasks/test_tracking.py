@@ -335,9 +335,17 @@ def winner(tmp_path):
     graph = helper.make_graph([helper.make_node("Add", ["a", "b"], ["total"])], "model", values[:2], values[2:])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
     a, b, total = (TensorSpec(name, "float32", ("batch", 2)) for name in ("a", "b", "total"))
-    facts = {"preprocess": {"kind": "tensors"}, "weights_sha256": "0" * 64, "task": "classification", "classes": ("left", "right")}
+    facts = {"preprocess": {"kind": "tensors"}, "weights_sha256": "0" * 64, "task": "classification", "sources": {"total": 0}}
     candidate = Candidate(
-        name="onnxruntime", model="reviews", runtime="onnxruntime", precision="float32", threads=1, inputs=(a, b), outputs=(total,), **facts
+        name="onnxruntime",
+        model="reviews",
+        runtime="onnxruntime",
+        precision="float32",
+        threads=1,
+        inputs=(a, b),
+        outputs=(total,),
+        classes=("left", "right"),
+        **facts,
     ).save(folder)
     release = tmp_path / "release.json"
     names = ("candidate", "image", "image_id", "git_commit", "data_sha256")

@@ -1,0 +1,51 @@
+"""How a model nests its outputs: dict, list, tuple, None, in the order in which its author wrote them.
+
+A runtime answers with arrays by name; `rebuild` gives the caller back what the eager model would have
+returned. This module goes into the image, so it needs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Tree = Any  # {"dict": {key: tree}} | {"list": [tree]} | {"tuple": [tree]} | None | the name of an output
+
+
+def describe(result: Any, is_tensor: Callable[[Any], bool]) -> tuple[Tree, dict[str, Any]]:
+    """The nesting of what forward returned, and its tensors by name in the order of the nesting.
+
+    A lone tensor is called `output`, the parts of a sequence `output_<i>`, those of a dict by their keys, and
+    deeper ones by the path to them (`states.0`). Raises TypeError, with the place, for what is not a tensor.
+    """
+    named: dict[str, Any] = {}
+    return _walk(result, "", is_tensor, named), named
+
+
+def rebuild(tree: Tree, outputs: Mapping[str, Any]) -> Any:
+    """The nested answer from outputs by name."""
+    if tree is None:
+        return None
+    if isinstance(tree, str):
+        return outputs[tree]
+    ((kind, parts),) = tree.items()
+    if kind == "dict":
+        return {key: rebuild(part, outputs) for key, part in parts.items()}
+    built = [rebuild(part, outputs) for part in parts]
+    return tuple(built) if kind == "tuple" else built
+
+
+def _walk(value: Any, place: str, is_tensor: Callable[[Any], bool], named: dict[str, Any]) -> Tree:
+    if value is None:
+        return None
+    if is_tensor(value):
+        named[place or "output"] = value
+        return place or "output"
+    if isinstance(value, Mapping):
+        return {"dict": {str(key): _walk(part, f"{place}.{key}" if place else str(key), is_tensor, named) for key, part in value.items()}}
+    if isinstance(value, list | tuple):
+        prefix = f"{place}." if place else "output_"
+        parts = [_walk(part, f"{prefix}{index}", is_tensor, named) for index, part in enumerate(value)]
+        return {"tuple" if isinstance(value, tuple) else "list": parts}
+    where = f" as {place!r}" if place else ""
+    raise TypeError(f"{type(value).__name__}{where}")
