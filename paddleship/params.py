@@ -35,6 +35,7 @@ class Paths(Section):
     exported: str = "models/exported"
     candidates: str = "models/candidates"
     parity: str = "models/parity"
+    regression: str = "models/regression"
     benchmark: str = "models/benchmark"
     image: str = "image.json"
     release: str = "release.json"
@@ -106,7 +107,13 @@ class Optimize(Section):
 class Verify(Section):
     samples: Positive = 256
     max_batch: Positive = 32
-    noise_limit: Annotated[float, Field(gt=0)] = 8
+    noise_limit: Annotated[float, Field(gt=0)] = Field(
+        8, description="largest error of a float32 candidate, in units of eager float32's own"
+    )
+    typical_limit: Annotated[float, Field(gt=0)] = Field(3, description="the same for the root mean square error")
+    max_flip_rate: Annotated[float, Field(ge=0)] = Field(0.02, description="share of decisions that a lower precision may change")
+    max_metric_drop: Annotated[float, Field(ge=0)] = Field(0.01, description="of accuracy (or R²) that a lower precision may cost")
+    threads: Positive = Field(4, description="callers that ask a candidate at the same time, as clients ask a server")
     timeout_s: Seconds = 300
 
 

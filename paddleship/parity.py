@@ -1,232 +1,164 @@
 """Whether a candidate answers as right as the eager model does.
 
-`truth` is the eager model in float64, `reference` in float32, `candidate` anything else, all on the same
-batches. The error of an answer is max|x - truth| over the largest |truth| of that output, over all batches,
-so that an output which is small everywhere is not waved through. `noise_ratio` is the candidate's error over
-the reference's: 1 means as far from the truth as eager itself. The reference's error counts as one float32
-rounding step at least, since a model of one product may have no error at all.
+`truth` is the eager model in float64, `reference` in float32, `candidate` anything else, all on the same cases.
+The error of an answer is max|x - truth| over the largest |truth| of that output, so that an output which is small
+everywhere is not waved through. `noise_ratio` is the candidate's error over the reference's: 1 means as far from
+the truth as eager itself. `typical_ratio` is the same for the root mean square instead of the maximum: it barely
+moves between honest runs, so its limit is tighter, and a small fault that touches many answers shows in it.
 
-Where a model cannot run in float64, the reference stands in for the truth and the noise is measured as the
-difference between eager answers to a row alone and in a batch, at least NOISE_FLOOR; `rule` says so.
+A candidate of lower precision promises decisions, not digits: `flip_rate` and `metric_drop` decide, and it is the
+unfavourable end of their 95% interval that must be within the limit.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from paddleship import measures
 from paddleship.errors import CandidateError
+from paddleship.evidence import ROWS, Evidence, by_row, distance
+from paddleship.finding import Finding
+from paddleship.measures import Array, wide
+from paddleship.params import Verify
 from paddleship.runtimes import Arrays
 from paddleship.verdict import Check
-
-EPSILON = float(np.finfo(np.float32).eps)
-NOISE_FLOOR = 1e-6  # honest float32 networks err by 3e-7 to 4e-6 of their scale
-
-FLOAT64_TRUTH = "eager float64"
-MEASURED_NOISE = "eager float32 alone against in a batch"
-
-
-@dataclass(frozen=True)
-class Case:
-    """One batch: rows of the test part that are answered together."""
-
-    name: str
-    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was measured on one candidate and what was decided."""
+    """What was measured on one candidate and what was decided.
+
+    `worst` is the place of the case whose error is largest among the evidence's cases; `outputs` has a row of
+    measures per output.
+    """
 
     metrics: dict[str, float]
     checks: list[Check] = field(repr=False)
-    worst_case: str
+    worst: int = 0
+    worst_case: str = ""
+    outputs: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
+    findings: list[Finding] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.checks) and all(check.passed for check in self.checks)
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """Truth and reference of every case, and how noisy the reference is per output.
-
-    `noise` maps each output to the reference's error; `classifier` says that the first output is a decision.
-    """
-
-    cases: tuple[Case, ...]
-    truth: list[Arrays]
-    reference: list[Arrays]
-    noise: dict[str, float]
-    rule: str
-    classifier: bool
-
-    def save(self, folder: Path) -> None:
-        meta = {
-            "rule": self.rule,
-            "classifier": self.classifier,
-            "noise": self.noise,
-            "cases": [{"name": case.name, "rows": case.rows} for case in self.cases],
-        }
-        (folder / "cases.json").write_text(json.dumps(meta, indent=1) + "\n")
-        for name, answers in (("truth", self.truth), ("reference", self.reference)):
-            flat: dict[str, Any] = {f"{index}/{key}": array for index, answer in enumerate(answers) for key, array in answer.items()}
-            np.savez_compressed(folder / f"{name}.npz", **flat)
-
-    @classmethod
-    def load(cls, folder: Path) -> Evidence:
-        try:
-            meta = json.loads((folder / "cases.json").read_text())
-            answers = {name: _load_answers(folder / f"{name}.npz", len(meta["cases"])) for name in ("truth", "reference")}
-        except OSError as error:
-            raise CandidateError(f"parity evidence in {str(folder)!r} cannot be read ({error}): run `dvc repro verify`") from None
-        cases = tuple(Case(item["name"], tuple(item["rows"])) for item in meta["cases"])
-        return cls(cases, answers["truth"], answers["reference"], meta["noise"], meta["rule"], meta["classifier"])
-
-
-def make_cases(sizes: Sequence[int], *, max_batch: int) -> tuple[Case, ...]:
-    """Batches over rows 0 … len(sizes)-1 whose element counts are `sizes`.
-
-    Alone: the first, shortest, middle and longest row. Together: 2, 7 (a prime), the shortest with the
-    longest, and then all rows in batches of `max_batch`.
-    """
-    order = np.argsort(sizes, kind="stable").tolist()
-    alone = {
-        "first row alone": 0,
-        "shortest row alone": order[0],
-        "middle row alone": order[len(order) // 2],
-        "longest row alone": order[-1],
-    }
-    cases = [Case(name, (row,)) for name, row in alone.items()]
-    for count in (2, 7):
-        if len(order) >= count:
-            cases.append(Case(f"batch of {count}", tuple(range(count))))
-    if len(order) > 1:
-        cases.append(Case("shortest with longest", (order[0], order[-1])))
-    for start in range(0, len(order), max_batch):
-        rows = tuple(range(start, min(start + max_batch, len(order))))
-        cases.append(Case(f"rows {rows[0]} to {rows[-1]}", rows))
-    return tuple(cases)
-
-
-def gather(
-    cases: Sequence[Case],
-    reference: list[Arrays],
-    truth: list[Arrays] | None,
-    *,
-    classifier: bool,
-    alone: Mapping[int, Arrays] | None = None,
-) -> Evidence:
-    """Put the evidence together; without a float64 `truth`, `alone` holds eager answers of single rows to measure noise by."""
-    if not cases:
-        raise CandidateError("there are no rows to compare: verify.samples must be 1 or more")
-    if truth is not None:
-        noise = {name: max(_error(reference, truth, name), EPSILON) for name in reference[0]}
-        return Evidence(tuple(cases), truth, reference, noise, FLOAT64_TRUTH, classifier)
-    noise = {name: max(_batch_noise(cases, reference, alone or {}, name), NOISE_FLOOR) for name in reference[0]}
-    return Evidence(tuple(cases), reference, reference, noise, MEASURED_NOISE, classifier)
-
-
-def judge(evidence: Evidence, answers: Sequence[Arrays], *, noise_limit: float) -> Judgement:
+def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, precision: str = "float32") -> Judgement:
     """Judge one candidate's answers to all cases. Another form of answer (names, dtype, shape) or a NaN of its own always fails."""
     if len(answers) != len(evidence.cases) or not answers:
         raise CandidateError(f"{len(answers)} answers for {len(evidence.cases)} cases: nothing can be decided")
-    flaws = [
-        flaw
-        for case, answer, expected in zip(evidence.cases, answers, evidence.reference, strict=True)
-        for flaw in _flaws(case, answer, expected)
+    if flaw := _first_flaw(evidence, answers):
+        place, finding = flaw
+        limit = "names, dtypes, shapes and finite values of eager"
+        check = Check(name="answers", measured=finding.message, limit=limit, passed=False)
+        return Judgement({}, [check], place, evidence.cases[place].name, findings=[finding])
+    outputs = {name: _measure(evidence, answers, name) for name in evidence.reference[0]}
+    worst_output = max(outputs, key=lambda name: outputs[name]["noise_ratio"])
+    metrics = {key: max(row[key] for row in outputs.values()) for key in next(iter(outputs.values())) if key not in ("cosine", "worst")}
+    metrics["cosine"] = min(row["cosine"] for row in outputs.values())
+    metrics |= _decisions(evidence, answers)
+    worst = int(outputs[worst_output].pop("worst"))
+    for row in outputs.values():
+        row.pop("worst", None)
+    checks = _noise_checks(metrics, limits) if precision == "float32" else _decision_checks(metrics, limits)
+    return Judgement(metrics, checks, worst, f"{worst_output}, {evidence.cases[worst].name}", outputs)
+
+
+def _noise_checks(metrics: dict[str, float], limits: Verify) -> list[Check]:
+    advice = "the candidate is further from the truth than eager's own rounding explains: do not ship it; see the findings in the report"
+    return [
+        Check.at_most("noise_ratio", metrics["noise_ratio"], limits.noise_limit, advice=advice),
+        Check.at_most("typical_ratio", metrics["typical_ratio"], limits.typical_limit, advice=advice),
     ]
-    if flaws:
-        return Judgement(
-            {}, [Check(name="answers", measured=flaws[0], limit="names, dtypes, shapes and finite values of eager", passed=False)], flaws[0]
-        )
-    ratios, metrics = {}, {"max_abs_diff": 0.0, "max_rel_diff": 0.0}
-    for name in evidence.reference[0]:
-        ratios[name] = _error(answers, evidence.truth, name) / evidence.noise[name]
-        for answer, reference in zip(answers, evidence.reference, strict=True):
-            difference = np.abs(_wide(answer[name]) - _wide(reference[name]))
-            metrics["max_abs_diff"] = max(metrics["max_abs_diff"], float(difference.max(initial=0)))
-        metrics["max_rel_diff"] = max(metrics["max_rel_diff"], _error(answers, evidence.reference, name))
-    worst = max(ratios, key=lambda name: ratios[name])
-    metrics = {"noise_ratio": ratios[worst], "reference_error": evidence.noise[worst], **metrics}
-    if evidence.classifier:
-        metrics["flip_rate"] = flip_rate(evidence, answers)
-    advice = "the candidate is further from the truth than eager's own rounding explains: do not ship it; see the worst case in the report"
-    return Judgement(
-        metrics, [Check.at_most("noise_ratio", ratios[worst], noise_limit, advice=advice)], _worst_case(evidence, answers, worst)
-    )
 
 
-def flip_rate(evidence: Evidence, answers: Sequence[Arrays]) -> float:
-    """Share of all decisions (argmax of the first output) that differ from the eager model's."""
-    name = next(iter(evidence.reference[0]))
-    pairs = [(answer[name].argmax(-1), reference[name].argmax(-1)) for answer, reference in zip(answers, evidence.reference, strict=True)]
-    return float(np.concatenate([np.ravel(mine != theirs) for mine, theirs in pairs]).mean())
+def _decision_checks(metrics: dict[str, float], limits: Verify) -> list[Check]:
+    more = "or raise verify.samples where the interval is wide because rows are few"
+    checks = []
+    if "flip_rate_high" in metrics:
+        advice = f"decisions change: ship a more precise candidate, {more}"
+        checks.append(Check.at_most("flip_rate_high", metrics["flip_rate_high"], limits.max_flip_rate, advice=advice))
+    if "metric_drop_high" in metrics:
+        advice = f"the task's score falls: ship a more precise candidate, {more}"
+        checks.append(Check.at_most("metric_drop_high", metrics["metric_drop_high"], limits.max_metric_drop, advice=advice))
+    if not checks:
+        advice = "a lower precision is judged by decisions on labelled rows: give some, or leave this candidate out"
+        checks.append(Check(name="decisions", measured=0, limit="1 or more", passed=False, advice=advice))
+    return checks
 
 
-def _flaws(case: Case, answer: Arrays, expected: Arrays) -> list[str]:
-    """What makes an answer incomparable with the reference's, in words."""
-    if list(answer) != list(expected):
-        return [f"{case.name}: outputs {list(answer)}, eager has {list(expected)}"]
-    found = []
-    for name, array in answer.items():
-        wanted = expected[name]
-        if array.dtype != wanted.dtype or array.shape != wanted.shape:
-            found.append(f"{case.name}: {name} is {array.dtype}{list(array.shape)}, eager's is {wanted.dtype}{list(wanted.shape)}")
-        elif array.dtype.kind == "f" and (strange := int((~np.isfinite(array) & np.isfinite(wanted)).sum())):
-            found.append(f"{case.name}: {name} has {strange} NaN or infinite values where eager has none")
+def _first_flaw(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[int, Finding] | None:
+    """The first answer that cannot be compared with the reference's, and what is the matter with it."""
+    for place, (case, answer, expected) in enumerate(zip(evidence.cases, answers, evidence.reference, strict=True)):
+        if list(answer) != list(expected):
+            return place, _form(f"{case.name}: outputs {list(answer)}, eager has {list(expected)}")
+        for name, array in answer.items():
+            wanted = expected[name]
+            if array.dtype != wanted.dtype or array.shape != wanted.shape:
+                return place, _form(
+                    f"{case.name}: {name} is {array.dtype}{list(array.shape)}, eager's is {wanted.dtype}{list(wanted.shape)}"
+                )
+            if array.dtype.kind != "f":
+                continue
+            if strange := int((~np.isfinite(array) & np.isfinite(wanted)).sum()):
+                message = f"{case.name}: {name} has {strange} NaN or infinite values where eager has none"
+                return place, Finding("not-finite", "error", message)
+    return None
+
+
+def _form(message: str) -> Finding:
+    return Finding("another-form", "error", message)
+
+
+def _measure(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict[str, float]:
+    """All measures of one output; `worst` is the place of its worst case."""
+    row = {"noise_ratio": 0.0, "typical_ratio": 0.0, "reference_error": 0.0, "cosine": 1.0, "worst": 0.0}
+    for group, places in evidence.groups.items():
+        noise = evidence.noise[group][name]
+        largest, typical, worst = distance(evidence, answers, name, places)
+        if (ratio := largest / noise.largest) > row["noise_ratio"]:
+            row |= {"noise_ratio": ratio, "worst": float(worst)}
+        if group == ROWS:  # an edge case has too few numbers for a mean
+            row["typical_ratio"] = typical / noise.typical
+        if noise.scale:
+            row["reference_error"] = max(row["reference_error"], noise.largest / noise.scale)
+    for answer, reference in zip(answers, evidence.reference, strict=True):
+        for key, value in measures.differences(answer[name], reference[name]).items():
+            row[key] = min(row[key], value) if key == "cosine" else max(row.get(key, 0.0), value)
+    return row
+
+
+def _decisions(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
+    """Flip rate and drop of the task's score over distinct rows, each with its interval."""
+    before, rows = by_row(evidence, evidence.reference)
+    after, _ = by_row(evidence, answers)
+    if evidence.task is None or not len(before):
+        return {}
+    found: dict[str, float] = {}
+    if evidence.task == "classification" and before.ndim > 1:
+        flips = np.ravel(before.argmax(-1) != after.argmax(-1))
+        low, high = measures.proportion_interval(int(flips.sum()), flips.size)
+        found |= {"flip_rate": float(flips.mean()), "flip_rate_low": low, "flip_rate_high": high}
+    labels = evidence.labels[rows] if len(evidence.labels) > max(rows) else None
+    if labels is not None and (evidence.task == "regression" or before.ndim == labels.ndim + 1):
+        drop, low, high = measures.drop_interval(measures.SCORES[evidence.task], before, after, labels)
+        found |= {"metric_drop": drop, "metric_drop_low": low, "metric_drop_high": high}
     return found
 
 
-def _error(answers: Sequence[Arrays], truth: Sequence[Arrays], name: str) -> float:
-    """max|x - truth| over max|truth|, where the truth is finite; 0 over nothing."""
-    largest = distance = 0.0
-    for answer, true in zip(answers, truth, strict=True):
-        valid = np.isfinite(_wide(true[name]))
-        right = _wide(true[name])[valid]
-        largest = max(largest, float(np.abs(right).max(initial=0)))
-        distance = max(distance, float(np.abs(_wide(answer[name])[valid] - right).max(initial=0)))
-    if distance == 0:
-        return 0.0
-    return distance / largest if largest else float("inf")
+def decisions(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[Array, Array]:
+    """The classes that eager and the candidate decide for, row by row."""
+    return by_row(evidence, evidence.reference)[0].argmax(-1), by_row(evidence, answers)[0].argmax(-1)
 
 
-def _worst_case(evidence: Evidence, answers: Sequence[Arrays], name: str) -> str:
-    distances = [
-        float(np.nan_to_num(np.abs(_wide(answer[name]) - _wide(true[name]))).max(initial=0))
-        for answer, true in zip(answers, evidence.truth, strict=True)
-    ]
-    return f"{name}, {evidence.cases[int(np.argmax(distances))].name}"
-
-
-def _batch_noise(cases: Sequence[Case], reference: Sequence[Arrays], alone: Mapping[int, Arrays], name: str) -> float:
-    """The largest relative difference between a row answered alone and in a batch, where both have the same shape."""
-    worst = 0.0
-    for case, answer in zip(cases, reference, strict=True):
-        for place, row in enumerate(case.rows):
-            single = alone.get(row, {}).get(name)
-            if (
-                single is not None
-                and answer[name].ndim
-                and len(answer[name]) == len(case.rows)
-                and single[0].shape == answer[name][place].shape
-            ):
-                worst = max(worst, _error([{name: answer[name][place]}], [{name: single[0]}], name))
-    return worst
-
-
-def _load_answers(path: Path, count: int) -> list[Arrays]:
-    answers: list[Arrays] = [{} for _ in range(count)]
-    with np.load(path, allow_pickle=False) as stored:
-        for key in stored.files:
-            index, _, name = key.partition("/")
-            answers[int(index)][name] = stored[key]
-    return answers
-
-
-def _wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return array.astype(np.float64)
+def errors(evidence: Evidence, answers: Sequence[Arrays]) -> Array:
+    """The error of every single number in the answers to the rows, in units of eager's largest; for a histogram."""
+    parts = []
+    for place in evidence.groups[ROWS]:
+        for name, noise in evidence.noise[ROWS].items():
+            apart = np.abs(wide(answers[place][name]) - wide(evidence.truth[place][name])) / noise.largest
+            parts.append(apart[np.isfinite(apart)].ravel())
+    return np.concatenate(parts)

@@ -64,6 +64,53 @@ def noise(ratios: Mapping[str, float], limit: float, reports: Path, name: str) -
     return _save(figure, reports, name)
 
 
+def errors(series: Mapping[str, Any], limit: float, reports: Path, name: str) -> str:
+    """How the errors of single numbers are spread, eager's own in grey, on a logarithmic axis with the limit."""
+    import numpy as np
+
+    figure, axes = _new("Error of every number in the answers")
+    floor = 1e-4
+    edges = np.geomspace(floor, max(limit * 3, *(float(values.max(initial=0)) for values in series.values())), 60)
+    for (label, values), color in zip(series.items(), (GREY, BLUE, GREEN, RED, "#8a5fb0", "#c98a1b"), strict=False):
+        exact = float((values < floor).mean()) if len(values) else 0.0
+        counts = np.histogram(np.clip(values, floor, None), edges)[0] / max(len(values), 1)
+        words = label + (f" ({exact:.0%} exact)" if exact >= 0.005 else "")
+        axes.stairs(counts, edges, label=words, color=color, fill=label == "eager", alpha=0.35 if label == "eager" else 1, linewidth=1.6)
+    axes.axvline(limit, color=RED, linestyle="--", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xlabel(f"distance from the float64 truth, 1 = eager's largest (dashed: limit {limit:g})")
+    axes.set_ylabel("share of numbers")
+    axes.legend(frameon=False, fontsize=9)
+    return _save(figure, reports, name)
+
+
+def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, reports: Path, name: str) -> str:
+    """Decisions of eager against those of one candidate; what is off the diagonal flipped."""
+    import numpy as np
+
+    before, after = np.ravel(before), np.ravel(after)
+    present = np.unique(np.concatenate([before, after]))[:20]
+    counts = np.array([[int(((before == row) & (after == column)).sum()) for column in present] for row in present])
+    flipped = int((before != after).sum())
+    figure, axes = _new(f"{candidate}: {flipped} of {len(before)} decisions differ from eager's", height=1.8 + 0.45 * len(present))
+    labels = [classes[index] if index < len(classes) else str(index) for index in present]
+    wrong = ~np.eye(len(present), dtype=bool)
+    axes.imshow(np.where(wrong & (counts > 0), 2, (counts > 0).astype(int)), cmap=_colors(), vmin=0, vmax=2, aspect="auto")
+    for (row, column), count in np.ndenumerate(counts):
+        axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=9, color="white" if count else GREY)
+    axes.set_xticks(range(len(present)), labels)
+    axes.set_yticks(range(len(present)), labels)
+    axes.set_xlabel(f"decision of {candidate}")
+    axes.set_ylabel("decision of eager")
+    return _save(figure, reports, name)
+
+
+def _colors() -> Any:
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(["#f3f5f7", GREEN, RED])
+
+
 def _new(title: str, *, height: float = 3.6) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 

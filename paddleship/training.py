@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import model
+from paddleship import measures, model
 from paddleship.errors import ModelError
 from paddleship.params import Train
 from paddleship.preprocess import Example, Preprocess
@@ -57,11 +57,7 @@ class Task:
         return "accuracy" if self.name == "classification" else "r2"
 
     def score(self, outputs: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
-        if self.name == "classification":
-            return float((outputs.argmax(-1) == labels).mean())
-        residual = ((outputs.reshape(labels.shape) - labels) ** 2).sum()
-        spread = ((labels - labels.mean(0)) ** 2).sum()
-        return float(1 - residual / spread) if spread else math.nan
+        return measures.SCORES[self.name](outputs, labels)
 
 
 def make_task(name: str, settings: Train) -> Task:

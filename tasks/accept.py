@@ -15,6 +15,7 @@ from paddleship import benchmarking, dataset, parity
 from paddleship.candidate import Candidate
 from paddleship.client import Client, ServerError, encode_request
 from paddleship.errors import BadInput, PaddleshipError
+from paddleship.evidence import Evidence
 from paddleship.files import read_json, write_text
 from paddleship.load import Load, closed_loop
 from paddleship.params import Accept, Params
@@ -58,7 +59,7 @@ def accept(params: Params) -> Report:
         raise BadInput(
             f"image {receipt['image']!r} holds another {candidate.name!r} than this tree: build it again with `dvc repro -f package`"
         )
-    evidence = parity.Evidence.load(Path(params.paths.parity))
+    evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
     bodies = _requests(params, evidence)
     with closing(image.connect()) as client:
         if not image.exists(client, receipt["image_id"]):
@@ -67,7 +68,7 @@ def accept(params: Params) -> Report:
             seen = _observe(client, receipt["image_id"], candidate, bodies, params)
         except NotReadyError as obstacle:
             return _refused(obstacle)
-    judgement = parity.judge(evidence, seen.answers, noise_limit=params.verify.noise_limit) if not seen.faults else None
+    judgement = parity.judge(evidence, seen.answers, limits=params.verify, precision=candidate.precision) if not seen.faults else None
     verdict = Verdict(checks=_checks(seen, params.accept) + (judgement.checks if judgement is not None else []))
     metrics = _metrics(seen, judgement)
     _write_release(params, receipt, verdict, metrics)
@@ -146,7 +147,7 @@ def _metrics(seen: Seen, judgement: parity.Judgement | None) -> dict[str, float 
     }
 
 
-def _requests(params: Params, evidence: parity.Evidence) -> list[bytes]:
+def _requests(params: Params, evidence: Evidence) -> list[bytes]:
     """One request per case of the evidence, from the rows as a client would hold them."""
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     rows = dataset.read(Path(params.paths.prepared), "test")

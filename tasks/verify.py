@@ -1,129 +1,145 @@
-"""verify: every candidate against the eager model, on rows that training never saw."""
+"""verify: every candidate against the eager model, on rows that training never saw and at the edges."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from paddleship import dataset, eager, isolate, parity, pictures, runtimes
-from paddleship.errors import BadInput
+from paddleship import answering, dataset, inputs, parity, past, pictures, proof
+from paddleship.candidate import Candidate
+from paddleship.eager import Subject
+from paddleship.errors import CandidateError, ModelError
+from paddleship.evidence import ROWS
 from paddleship.files import new_folder
 from paddleship.params import Params
-from paddleship.preprocess import Batch
-from paddleship.progress import Progress
+from paddleship.parity import Judgement
+from paddleship.proof import Proof
 from paddleship.report import Report
-from paddleship.runtimes import Arrays
 from paddleship.verdict import Check, Verdict
 from tasks.stage import main
+
+_MEASURES = (
+    "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio",
+    "max_abs_diff", "max_rel_diff", "required_atol", "max_ulp", "cosine",
+    "flip_rate", "flip_rate_low", "flip_rate_high", "metric_drop", "metric_drop_low", "metric_drop_high",
+)  # fmt: skip
 
 
 def verify(params: Params) -> Report:
     """Judge the candidates by the float64 truth and the eager model's own error; the gate is that one at least is proven."""
-    preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
-    rows = dataset.read(Path(params.paths.prepared), "test")
-    examples = dataset.encode(preprocess, rows.take(range(min(params.verify.samples, len(rows)))))
-    cases = parity.make_cases([sum(array.size for array in example.values()) for example in examples], max_batch=params.verify.max_batch)
-    batches = [preprocess.collate([examples[row] for row in case.rows]) for case in cases]
-    ask = partial(_ask, timeout_s=params.verify.timeout_s)
+    preprocess, config, specs = dataset.read_preprocess(Path(params.paths.prepared))
+    held_out = dataset.read(Path(params.paths.prepared), "test")
+    rows = held_out.take(range(min(params.verify.samples, len(held_out))))
+    examples = dataset.encode(preprocess, rows)
+    real = inputs.from_rows(examples, specs, preprocess.collate, max_batch=params.verify.max_batch)
+    known = past.read(Path(params.paths.regression), specs)
+    cases = [*real, *inputs.edges(specs, [case.inputs for case in real]), *known]
 
-    reference = ask("eager", batches, eager.load, eager.Subject.of(params))
-    truth, obstacle = _truth(params, reference, batches, ask)
-    alone: dict[int, Arrays] = {}
-    if truth is None:
-        print(f"float64 is not to be had ({obstacle}): measuring eager's own noise instead")
-        single = range(min(32, len(examples)))
-        alone = dict(
-            zip(
-                single,
-                ask("eager, rows alone", [preprocess.collate([examples[row]]) for row in single], eager.load, eager.Subject.of(params)),
-                strict=True,
-            )
-        )
-    evidence = parity.gather(cases, reference, truth, classifier=params.data.task == "classification", alone=alone)
+    table: dict[str, dict[str, Any]] = {name: _row() for name in params.optimize.candidates}
+    contenders = {}
+    for name in table:
+        try:
+            contenders[name] = _contender(Path(params.paths.candidates) / name, config)
+        except CandidateError as obstacle:
+            table[name] |= {"status": "failed", "reason": str(obstacle)}
+    proved = proof.prove(Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels)
+    if refused := [name for name, _ in proved.refused.items() if name in {case.name for case in real}]:
+        raise ModelError(f"the eager model fails on real rows ({refused[0]}): {proved.refused[refused[0]]}")
+    sound = not any(finding.severity == "error" for finding in proved.findings)
+    for contestant, judgement in proved.judgements.items():
+        table[contestant] = _row() | _judged(judgement, proven=bool(judgement) and sound)
+    passed = {name: row["noise_ratio"] for name, row in table.items() if row["status"] == "proven" and name in contenders}
 
-    table: dict[str, dict[str, Any]] = {}
-    for name in params.optimize.candidates:
-        table[name] = _judge(name, Path(params.paths.candidates) / name, evidence, batches, params)
-    passed = {name: row["noise_ratio"] for name, row in table.items() if row["status"] == "proven"}
     with new_folder(Path(params.paths.parity)) as beside:
-        evidence.save(beside)
+        proved.evidence.save(beside)
         (beside / "passed.json").write_text(json.dumps(passed) + "\n")
+    asked = proved.evidence.cases
+    past.write(
+        Path(params.paths.regression), known, [asked[judgement.worst] for judgement in proved.judgements.values() if judgement.checks]
+    )
+    return _report(params, proved, table, passed)
+
+
+def _report(params: Params, proved: Proof, table: dict[str, dict[str, Any]], passed: dict[str, float]) -> Report:
+    evidence = proved.evidence
     ratios = {name: row["noise_ratio"] for name, row in table.items() if row["noise_ratio"] is not None}
-    reports = Path(params.paths.reports)
+    own_error = max((noise.largest / noise.scale for noise in evidence.noise[ROWS].values() if noise.scale), default=0.0)
     return Report(
         stage="verify",
-        headline=f"{len(passed)} of {len(table)} candidates proven"
-        + (f", noise ratio {min(ratios.values()):.2f} to {max(ratios.values()):.2f}" if ratios else ""),
+        headline=f"{len(passed)} of {len(params.optimize.candidates)} candidates proven"
+        + (f", noise ratio {min(passed.values()):.2f} to {max(passed.values()):.2f}" if passed else ""),
         metrics={
             "proven_candidates": len(passed),
-            "verified_rows": len(examples),
-            "verified_batches": len(cases),
-            "reference_error_log10": round(math.log10(max(evidence.noise.values())), 3),
+            "verified_rows": len({row for case in evidence.cases for row in case.rows}),
+            "verified_batches": len(evidence.cases),
+            "reference_error_log10": round(math.log10(own_error), 3) if own_error else 0.0,
         },
-        verdict=Verdict(
-            checks=[
-                Check.at_least(
-                    "proven_candidates", len(passed), 1, advice="no candidate answers as eager does: see the reasons in the report"
-                )
-            ]
-        ),
+        verdict=Verdict(checks=_checks(proved, passed)),
         candidates=table,
-        facts={"rule": evidence.rule, "why": obstacle, "noise": evidence.noise, "cases": [case.name for case in cases]},
-        pictures=[pictures.noise(ratios, params.verify.noise_limit, reports, "verify/noise.png")] if ratios else [],
+        facts={
+            "rule": evidence.rule,
+            "why": evidence.why,
+            "noise": {group: {name: noise.__dict__ for name, noise in rows.items()} for group, rows in evidence.noise.items()},
+            "cases": [{"name": case.name, "group": case.group, "rows": len(case.rows)} for case in evidence.cases],
+            "refused": proved.refused,
+            "findings": [finding.to_dict() for finding in proved.findings],
+            "outputs": {name: judgement.outputs for name, judgement in proved.judgements.items()},
+        },
+        pictures=_pictures(params, proved, ratios),
     )
 
 
-def _truth(
-    params: Params, reference: list[Arrays], batches: list[Batch], ask: Callable[..., list[Arrays]]
-) -> tuple[list[Arrays] | None, str]:
-    """The float64 answers, or None and the reason why they cannot be had."""
-    try:
-        truth = ask("eager float64", batches, eager.load_truth, eager.Subject.of(params))
-    except BadInput as error:
-        return None, str(error)
-    for name, array in reference[0].items():
-        if array.dtype.kind == "f" and (name not in truth[0] or truth[0][name].dtype != "float64"):
-            return None, f"output {name!r} stays {truth[0][name].dtype if name in truth[0] else 'absent'} in a float64 model"
-    return truth, ""
+def _checks(proved: Proof, passed: dict[str, float]) -> list[Check]:
+    errors = [finding for finding in proved.findings if finding.severity == "error"]
+    advice = "no candidate answers as eager does: see the findings in the report"
+    return [
+        Check.at_least("proven_candidates", len(passed), 1, advice=advice),
+        Check.at_most("eager_errors", len(errors), 0, advice=f"the model itself cannot be proven: {errors[0].message}" if errors else ""),
+    ]
 
 
-def _judge(name: str, folder: Path, evidence: parity.Evidence, batches: list[Batch], params: Params) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "status": "failed",
-        "reason": "",
-        "noise_ratio": None,
-        "max_abs_diff": None,
-        "max_rel_diff": None,
-        "flip_rate": None,
-        "worst_case": "",
+def _pictures(params: Params, proved: Proof, ratios: dict[str, float]) -> list[str]:
+    reports, evidence = Path(params.paths.reports), proved.evidence
+    answered = {name: answers for name, answers in proved.answers.items() if answers is not None and proved.judgements[name].metrics}
+    if not ratios or not answered:
+        return []
+    drawn = [pictures.noise(ratios, params.verify.noise_limit, reports, "verify/noise.png")]
+    errors = {"eager": parity.errors(evidence, evidence.reference)} | {
+        name: parity.errors(evidence, told) for name, told in answered.items()
     }
+    drawn.append(pictures.errors(errors, params.verify.noise_limit, reports, "verify/errors.png"))
+    flips = {name: proved.judgements[name].metrics["flip_rate"] for name in answered if "flip_rate" in proved.judgements[name].metrics}
+    if flips:
+        name = max(flips, key=lambda name: flips[name])
+        before, after = parity.decisions(evidence, answered[name])
+        drawn.append(pictures.confusion(before, after, params.data.classes, name, reports, "verify/flips.png"))
+    return drawn
+
+
+def _contender(folder: Path, config: dict[str, Any]) -> answering.Contender:
+    """The candidate in `folder`. Raises CandidateError when it cannot be used or prepares its inputs in another way."""
     if not folder.exists():
-        return row | {"status": "not made", "reason": "see the report of optimize"}
-    try:
-        answers = _ask(name, batches, runtimes.load, folder, timeout_s=params.verify.timeout_s, threads=params.optimize.threads)
-    except BadInput as error:
-        print(f"{name}: {error}")
-        return row | {"reason": str(error)}
-    judgement = parity.judge(evidence, answers, noise_limit=params.verify.noise_limit)
-    reason = "; ".join(str(check) for check in judgement.checks if not check.passed)
-    print(f"{name}: " + (f"proven, noise ratio {judgement.metrics['noise_ratio']:.2f}" if judgement else f"not proven: {reason}"))
-    metrics = {key: value for key, value in judgement.metrics.items() if key in row}
-    return row | {"status": "proven" if judgement else "failed", "reason": reason, "worst_case": judgement.worst_case} | metrics
+        raise CandidateError("not made: see the report of optimize")
+    candidate = Candidate.load(folder)
+    if candidate.preprocess != config:
+        raise CandidateError("preprocess-differs: the candidate prepares its inputs in another way than the data was: `dvc repro optimize`")
+    return answering.candidate(folder, precision=candidate.precision, thread_count=candidate.threads)
 
 
-def _ask(name: str, batches: list[Batch], load: Callable[..., Any], *arguments: Any, timeout_s: float, threads: int = 1) -> list[Arrays]:
-    """Let one model, in a process of its own, answer all batches."""
-    progress = Progress(f"{name}: answering", len(batches), "batches")
-    answers = []
-    with isolate.Isolated(name, load, *arguments, timeout_s=timeout_s, environment=isolate.threads(threads)) as child:
-        for batch in batches:
-            answers.append(child.call("run", batch))
-            progress.advance()
-    return answers
+def _row() -> dict[str, Any]:
+    return {"status": "failed", "reason": "", "worst_case": "", "findings": [], **dict.fromkeys(_MEASURES)}
+
+
+def _judged(judgement: Judgement, *, proven: bool) -> dict[str, Any]:
+    return {
+        "status": "proven" if proven else "failed",
+        "reason": "; ".join(str(check) for check in judgement.checks if not check.passed),
+        "worst_case": judgement.worst_case,
+        "findings": [finding.to_dict() for finding in judgement.findings],
+        **{key: judgement.metrics.get(key) for key in _MEASURES},
+    }
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from starlette.routing import Route
 
 from paddleship import __version__
 from paddleship.errors import PaddleshipError, RequestError
+from paddleship.runtimes.turns import Turns
 from paddleship.serving.model import AnswerError, ServedModel
 
 log = logging.getLogger("paddleship.serving")
@@ -36,7 +36,7 @@ class Service:
     def __init__(self, load: Callable[[], ServedModel], on_failure: Callable[[BaseException], None]) -> None:
         self.model: ServedModel | None = None
         self._load, self._on_failure = load, on_failure
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="inference")
+        self._turns = Turns()
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -44,11 +44,11 @@ class Service:
         loading = asyncio.create_task(self._make_ready())
         yield
         loading.cancel()
-        self._thread.shutdown(wait=True)
+        self._turns.close()
 
     async def _make_ready(self) -> None:
         try:
-            self.model = await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
+            self.model = await asyncio.wrap_future(self._turns.submit(self._loaded))
         except asyncio.CancelledError:
             raise
         except BaseException as failure:
@@ -84,7 +84,7 @@ class Service:
         model = self._named(request)
         body = await _body(request)
         try:
-            answer = await asyncio.get_running_loop().run_in_executor(self._thread, model.answer, body)
+            answer = await asyncio.wrap_future(self._turns.submit(model.answer, body))
         except RequestError as error:
             raise HTTPException(400, str(error)) from None
         except AnswerError as error:

@@ -1,0 +1,96 @@
+"""Who answers under proof, each in a process of its own: the eager model in its forms, and a contender."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddleship import runtimes
+from paddleship.eager import Eager, Subject
+from paddleship.errors import ModelError
+from paddleship.inputs import Case
+from paddleship.isolate import Isolated
+from paddleship.preprocess import Batch
+from paddleship.progress import Progress
+from paddleship.runtimes import Arrays
+from paddleship.runtimes.turns import Turns
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What answers in a process of its own: `load(*arguments)` gives a Runtime there, `share()` lets threads share it."""
+
+    load: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    precision: str = "float32"
+    thread_count: int = 1
+    share: Callable[[], Turns] = Turns
+
+
+def candidate(folder: Path, *, precision: str = "float32", thread_count: int = 1) -> Contender:
+    """The candidate in `folder` as a contender."""
+    return Contender(runtimes.load, (folder,), precision, thread_count)
+
+
+class Originals:
+    """Lives in the child: the eager model in one form after the other, so that Paddle is imported once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._eager: Eager | None = None
+
+    def become(self, dtype: str, static: bool) -> None:
+        self._eager = None  # one set of weights at a time
+        self._eager = Eager(self._subject, dtype=dtype, static=static)
+
+    def run(self, inputs: Batch) -> Arrays | str:
+        """The answer, or why there is none."""
+        try:
+            return self._eager.run(inputs) if self._eager else "nothing is loaded"
+        except ModelError as refusal:
+            return str(refusal)
+
+
+class Answering:
+    """Lives in the child: one contender, asked by one caller or by many at once."""
+
+    def __init__(self, contender: Contender) -> None:
+        self._model = contender.load(*contender.arguments)
+        self._share = contender.share
+
+    def run(self, inputs: Batch) -> Arrays:
+        answer: Arrays = self._model.run(inputs)
+        return answer
+
+    def together(self, batches: Sequence[Batch], callers: int) -> list[list[Arrays]]:
+        """What each of several callers got for the batches, each beginning at another one, all at the same time."""
+        turns = self._share()
+        found: list[list[Arrays]] = [[{} for _ in batches] for _ in range(callers)]
+        start = threading.Barrier(callers)
+
+        def ask(caller: int) -> None:
+            start.wait()
+            for step in range(len(batches)):
+                place = (caller + step) % len(batches)
+                found[caller][place] = turns.submit(self._model.run, batches[place]).result()
+
+        crowd = [threading.Thread(target=ask, args=(caller,)) for caller in range(callers)]
+        for thread in crowd:
+            thread.start()
+        for thread in crowd:
+            thread.join()
+        turns.close()
+        return found
+
+
+def ask(name: str, child: Isolated, cases: Sequence[Case]) -> list[Any]:
+    """Let a child answer all cases."""
+    progress = Progress(f"{name}: answering", len(cases), "batches")
+    answers = []
+    for case in cases:
+        answers.append(child.call("run", case.inputs))
+        progress.advance()
+    return answers

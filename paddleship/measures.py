@@ -1,0 +1,92 @@
+"""How far two sets of answers are apart, in the units that people know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+_RTOL = 1e-5
+_RESAMPLES = 2_000
+
+
+def differences(answer: Array, reference: Array) -> dict[str, float]:
+    """Elementwise distance of two arrays of one shape, where the reference is finite.
+
+    `max_rel_diff` leaves out elements that are zero in the reference; `required_atol` is the smallest atol with
+    which numpy's allclose at rtol 1e-5 would pass; `max_ulp` counts float32 values between the two; `cosine` is
+    the angle between the arrays as vectors, 1 when both are zero.
+    """
+    valid = np.isfinite(reference)
+    mine, theirs = wide(answer[valid]), wide(reference[valid])
+    distance, size = np.abs(mine - theirs), np.abs(theirs)
+    nonzero = size > 0
+    norms = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
+    return {
+        "max_abs_diff": float(distance.max(initial=0)),
+        "max_rel_diff": float((distance[nonzero] / size[nonzero]).max(initial=0)),
+        "required_atol": float((distance - _RTOL * size).max(initial=0)),
+        "max_ulp": float(ulps(mine, theirs).max(initial=0)),
+        "cosine": float(mine.ravel() @ theirs.ravel()) / norms if norms else float(not distance.any()),
+    }
+
+
+def accuracy(outputs: Array, labels: Array) -> float:
+    """Share of rows whose largest score is at their label."""
+    return float((outputs.argmax(-1) == labels).mean())
+
+
+def r2(outputs: Array, labels: Array) -> float:
+    """Share of the labels' variance that the outputs explain; NaN where the labels do not vary."""
+    residual = ((outputs.reshape(labels.shape) - labels) ** 2).sum()
+    spread = ((labels - labels.mean(0)) ** 2).sum()
+    return float(1 - residual / spread) if spread else math.nan
+
+
+SCORES = {"classification": accuracy, "regression": r2}
+
+
+def ulps(mine: Array, theirs: Array) -> Array:
+    """How many float32 values lie between the elements of two arrays."""
+    apart: Array = np.abs(_order(mine) - _order(theirs))
+    return apart
+
+
+def proportion_interval(hits: int, count: int) -> tuple[float, float]:
+    """95% Wilson interval of a share."""
+    from scipy.stats import binomtest
+
+    interval = binomtest(hits, count).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def drop_interval(score: Callable[[Array, Array], float], before: Array, after: Array, labels: Array) -> tuple[float, float, float]:
+    """How much a score falls from `before` to `after`, with a 95% interval by bootstrap over the rows (the same rows for both)."""
+    random = np.random.default_rng(0)
+    drop = score(before, labels) - score(after, labels)
+    draws = [
+        score(before[rows], labels[rows]) - score(after[rows], labels[rows])
+        for rows in random.integers(0, len(labels), (_RESAMPLES, len(labels)))
+    ]
+    low, high = np.nanpercentile(draws, [2.5, 97.5])
+    return float(drop), float(low), float(high)
+
+
+def finite_max(arrays: Sequence[Array]) -> float:
+    """The largest absolute finite value of several arrays; 0 over nothing."""
+    return max((float(np.abs(wide(array)[np.isfinite(array)]).max(initial=0)) for array in arrays), default=0.0)
+
+
+def wide(array: Array) -> Array:
+    return array.astype(np.float64)
+
+
+def _order(values: Array) -> Array:
+    """float32 values as whole numbers in which neighbours differ by one."""
+    bits = values.astype(np.float32).view(np.int32).astype(np.int64)
+    order: Array = np.where(bits < 0, -(2**31) - bits, bits)
+    return order
