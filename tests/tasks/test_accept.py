@@ -105,7 +105,7 @@ def test_an_image_that_answers_otherwise_than_eager_is_refused(derive, packaged,
     checkout = derive("COPY candidate.json model.onnx /opt/paddleship/model/", files=folder.iterdir())
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
-    assert failed_checks(checkout) == {"noise_ratio"}
+    assert "noise_ratio" in failed_checks(checkout)
     assert json.loads((checkout / "release.json").read_text())["accepted"] is False
 
 

@@ -120,10 +120,10 @@ def test_the_chain_from_export_to_benchmark_proves_and_chooses(trained):
         done = run(trained, stage)
         assert done.returncode == 0, done.stderr
     rows = report(trained, "verify")["candidates"]
-    assert set(rows) == {"paddle", "paddle-onednn", "onnxruntime"}
+    assert set(rows) == {"to_static", "paddle", "paddle-onednn", "onnxruntime"}
     assert all(row["status"] == "proven" for row in rows.values())
     benchmark = report(trained, "benchmark")
-    assert set(benchmark["candidates"]) == {"eager", "to_static", *rows}
+    assert set(benchmark["candidates"]) == {"eager", *rows}
     assert benchmark["facts"]["winner"] in rows
     assert benchmark["metrics"]["speedup_low"] <= benchmark["metrics"]["speedup"] <= benchmark["metrics"]["speedup_high"]
     for name in ("verify/noise.png", "benchmark/latency.png"):
