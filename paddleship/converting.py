@@ -22,6 +22,7 @@ class Outcome:
 
     name: str
     runtime: str
+    precision: str
     bytes: int = 0
     reason: str = ""
 
@@ -41,8 +42,8 @@ def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Bat
             with isolate.Isolated(name, runtimes.load, beside, timeout_s=timeout_s, environment=isolate.threads(threads)) as runtime:
                 runtime.call("run", probe)
     except CandidateError as error:
-        return Outcome(name, made.runtime, reason=str(error))
-    return Outcome(name, made.runtime, bytes=sum((target / file).stat().st_size for file in made.files))
+        return Outcome(name, made.runtime, made.precision, reason=str(error))
+    return Outcome(name, made.runtime, made.precision, bytes=sum((target / file).stat().st_size for file in made.files))
 
 
 def _copy_program(exported: Path, target: Path) -> None:
@@ -82,6 +83,10 @@ def _paddle_onednn(base: Candidate) -> Candidate:
     return replace(base, options={"onednn": True})
 
 
+def _paddle_onednn_bf16(base: Candidate) -> Candidate:
+    return replace(base, precision="bfloat16", options={"onednn": True, "bfloat16": True})
+
+
 def _onnxruntime(base: Candidate) -> Candidate:
     return replace(base, runtime="onnxruntime", options={"opset": OPSET})
 
@@ -89,5 +94,6 @@ def _onnxruntime(base: Candidate) -> Candidate:
 _CANDIDATES: dict[str, tuple[Callable[[Candidate], Candidate], Callable[[Path, Path], None]]] = {
     "paddle": (_paddle, _copy_program),
     "paddle-onednn": (_paddle_onednn, _copy_program),
+    "paddle-onednn-bf16": (_paddle_onednn_bf16, _copy_program),
     "onnxruntime": (_onnxruntime, _to_onnx),
 }

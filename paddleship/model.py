@@ -85,6 +85,8 @@ def restore(layer: Any, folder: Path) -> str:
         weights = load_file(path)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"checkpoint {str(folder)!r} cannot be read ({error}): run `dvc repro train`") from None
+    if broken := next((name for name, array in weights.items() if array.dtype.kind == "f" and np.isnan(array).any()), None):
+        raise ModelError(f"checkpoint {str(folder)!r} holds NaN in {broken!r}: train again with a lower train.learning_rate")
     own = {name: list(tensor.shape) for name, tensor in layer.state_dict().items()}
     if own != {name: list(array.shape) for name, array in weights.items()}:
         odd = sorted(set(own.keys() ^ weights.keys()) or {name for name in own if own[name] != list(weights[name].shape)})

@@ -17,7 +17,7 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
 Reference = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="module:function")]
-RuntimeName = Literal["paddle", "paddle-onednn", "onnxruntime"]
+RuntimeName = Literal["paddle", "paddle-onednn", "paddle-onednn-bf16", "onnxruntime"]
 
 
 class Section(BaseModel):

@@ -64,7 +64,7 @@ def prove(
     _tell(TO_STATIC, judgements[TO_STATIC], say)
     for name, contender in contenders.items():
         judgements[name], answers[name] = _examine(name, contender, evidence, settings)
-        _tell(name, judgements[name], say)
+        _tell(name, judgements[name], say, precision=contender.precision)
     return Proof(evidence, judgements, answers, refused, findings)
 
 
@@ -201,6 +201,11 @@ def _with_changes(judgement: Judgement, changes: Mapping[str, float], limit: flo
     )
 
 
-def _tell(name: str, judgement: Judgement, say: Say) -> None:
+def _tell(name: str, judgement: Judgement, say: Say, *, precision: str = "float32") -> None:
     reason = "; ".join(str(check) for check in judgement.checks if not check.passed)
-    say(f"{name}: " + (f"proven, noise ratio {judgement.metrics['noise_ratio']:.2f}" if judgement else f"not proven: {reason}"))
+    if not judgement:
+        say(f"{name}: not proven: {reason}")
+    elif precision == "float32":
+        say(f"{name}: proven, noise ratio {judgement.metrics['noise_ratio']:.2f}")
+    else:
+        say(f"{name}: proven by its decisions in {precision}, of which {judgement.metrics.get('flip_rate', 0):.2%} differ from eager's")

@@ -50,7 +50,7 @@ def optimize(params: Params) -> Report:
                 "status": "made" if outcome.made else "failed",
                 "reason": outcome.reason,
                 "runtime": outcome.runtime,
-                "precision": "float32",
+                "precision": outcome.precision,
                 "file_bytes": outcome.bytes,
             }
             for outcome in outcomes

@@ -10,9 +10,10 @@ from typing import Any
 from paddleship import answering, dataset, inputs, parity, past, pictures, proof
 from paddleship.candidate import Candidate
 from paddleship.eager import Subject
-from paddleship.errors import CandidateError, ModelError
+from paddleship.errors import ModelError
 from paddleship.evidence import ROWS
 from paddleship.files import new_folder
+from paddleship.finding import Finding
 from paddleship.params import Params
 from paddleship.parity import Judgement
 from paddleship.proof import Proof
@@ -37,19 +38,18 @@ def verify(params: Params) -> Report:
     known = past.read(Path(params.paths.regression), specs)
     cases = [*real, *inputs.edges(specs, [case.inputs for case in real]), *known]
 
-    table: dict[str, dict[str, Any]] = {name: _row() for name in params.optimize.candidates}
-    contenders = {}
-    for name in table:
-        try:
-            contenders[name] = _contender(Path(params.paths.candidates) / name, config)
-        except CandidateError as obstacle:
-            table[name] |= {"status": "failed", "reason": str(obstacle)}
+    table: dict[str, dict[str, Any]] = {}
+    contenders: dict[str, answering.Contender] = {}
+    for name in params.optimize.candidates:
+        table[name], contender = _entry(Path(params.paths.candidates) / name, config)
+        if contender:
+            contenders[name] = contender
     proved = proof.prove(Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels)
     if refused := [name for name, _ in proved.refused.items() if name in {case.name for case in real}]:
         raise ModelError(f"the eager model fails on real rows ({refused[0]}): {proved.refused[refused[0]]}")
     sound = not any(finding.severity == "error" for finding in proved.findings)
     for contestant, judgement in proved.judgements.items():
-        table[contestant] = _row() | _judged(judgement, proven=bool(judgement) and sound)
+        table[contestant] = table.get(contestant, _row()) | _judged(judgement, proven=bool(judgement) and sound)
     passed = {name: row["noise_ratio"] for name, row in table.items() if row["status"] == "proven" and name in contenders}
 
     with new_folder(Path(params.paths.parity)) as beside:
@@ -64,12 +64,13 @@ def verify(params: Params) -> Report:
 
 def _report(params: Params, proved: Proof, table: dict[str, dict[str, Any]], passed: dict[str, float]) -> Report:
     evidence = proved.evidence
-    ratios = {name: row["noise_ratio"] for name, row in table.items() if row["noise_ratio"] is not None}
+    ratios = {name: row["noise_ratio"] for name, row in table.items() if row["noise_ratio"] is not None and row["precision"] == "float32"}
+    proven_ratios = [ratio for name, ratio in ratios.items() if name in passed]
     own_error = max((noise.largest / noise.scale for noise in evidence.noise[ROWS].values() if noise.scale), default=0.0)
     return Report(
         stage="verify",
         headline=f"{len(passed)} of {len(params.optimize.candidates)} candidates proven"
-        + (f", noise ratio {min(passed.values()):.2f} to {max(passed.values()):.2f}" if passed else ""),
+        + (f", noise ratio {min(proven_ratios):.2f} to {max(proven_ratios):.2f}" if proven_ratios else ""),
         metrics={
             "proven_candidates": len(passed),
             "verified_rows": len({row for case in evidence.cases for row in case.rows}),
@@ -118,18 +119,21 @@ def _pictures(params: Params, proved: Proof, ratios: dict[str, float]) -> list[s
     return drawn
 
 
-def _contender(folder: Path, config: dict[str, Any]) -> answering.Contender:
-    """The candidate in `folder`. Raises CandidateError when it cannot be used or prepares its inputs in another way."""
+def _entry(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], answering.Contender | None]:
+    """The row of a candidate before it is asked, and the contender if it can be. Raises CandidateError for a changed folder."""
     if not folder.exists():
-        raise CandidateError("not made: see the report of optimize")
+        return _row() | {"status": "not made", "reason": "see the report of optimize"}, None
     candidate = Candidate.load(folder)
     if candidate.preprocess != config:
-        raise CandidateError("preprocess-differs: the candidate prepares its inputs in another way than the data was: `dvc repro optimize`")
-    return answering.candidate(folder, precision=candidate.precision, thread_count=candidate.threads)
+        finding = Finding("preprocess-differs", "error", "the candidate prepares its inputs in another way than the data was prepared")
+        return _row() | {"reason": f"{finding.message}: run `dvc repro -f optimize`", "findings": [finding.to_dict()]}, None
+    return _row() | {"precision": candidate.precision}, answering.candidate(
+        folder, precision=candidate.precision, thread_count=candidate.threads
+    )
 
 
 def _row() -> dict[str, Any]:
-    return {"status": "failed", "reason": "", "worst_case": "", "findings": [], **dict.fromkeys(_MEASURES)}
+    return {"status": "failed", "reason": "", "precision": "float32", "worst_case": "", "findings": [], **dict.fromkeys(_MEASURES)}
 
 
 def _judged(judgement: Judgement, *, proven: bool) -> dict[str, Any]:

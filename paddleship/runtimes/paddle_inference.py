@@ -37,6 +37,8 @@ def load(folder: Path, candidate: Candidate) -> PaddleInference:
     config.set_cpu_math_library_num_threads(candidate.threads)
     if candidate.options.get("onednn"):
         config.enable_mkldnn()
+        if candidate.options.get("bfloat16"):
+            config.enable_mkldnn_bfloat16()
     else:
         config.disable_mkldnn()  # on by default, and wrong on common networks
     return PaddleInference(inference.create_predictor(config), candidate)

@@ -92,6 +92,14 @@ def test_a_changed_checkpoint_is_refused(tmp_path):
         model.restore(model.build(settings("their_models:good")), tmp_path / "checkpoint")
 
 
+def test_a_checkpoint_with_nan_is_refused(tmp_path):
+    layer = model.build(settings("their_models:good"))
+    layer.weight.set_value(np.full((2, 1), np.nan, np.float32))
+    model.save(layer, tmp_path / "checkpoint", {})
+    with pytest.raises(ModelError, match="holds NaN in 'weight'"):
+        model.restore(model.build(settings("their_models:good")), tmp_path / "checkpoint")
+
+
 def test_a_missing_checkpoint_says_what_to_run(tmp_path):
     with pytest.raises(ModelError, match="dvc repro train"):
         model.restore(model.build(settings("their_models:good")), tmp_path)

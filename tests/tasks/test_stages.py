@@ -143,6 +143,28 @@ def test_a_wrong_candidate_is_caught_and_does_not_take_part(trained, tmp_path):
     assert list(json.loads((checkout / "models/parity/passed.json").read_text())) == ["paddle", "paddle-onednn"]
 
 
+@pytest.mark.parametrize(
+    ("file", "change", "words"),
+    [
+        ("model.onnx", lambda path: path.unlink(), "sha256 missing"),
+        ("model.onnx", lambda path: path.write_bytes(path.read_bytes()[:-1]), "is not the file the candidate was made with"),
+        ("candidate.json", lambda path: path.write_text("{"), "cannot be read"),
+    ],
+)
+def test_a_candidate_folder_that_was_changed_is_bad_input(trained, tmp_path, file, change, words):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
+    for stage in ("export", "optimize"):
+        assert run(checkout, stage).returncode == 0
+    change(checkout / "models/candidates/onnxruntime" / file)
+    before = sorted(path.name for path in (checkout / "models").iterdir())
+    done = run(checkout, "verify")
+    assert done.returncode == 2, done.stderr
+    assert words in last_line(done)
+    assert "dvc repro -f optimize" in last_line(done)
+    assert sorted(path.name for path in (checkout / "models").iterdir()) == before
+
+
 def move_a_weight(folder):
     """Move one weight by a thousandth and sign the candidate anew, as a faulty converter would."""
     import onnx
