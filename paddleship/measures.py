@@ -57,11 +57,12 @@ def ulps(mine: Array, theirs: Array) -> Array:
 
 
 def proportion_interval(hits: int, count: int) -> tuple[float, float]:
-    """95% Wilson interval of a share."""
-    from scipy.stats import binomtest
+    """95% interval of a share, exact (Clopper and Pearson 1934)."""
+    from scipy.special import betaincinv
 
-    interval = binomtest(hits, count).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)
+    low = betaincinv(hits, count - hits + 1, 0.025) if hits else 0.0
+    high = betaincinv(hits + 1, count - hits, 0.975) if hits < count else 1.0
+    return float(low), float(high)
 
 
 def drop_interval(score: Callable[[Array, Array], float], before: Array, after: Array, labels: Array) -> tuple[float, float, float]:

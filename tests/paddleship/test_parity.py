@@ -196,6 +196,12 @@ def test_required_atol_is_what_allclose_needs():
     assert not np.allclose(mine, theirs, rtol=1e-5, atol=needed * 0.9)
 
 
+def test_the_interval_of_a_share_is_the_textbooks():
+    assert measures.proportion_interval(0, 256) == pytest.approx((0, 0.014307), abs=1e-5)
+    assert measures.proportion_interval(8, 40) == pytest.approx((0.0905, 0.3565), abs=1e-3)
+    assert measures.proportion_interval(40, 40) == pytest.approx((0.9119, 1), abs=1e-3)
+
+
 def test_neighbouring_floats_are_one_ulp_apart_through_zero():
     tiny = np.float32(1e-45)
     pairs = [(np.float32(1), np.nextafter(np.float32(1), np.float32(2)), 1), (-tiny, tiny, 2), (np.float32(5), np.float32(5), 0)]
