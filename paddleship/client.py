@@ -39,9 +39,7 @@ class Client:
         status, answer = self.send(body)
         if status != 200:
             raise ServerError(f"the server answered {status} ({answer[:300].decode(errors='replace')})", status)
-        given = {item["name"]: item for item in orjson.loads(answer)["outputs"]}
-        names = [name for name in given if name != "label" or any(spec.name == "label" for spec in outputs)]
-        return {name: _array(given[name]) for name in names}
+        return decode_answer(answer, outputs)
 
     def send(self, body: bytes) -> tuple[int, bytes]:
         return self._exchange("POST", self._path, body)
@@ -57,6 +55,13 @@ class Client:
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise ServerError(f"the server does not answer ({type(error).__name__}: {error})") from None
+
+
+def decode_answer(answer: bytes, outputs: Sequence[TensorSpec]) -> Arrays:
+    """The arrays of one answer's JSON, without the class names that the server adds."""
+    given = {item["name"]: item for item in orjson.loads(answer)["outputs"]}
+    names = [name for name in given if name != "label" or any(spec.name == "label" for spec in outputs)]
+    return {name: _array(given[name]) for name in names}
 
 
 def encode_request(preprocess: Preprocess, columns: Mapping[str, Sequence[Any]]) -> bytes:

@@ -1,7 +1,4 @@
-"""What was found out about a model or a candidate: the kind of trouble, the place in the user's code, and what to do.
-
-`docs/findings.md` explains every kind; a test keeps the page and KINDS alike.
-"""
+"""What was found out about a model or a candidate: the kind of trouble, the place in the user's code, and what to do."""
 
 from __future__ import annotations
 
@@ -9,29 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Severity = Literal["error", "warning", "note"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was found out.
-
-    `kind` is a stable name from KINDS. `message` says the thing, its value and the reason, `advice` the next
-    step. `where` is `file:line` in the user's code, `layer` the class or the path of the sublayer.
-    """
-
-    kind: str
-    severity: Severity
-    message: str
-    advice: str = ""
-    where: str | None = None
-    layer: str | None = None
-
-    def __str__(self) -> str:
-        place = f" at {self.where}" if self.where else f" in {self.layer}" if self.layer else ""
-        return f"{self.severity}: {self.kind}: {self.message}{place}" + (f"\n    {self.advice}" if self.advice else "")
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 KINDS: dict[str, str] = {
@@ -78,3 +52,30 @@ KINDS: dict[str, str] = {
     "guilty-pass": "one optimisation pass makes the answers wrong",
     "wrong-answers": "the answers are wrong and none of the causes above was found",
 }
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was found out.
+
+    `kind` is a stable name from KINDS. `message` says the thing, its value and the reason, `advice` the next
+    step. `where` is `file:line` in the user's code, `layer` the class or the path of the sublayer.
+    """
+
+    kind: str
+    severity: Severity
+    message: str
+    advice: str = ""
+    where: str | None = None
+    layer: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"there is no kind of finding {self.kind!r}: add it to KINDS")
+
+    def __str__(self) -> str:
+        place = f" at {self.where}" if self.where else f" in {self.layer}" if self.layer else ""
+        return f"{self.severity}: {self.kind}: {self.message}{place}" + (f"\n    {self.advice}" if self.advice else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)

@@ -13,11 +13,15 @@ from paddleship.client import Client, ServerError
 
 @dataclass(frozen=True)
 class Load:
-    """What was seen: latency in ms of every request that was answered with 200, the whole time in seconds, and what failed."""
+    """What was seen: latency in ms of every request that was answered with 200, the whole time in seconds, and what failed.
+
+    `answers` holds the distinct answers to each of the bodies, one each where the server is deterministic.
+    """
 
     samples_ms: list[float]
     seconds: float
     failures: list[str]
+    answers: list[set[bytes]]
 
     @property
     def throughput_per_s(self) -> float:
@@ -27,6 +31,7 @@ class Load:
 def closed_loop(connect: Callable[[], Client], bodies: Sequence[bytes], *, requests: int, concurrency: int) -> Load:
     """Send `requests` requests, going round `bodies`, over `concurrency` connections."""
     numbers, samples, failures = itertools.count(), [], []
+    answers: list[set[bytes]] = [set() for _ in bodies]
 
     def work() -> None:
         client = connect()
@@ -37,6 +42,7 @@ def closed_loop(connect: Callable[[], Client], bodies: Sequence[bytes], *, reque
                 latency_ms = 1000 * (time.perf_counter() - start)
                 if status == 200:
                     samples.append(latency_ms)
+                    answers[number % len(bodies)].add(answer)
                 else:
                     failures.append(f"{status}: {answer[:100].decode(errors='replace')}")
         except ServerError as error:
@@ -50,4 +56,4 @@ def closed_loop(connect: Callable[[], Client], bodies: Sequence[bytes], *, reque
         thread.start()
     for thread in threads:
         thread.join()
-    return Load(samples, time.perf_counter() - start, failures)
+    return Load(samples, time.perf_counter() - start, failures, answers)

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from paddleship import benchmarking, dataset, parity
+from paddleship import benchmarking, dataset, parity, stability
 from paddleship.candidate import Candidate
-from paddleship.client import Client, ServerError, encode_request
+from paddleship.client import Client, ServerError, decode_answer, encode_request
 from paddleship.errors import BadInput, PaddleshipError
 from paddleship.evidence import Evidence
 from paddleship.files import read_json, write_text
@@ -34,12 +34,16 @@ _NONSENSE = b'{"inputs": [{"name": "nothing", "datatype": "FP32", "shape": [1], 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was measured from outside the container. `answers` are in the order of the evidence's cases, `faults` what went unanswered."""
+    """What was measured from outside the container. `answers` are in the order of the evidence's cases, `faults` what went unanswered.
+
+    `crowded` are the distinct answers to the first cases while several clients asked at once.
+    """
 
     cold_start_ms: float
     answers: list[Arrays]
     faults: list[str]
     load: Load
+    crowded: list[list[Arrays]]
     refused_status: int
     health_status: int
     peak_memory_bytes: int
@@ -69,7 +73,10 @@ def accept(params: Params) -> Report:
         except NotReadyError as obstacle:
             return _refused(obstacle)
     judgement = parity.judge(evidence, seen.answers, limits=params.verify, precision=candidate.precision) if not seen.faults else None
-    verdict = Verdict(checks=_checks(seen, params.accept) + (judgement.checks if judgement is not None else []))
+    checks = _checks(seen, params.accept)
+    if judgement is not None:
+        checks += [*judgement.checks, _crowd_check(evidence, seen, params)]
+    verdict = Verdict(checks=checks)
     metrics = _metrics(seen, judgement)
     _write_release(params, receipt, verdict, metrics)
     return Report(
@@ -104,12 +111,13 @@ def _observe(client: Any, image_id: str, candidate: Candidate, bodies: list[byte
             print(f"ready and answering after {cold_start_ms:.0f} ms")
             answers, faults = _ask(server, bodies, candidate)
             load = closed_loop(connect, bodies[:4], requests=params.accept.load_requests, concurrency=params.accept.concurrency)
+            crowded = [[decode_answer(answer, candidate.outputs) for answer in told] for told in load.answers]
             refused_status, health_status = _status(server.send, _NONSENSE), _status(server.get, "/v2/health/ready")
         finally:
             server.close()
         memory = jail.peak_memory_bytes()
         stop_s, exit_code = jail.stop(timeout_s=_STOP_TIMEOUT_S)
-    return Seen(cold_start_ms, answers, faults, load, refused_status, health_status, memory, stop_s, exit_code)
+    return Seen(cold_start_ms, answers, faults, load, crowded, refused_status, health_status, memory, stop_s, exit_code)
 
 
 def _checks(seen: Seen, limits: Accept) -> list[Check]:
@@ -124,6 +132,15 @@ def _checks(seen: Seen, limits: Accept) -> list[Check]:
         _exactly("health_after_load", seen.health_status, 200, advice="the server lost its health"),
         Check(name="exit_code", measured=seen.exit_code, limit="0 or 143", passed=stopped, advice="the server did not stop by itself"),
     ]
+
+
+def _crowd_check(evidence: Evidence, seen: Seen, params: Params) -> Check:
+    """Whether clients that ask at the same time get what one client gets, in units of eager's own noise."""
+    pairs = [(place, answer) for place, told in enumerate(seen.crowded) for answer in told]
+    places = [place for place, _ in pairs]
+    change = stability.change(evidence, places, [seen.answers[place] for place in places], [answer for _, answer in pairs])
+    advice = "clients that ask at the same time get other answers: let them take turns at the runtime"
+    return Check.at_most("http_threads_ratio", change, params.verify.noise_limit, advice=advice)
 
 
 def _exactly(name: str, measured: int, limit: int, *, advice: str) -> Check:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,6 +15,8 @@ from onnx import numpy_helper
 
 from paddleship.candidate import Candidate
 from tasks import image
+
+REPOSITORY = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.engine
 
@@ -107,6 +110,24 @@ def test_an_image_that_answers_otherwise_than_eager_is_refused(derive, packaged,
     assert done.returncode == 3, done.stderr
     assert "noise_ratio" in failed_checks(checkout)
     assert json.loads((checkout / "release.json").read_text())["accepted"] is False
+
+
+def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tmp_path):
+    whole = (REPOSITORY / "paddleship/runtimes/onnx_runtime.py").read_text()
+    place = "named_outputs(self._candidate, self._session.run"
+    assert place in whole
+    drifting = whole.replace(f"return {place}", f"self.asked = getattr(self, 'asked', 0) + 1\n        answer = {place}")
+    drifting = drifting.replace(
+        "inputs)\n", "inputs)\n        return {name: array + (self.asked > 60) for name, array in answer.items()}\n"
+    )
+    (tmp_path / "onnx_runtime.py").write_text(drifting)
+    target = "/opt/paddleship/app/paddleship/runtimes"
+    compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/onnx_runtime.py"]'
+    lines = ["USER 0", f"COPY onnx_runtime.py {target}/", compile_it, "USER 10001"]
+    checkout = derive(*lines, files=[tmp_path / "onnx_runtime.py"], accept={"load_requests": 140})
+    done = stage(checkout, "accept")
+    assert done.returncode == 3, done.stderr
+    assert failed_checks(checkout) == {"http_threads_ratio"}
 
 
 def test_a_container_that_ends_is_told_with_its_last_words(derive, stage, engine):
