@@ -33,6 +33,17 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--until", choices=get_args(Until), default="accept", help="the last stage to run (default: accept)")
     run.set_defaults(command=_run)
 
+    doctor = commands.add_parser("doctor", help="say whether and how a model converts, and what to change")
+    doctor.add_argument("model", nargs="?", metavar="MODULE:FACTORY", help="what makes the model (default: the one of params.yaml here)")
+    doctor.add_argument(
+        "--input", action="append", default=[], metavar="SPEC", help="'NAME:DTYPE[DIM,…]' or with '=LOW..HIGH'; once per input"
+    )
+    doctor.add_argument("--kwargs", default="{}", metavar="JSON", help="arguments of the factory")
+    doctor.add_argument("--root", metavar="FOLDER", help="folder that is put on the import path (default: . or code.root)")
+    doctor.add_argument("--checkpoint", metavar="FOLDER", help="trained weights; without it fresh ones are drawn")
+    doctor.add_argument("--json", action="store_true", help="for machines")
+    doctor.set_defaults(command=_doctor)
+
     trace = commands.add_parser("trace", help="say where an image or a container comes from")
     trace.add_argument("name", metavar="IMAGE|CONTAINER")
     trace.add_argument("--json", action="store_true", help="for machines")
@@ -60,6 +71,12 @@ def _run(arguments: argparse.Namespace) -> int:
     print(f"error: {state.message}", file=sys.stderr)
     kind = getattr(errors, state.name or "", PaddleshipError)
     return int(kind.exit_code)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from flows import doctor
+
+    return doctor.run(arguments)
 
 
 def _trace(arguments: argparse.Namespace) -> int:

@@ -32,6 +32,7 @@ KINDS: dict[str, str] = {
     "global-state": "forward reads or writes state outside the model",
     "batch-dependent": "the eager model's own answer to a row depends on the other rows of its batch or on padding",
     "nan-weights": "the weights hold NaN or infinity",
+    "assumed-range": "the values of a whole-number input were not declared, and a small range was tried",
     # a candidate: how it was made
     "unsupported-operator": "a runtime or converter does not know an operator of the model",
     "conversion-failed": "the converter gave up for another reason",

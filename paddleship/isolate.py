@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
+import tempfile
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from paddleship.errors import CandidateError, PaddleshipError
 from paddleship.quiet import quiet
+
+_NAMES_ERROR = re.compile(r"\[ERROR\]|\w+Error: |terminate called|what\(\):")
 
 
 class Isolated:
@@ -32,7 +37,10 @@ class Isolated:
         self.name = name
         self._timeout_s = timeout_s
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, dict(environment or {})), name=name, daemon=True)
+        handle, log = tempfile.mkstemp(prefix="paddleship-")
+        os.close(handle)
+        self._log = Path(log)
+        self._process = context.Process(target=_serve, args=(theirs, dict(environment or {}), log), name=name, daemon=True)
         self._process.start()
         theirs.close()
         try:
@@ -52,6 +60,7 @@ class Isolated:
         self._pipe.close()
         self._process.kill()
         self._process.join()
+        self._log.unlink(missing_ok=True)
 
     def __enter__(self) -> Isolated:
         return self
@@ -69,7 +78,9 @@ class Isolated:
             succeeded, value = self._pipe.recv()
         except (EOFError, ConnectionError):
             self._process.join(10)
-            raise CandidateError(f"{self.name} {_death(self._process.exitcode)} ({method})") from None
+            words = _last_words(self._log)
+            said = f", after it said: {words}" if words else ""
+            raise CandidateError(f"{self.name} {_death(self._process.exitcode)} ({method}){said}") from None
         if not succeeded:
             raise value
         return value
@@ -97,11 +108,23 @@ def _death(code: int | None) -> str:
         return f"died of signal {-code}"
 
 
-def _serve(pipe: Connection, environment: dict[str, str]) -> None:
+def _last_words(log: Path) -> str:
+    """The last line in which a dead child named an error; the fatal signal itself is known already."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    errors = [line.strip() for line in lines if _NAMES_ERROR.search(line) and "FatalError: " not in line]
+    return errors[-1].removeprefix("[ERROR]")[:300] if errors else ""
+
+
+def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
     """The child: make the object, then answer calls until the parent goes away."""
     os.environ.update(environment)
     quiet()
-    os.dup2(2, 1)  # some runtimes print on standard output, which belongs to the parent
+    words = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(words, 1)  # runtimes print on both streams, which belong to the parent; what matters comes back by the pipe
+    os.dup2(words, 2)
     subject: Any = None
     while True:
         try:

@@ -36,8 +36,13 @@ def build(model: Model) -> Any:
 
 def forward(layer: Any, inputs: Sequence[Any]) -> dict[str, Any]:
     """Run the model and name its outputs. Raises ModelError with the user's line when forward fails."""
+    return name_outputs(call(layer, inputs))
+
+
+def call(layer: Any, inputs: Sequence[Any]) -> Any:
+    """Run the model. Raises ModelError with the user's line when forward fails."""
     try:
-        return name_outputs(layer(*inputs))
+        return layer(*inputs)
     except ModelError:
         raise
     except Exception as failure:
@@ -63,7 +68,7 @@ def save(layer: Any, folder: Path, facts: Mapping[str, Any]) -> str:
     from safetensors.numpy import save_file
 
     with new_folder(folder) as beside:
-        save_file({name: np.ascontiguousarray(tensor.numpy()) for name, tensor in layer.state_dict().items()}, beside / WEIGHTS)
+        save_file({name: np.asarray(tensor.numpy(), order="C") for name, tensor in layer.state_dict().items()}, beside / WEIGHTS)
         digest = sha256(beside / WEIGHTS)
         (beside / "checkpoint.json").write_text(json.dumps({**facts, "weights_sha256": digest}, indent=1) + "\n")
     return digest

@@ -6,6 +6,7 @@ import importlib
 import re
 import sysconfig
 import traceback
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,11 @@ def user_line(failure: BaseException) -> str | None:
     """
     quoted = [(name, int(line)) for name, line in _QUOTED_FRAME.findall(str(failure))]
     frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(failure.__traceback__)]
-    for name, line in [*reversed(quoted), *reversed(frames)]:
-        path = str(Path(name).resolve())
-        if Path(path).exists() and not path.startswith((_HERE, *_INSTALLED)) and "/to_static_tmp/" not in path:
-            return f"{name}:{line}"
-    return None
+    return next((f"{name}:{line}" for name, line in [*reversed(quoted), *reversed(frames)] if is_users(name)), None)
+
+
+@cache
+def is_users(name: str) -> bool:
+    """Whether a source file is the user's: outside Python, installed packages, paddleship and Paddle's rewritten copies."""
+    path = Path(name).resolve()
+    return path.exists() and not str(path).startswith((_HERE, *_INSTALLED)) and "/to_static_tmp/" not in str(path)

@@ -1,0 +1,38 @@
+"""`paddleship doctor`: examine a model that the command line or params.yaml names, and print what was found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from paddleship import declaring, doctor, params
+from paddleship.errors import ParamsError
+from paddleship.params import Model
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0 convertible, 1 convertible with warnings, 2 not convertible or bad input."""
+    model, root, seed = _declared(arguments)
+    if not Path(root).is_dir():
+        raise ParamsError(f"--root {root!r} is not a folder: give the one that holds your module")
+    checkpoint = Path(arguments.checkpoint) if arguments.checkpoint else None
+    if checkpoint is not None and not checkpoint.is_dir():
+        raise ParamsError(f"--checkpoint {arguments.checkpoint!r} is not a folder: give the one that `train` wrote, or leave it out")
+    sys.path.insert(0, str(Path(root).resolve()))
+    with tempfile.TemporaryDirectory(prefix="paddleship-doctor-") as work, redirect_stdout(sys.stderr):
+        examination = doctor.examine(model, work=Path(work), seed=seed, checkpoint=checkpoint, say=print)
+    print(json.dumps(examination.to_dict(), indent=1) if arguments.json else examination)
+    return examination.exit_code
+
+
+def _declared(arguments: argparse.Namespace) -> tuple[Model, str, int]:
+    """The model, the folder it is imported from, and the seed."""
+    if arguments.model is not None:
+        return declaring.parse_model(arguments.model, arguments.input, arguments.kwargs), arguments.root or ".", 0
+    found = params.load(Path("params.yaml"))
+    inputs = [declaring.parse_input(text) for text in arguments.input] or found.model.inputs
+    return found.model.model_copy(update={"inputs": inputs}), arguments.root or found.code.root, found.seed

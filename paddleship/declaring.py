@@ -1,0 +1,60 @@
+"""A model declared on a command line: `module:factory`, and inputs as `NAME:DTYPE[DIM,…]` with an optional `=LOW..HIGH`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from paddleship.errors import ParamsError
+from paddleship.params import Input, Model
+
+_NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+_INPUT = re.compile(rf"(?P<name>\w+):(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?:=(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER}))?")
+_EXAMPLE = "write it like 'ids:int64[batch,length]=0..4095' or 'image:float32[batch,3,224,224]'"
+
+
+def parse_input(text: str) -> Input:
+    """One declared input: a dimension is a number, or a name where its size may change. Raises ParamsError."""
+    found = _INPUT.fullmatch(text.strip())
+    if found is None:
+        raise ParamsError(f"--input {text!r} does not parse (NAME:DTYPE[DIM,…] with an optional =LOW..HIGH): {_EXAMPLE}")
+    low, high = (float(found[end]) if found[end] else None for end in ("low", "high"))
+    if low is not None and high is not None and low > high:
+        raise ParamsError(f"--input {text!r} has an empty range ({low:g} to {high:g}): put the lower end first")
+    shape = [_dimension(part.strip(), text) for part in found["shape"].split(",")]
+    try:
+        return Input.model_validate({"name": found["name"], "dtype": found["dtype"], "shape": shape, "low": low, "high": high})
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ParamsError(f"--input {text!r}: {reason[:1].lower()}{reason[1:]}: {_EXAMPLE}") from None
+
+
+def parse_model(factory: str, inputs: Sequence[str], kwargs: str) -> Model:
+    """The model, its inputs and the factory's arguments. Raises ParamsError."""
+    if not inputs:
+        raise ParamsError(f"model {factory!r} has no declared input: give one --input for each argument of forward; {_EXAMPLE}")
+    declared = [parse_input(text) for text in inputs]
+    names = [item.name for item in declared]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ParamsError(f"--input {twice!r} is declared twice: give each input a name of its own")
+    try:
+        arguments = json.loads(kwargs)
+    except ValueError as error:
+        raise ParamsError(f"--kwargs {kwargs!r} is not JSON ({error}): write it like '{{\"width\": 32}}'") from None
+    if not isinstance(arguments, dict):
+        raise ParamsError(f"--kwargs {kwargs!r} must be an object (got {type(arguments).__name__}): write it like '{{\"width\": 32}}'")
+    try:
+        return Model(factory=factory, kwargs=arguments, inputs=declared)
+    except ValidationError:
+        raise ParamsError(f"model {factory!r} is no reference: write module:factory, as in 'examples.reviews.model:build'") from None
+
+
+def _dimension(part: str, text: str) -> int | str:
+    if part.isdigit() and int(part) > 0:
+        return int(part)
+    if part.isidentifier():
+        return part
+    raise ParamsError(f"--input {text!r} has the dimension {part!r} (not a number from 1, nor a name): {_EXAMPLE}")

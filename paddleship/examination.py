@@ -1,0 +1,80 @@
+"""What `paddleship doctor` found out about a model: whether it converts, what stands in the way, and which runtimes are proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from paddleship.finding import Finding
+
+Outcome = Literal["convertible", "convertible with warnings", "not convertible"]
+Status = Literal["proven", "failed", "not made", "not tried"]
+
+_EXIT_CODES: dict[Outcome, int] = {"convertible": 0, "convertible with warnings": 1, "not convertible": 2}
+_GRAVITY = ("error", "warning", "note")
+
+
+@dataclass(frozen=True)
+class RuntimeRow:
+    """One runtime: proven to answer as eager does, or the reason why not. `noise_ratio` is 1 for an error as large as eager's own."""
+
+    status: Status
+    reason: str = ""
+    noise_ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The outcome for one model. `full_graph` says whether it became one static program."""
+
+    factory: str
+    findings: list[Finding]
+    runtimes: dict[str, RuntimeRow] = field(default_factory=dict)
+    full_graph: bool = False
+    seconds: float = 0.0
+
+    @property
+    def outcome(self) -> Outcome:
+        proven = any(row.status == "proven" for row in self.runtimes.values())
+        if not proven or any(finding.severity == "error" for finding in self.findings):
+            return "not convertible"
+        return "convertible with warnings" if any(finding.severity == "warning" for finding in self.findings) else "convertible"
+
+    @property
+    def exit_code(self) -> int:
+        return _EXIT_CODES[self.outcome]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "schema_version": 1,
+            "model": self.factory,
+            "outcome": self.outcome,
+            "exit_code": self.exit_code,
+            "full_graph": self.full_graph,
+            "runtimes": {name: asdict(row) for name, row in self.runtimes.items()},
+            "findings": [finding.to_dict() for finding in self.findings],
+            "seconds": round(self.seconds, 1),
+        }
+
+    def __str__(self) -> str:
+        counts = [f"{count} {word}{'s' * (count != 1)}" for word in _GRAVITY if (count := self._count(word))]
+        lines = [f"{self.factory}: {self.outcome}" + (f" ({', '.join(counts)})" if counts else "") + f", {self.seconds:.0f} s", ""]
+        lines.append(f"  full graph     {'yes' if self.full_graph else 'no'}")
+        for name, row in self.runtimes.items():
+            detail = f"noise ratio {row.noise_ratio:.2f}" if row.noise_ratio is not None else ""
+            lines.append(f"  {name:14} {row.status}" + "".join(f"; {part}" for part in (detail, row.reason) if part))
+        for finding in self.findings:
+            lines += ["", *str(finding).splitlines()]
+        return "\n".join(lines)
+
+    def _count(self, severity: str) -> int:
+        return sum(finding.severity == severity for finding in self.findings)
+
+
+def by_gravity(findings: Sequence[Finding]) -> list[Finding]:
+    """Errors first, and of two findings of one kind at one place only the graver."""
+    kept: dict[tuple[str, str | None, str | None], Finding] = {}
+    for finding in sorted(findings, key=lambda finding: _GRAVITY.index(finding.severity)):
+        kept.setdefault((finding.kind, finding.where, finding.layer if finding.where is None else None), finding)
+    return list(kept.values())

@@ -1,0 +1,176 @@
+"""The lines of the user's code that are known to give trouble in a static graph, read from the syntax tree.
+
+Only statements that a run of forward has really executed are looked at, and what is found is a suspicion: a finding
+is made of it where the model's behaviour, or an error of the conversion, agrees.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+Line = tuple[str, int]
+
+STATE = "state"  # an assignment to something of self; what it means depends on what that is
+FORCED = "training=True"
+
+_TO_PYTHON = frozenset({"numpy", "item", "tolist"})
+_BUILTINS = frozenset({"float", "int", "bool", "max", "min", "sum", "sorted", "round", "range", "len", "list"})
+_IN_PLACE = frozenset({"set_value", "copy_", "fill_", "zero_", "add_", "subtract_", "scale_", "multiply_"})
+_GROW = frozenset({"append", "extend", "add", "update", "insert", "setdefault", "pop", "clear"})
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """One expression of the user's code. `habit` is a kind of finding or STATE, `name` what is assigned or called."""
+
+    habit: str
+    file: str
+    line: int
+    name: str
+    text: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def suspects(executed: Iterable[Line]) -> list[Suspect]:
+    """What is suspicious in the statements of these lines, file by file."""
+    lines: dict[str, set[int]] = {}
+    for name, line in executed:
+        lines.setdefault(name, set()).add(line)
+    return [found for name in sorted(lines) for found in _of_file(name) if found.line in lines[name]]
+
+
+def at(where: str | None) -> list[Suspect]:
+    """What is suspicious in the statement at `file:line`."""
+    if where is None:
+        return []
+    name, _, number = where.rpartition(":")
+    return [found for found in _of_file(name) if found.line == int(number)]
+
+
+def text(where: str) -> str:
+    """The line of source at `file:line`."""
+    name, _, number = where.rpartition(":")
+    return linecache.getline(name, int(number)).strip()
+
+
+@cache
+def _of_file(name: str) -> tuple[Suspect, ...]:
+    try:
+        tree = ast.parse("".join(linecache.getlines(name)))
+    except SyntaxError:
+        return ()
+    found: list[Suspect] = []
+    module_names = {target.id for node in tree.body for target in _targets(node) if isinstance(target, ast.Name)}
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        shared = {name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names}
+        for node in _own(function):
+            found += [
+                Suspect(habit, name, line, what, ast.unparse(node).splitlines()[0])
+                for habit, line, what in _habits(node, function, shared, module_names)
+            ]
+    return tuple(dict.fromkeys(found))
+
+
+def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions inside it."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _habits(node: ast.AST, function: ast.FunctionDef, shared: set[str], module_names: set[str]) -> Iterator[tuple[str, int, str]]:
+    """(kind of finding, line, name) for one node."""
+    if isinstance(node, ast.Call):
+        yield from _calls(node, function, module_names)
+    for target in _targets(node):
+        line = node.lineno  # type: ignore[attr-defined]
+        owner = _root(target)
+        if owner == "self":
+            yield STATE, line, _path(target)
+        elif owner in shared or (not isinstance(target, ast.Name) and owner in module_names):
+            yield "global-state", line, str(owner)
+    if isinstance(node, ast.If | ast.While | ast.IfExp):
+        words = ast.unparse(node.test)
+        if ".shape" in words or "len(" in words:
+            yield "dynamic-shape-branch", node.test.lineno, words
+        if "training" in words:
+            yield "train-mode", node.test.lineno, words
+        if isinstance(node, ast.If) and _gives_none(node, function):
+            yield "branch-mismatch", node.test.lineno, words
+    if isinstance(node, ast.Attribute) and node.attr == "shape":
+        yield "frozen-dimension", node.lineno, ast.unparse(node)
+
+
+def _calls(node: ast.Call, function: ast.FunctionDef, module_names: set[str]) -> Iterator[tuple[str, int, str]]:
+    words = ast.unparse(node.func)
+    last = words.rpartition(".")[2]
+    if words in _BUILTINS and node.args and not all(isinstance(argument, ast.Constant) for argument in node.args):
+        yield ("frozen-dimension" if ".shape" in ast.unparse(node) or words == "len" else "python-value"), node.lineno, words
+    elif words.startswith(("np.", "numpy.", "math.")) or (isinstance(node.func, ast.Attribute) and last in _TO_PYTHON):
+        yield "python-value", node.lineno, words
+    if "dropout" in last and not last[:1].isupper() and not words.startswith("self."):
+        yield "train-mode", node.lineno, words
+    if any(option.arg == "training" and isinstance(option.value, ast.Constant) and option.value.value is True for option in node.keywords):
+        yield "train-mode", node.lineno, FORCED
+    if last == "train" and isinstance(node.func, ast.Attribute) and not node.args:
+        yield "train-mode", node.lineno, words
+    owner = _root(node.func)
+    if isinstance(node.func, ast.Attribute) and last in _IN_PLACE | _GROW and owner == "self":
+        yield STATE, node.lineno, _path(node.func.value)
+    if isinstance(node.func, ast.Attribute) and last in _GROW and owner in module_names and owner not in _locals(function):
+        yield "global-state", node.lineno, str(owner)
+
+
+def _targets(node: ast.AST) -> list[ast.expr]:
+    """What a statement assigns to."""
+    if isinstance(node, ast.Assign):
+        return [part for target in node.targets for part in (target.elts if isinstance(target, ast.Tuple | ast.List) else [target])]
+    return [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else []
+
+
+def _root(node: ast.AST) -> str | None:
+    """The name that an attribute, subscript or call chain begins with."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _path(node: ast.AST) -> str:
+    """`fc.weight` of `self.fc.weight[0]`."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        parts += [node.attr] if isinstance(node, ast.Attribute) else []
+        node = node.value
+    return ".".join(reversed(parts))
+
+
+def _locals(function: ast.FunctionDef) -> set[str]:
+    assigned = {target.id for node in ast.walk(function) for target in _targets(node) if isinstance(target, ast.Name)}
+    return assigned | {argument.arg for argument in function.args.args}
+
+
+def _gives_none(node: ast.If, function: ast.FunctionDef) -> bool:
+    """Whether one side gives None where the other gives something: a name, or what the function returns."""
+    sides = [
+        {ast.unparse(target): part.value for part in side if isinstance(part, ast.Assign) for target in part.targets}
+        for side in (node.body, node.orelse)
+    ]
+    if any(_is_none(sides[0][name]) != _is_none(sides[1][name]) for name in sides[0].keys() & sides[1].keys()):
+        return True
+    returns = [any(isinstance(part, ast.Return) and not _is_none(part.value) for part in side) for side in (node.body, node.orelse)]
+    falls = function.body[-1] is node or (isinstance(function.body[-1], ast.Return) and _is_none(function.body[-1].value))
+    return falls and returns[0] != returns[1]
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return node is None or (isinstance(node, ast.Constant) and node.value is None)
