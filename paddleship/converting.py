@@ -51,7 +51,7 @@ def _copy_program(exported: Path, target: Path) -> None:
         shutil.copy(path, target)
 
 
-def _to_onnx(exported: Path, target: Path) -> None:
+def to_onnx(exported: Path, target: Path) -> None:
     """Write model.onnx. The converter may abort the process, so this runs in a child."""
     import logging
 
@@ -95,5 +95,5 @@ _CANDIDATES: dict[str, tuple[Callable[[Candidate], Candidate], Callable[[Path, P
     "paddle": (_paddle, _copy_program),
     "paddle-onednn": (_paddle_onednn, _copy_program),
     "paddle-onednn-bf16": (_paddle_onednn_bf16, _copy_program),
-    "onnxruntime": (_onnxruntime, _to_onnx),
+    "onnxruntime": (_onnxruntime, to_onnx),
 }

@@ -49,6 +49,11 @@ class Eager:
         self._layer = paddle.jit.to_static(layer, full_graph=True) if static else layer
         self._paddle = paddle
 
+    @property
+    def layer(self) -> Any:
+        """The user's layer itself."""
+        return self._layer
+
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
         with self._paddle.no_grad():
             tensors = [self._paddle.to_tensor(self._cast(inputs[name])) for name in self._names]

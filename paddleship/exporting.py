@@ -73,16 +73,11 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) ->
     For a process of its own: Paddle may die of a model, and an instance or a process that has converted or
     answered before may bake what it remembers into the program. Raises ModelError with the user's line.
     """
-    import paddle
-
     layer = model.build(subject.model)
     weights = model.restore(layer, subject.checkpoint)
     layer.eval()
-    inputs = [paddle.static.InputSpec(spec.dynamic_shape, spec.dtype, spec.name) for spec in specs]
     try:
-        static = paddle.jit.to_static(layer, input_spec=inputs, full_graph=True)
-        sources, kept = _trace_outputs(static.forward.concrete_program)
-        paddle.jit.save(static, str(folder / "model"), **kept)
+        sources = convert_layer(layer, folder, specs)
     except ModelError:
         raise
     except Exception as failure:
@@ -91,6 +86,30 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) ->
             "keep Python values, numpy and data-dependent Python control flow out of forward, and name every input in model.inputs"
         ) from None
     return weights, sources
+
+
+def convert_layer(layer: Any, folder: Path, specs: Sequence[TensorSpec | Sequence[TensorSpec]]) -> dict[str, int | str]:
+    """Convert a layer in evaluation mode and save it as `model` in `folder`; where each of its outputs comes from.
+
+    One spec, or one list of specs, for each argument of forward. Raises what Paddle raises.
+    """
+    import paddle
+
+    static = trace(layer, specs)
+    sources, kept = _trace_outputs(static.forward.concrete_program)
+    paddle.jit.save(static, str(folder / "model"), **kept)
+    return sources
+
+
+def trace(layer: Any, specs: Sequence[TensorSpec | Sequence[TensorSpec]]) -> Any:
+    """The layer as `to_static` changes it, not run yet."""
+    import paddle
+
+    def declare(spec: TensorSpec) -> Any:
+        return paddle.static.InputSpec(spec.dynamic_shape, spec.dtype, spec.name)
+
+    inputs = [declare(spec) if isinstance(spec, TensorSpec) else [declare(part) for part in spec] for spec in specs]
+    return paddle.jit.to_static(layer, input_spec=inputs, full_graph=True)
 
 
 def _trace_outputs(program: Any) -> tuple[dict[str, int | str], dict[str, Any]]:

@@ -35,6 +35,7 @@ class Isolated:
     ) -> None:
         context = multiprocessing.get_context("spawn")
         self.name = name
+        self.usable = True
         self._timeout_s = timeout_s
         self._pipe, theirs = context.Pipe()
         handle, log = tempfile.mkstemp(prefix="paddleship-")
@@ -72,11 +73,13 @@ class Isolated:
         try:
             self._pipe.send((method, arguments))
             if not self._pipe.poll(self._timeout_s):
+                self.usable = False
                 raise CandidateError(
                     f"{self.name} did not answer in {self._timeout_s:g} s ({method}): it hangs, or timeout_s is too small for it"
                 )
             succeeded, value = self._pipe.recv()
         except (EOFError, ConnectionError):
+            self.usable = False
             self._process.join(10)
             words = _last_words(self._log)
             said = f", after it said: {words}" if words else ""
@@ -84,6 +87,35 @@ class Isolated:
         if not succeeded:
             raise value
         return value
+
+
+class Revived:
+    """An Isolated that is made when first called, and made anew after it died or hung."""
+
+    def __init__(
+        self, name: str, factory: Callable[..., Any], *arguments: Any, timeout_s: float, environment: Mapping[str, str] | None = None
+    ) -> None:
+        def make() -> Isolated:
+            return Isolated(name, factory, *arguments, timeout_s=timeout_s, environment=environment)
+
+        self._make = make
+        self._child: Isolated | None = None
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        if self._child is None or not self._child.usable:
+            self.close()
+            self._child = self._make()
+        return self._child.call(method, *arguments)
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.close()
+
+    def __enter__(self) -> Revived:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
 
 def run(name: str, function: Callable[..., Any], *arguments: Any, timeout_s: float, environment: Mapping[str, str] | None = None) -> Any:

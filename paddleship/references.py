@@ -19,6 +19,14 @@ _INSTALLED = tuple(
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
+def is_theirs(file: str) -> bool:
+    """Whether a source file is the user's: not Paddle's, Python's or ours. A model library that is installed counts as the user's."""
+    path = str(Path(file).resolve())
+    paddle = str(Path(sysconfig.get_path("purelib")) / "paddle") + "/"
+    library = path.startswith((sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))) and "-packages/" not in path
+    return Path(path).exists() and not library and not path.startswith((_HERE + "/", paddle)) and "/to_static_tmp/" not in path
+
+
 def resolve(reference: str, *, key: str, error: type[BadInput]) -> Any:
     """Import what `reference` names; `key` is the params key that holds it. Raises `error`."""
     module, _, name = reference.partition(":")

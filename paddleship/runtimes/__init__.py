@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,9 +25,11 @@ class Runtime(Protocol):
         """Answer one batch: arrays by input name in, arrays by output name out."""
 
 
-def load(folder: Path) -> Runtime:
-    """Check the candidate in `folder` and load it into its runtime."""
+def load(folder: Path, *, options: Mapping[str, Any] | None = None) -> Runtime:
+    """Check the candidate in `folder` and load it into its runtime; `options` are laid over its own."""
     candidate = Candidate.load(folder)
+    if options:
+        candidate = replace(candidate, options={**candidate.options, **options})
     module = _MODULES.get(candidate.runtime)
     if module is None:
         raise CandidateError(f"{folder} asks for the runtime {candidate.runtime!r} (known: {', '.join(_MODULES)}): make it again")

@@ -29,6 +29,13 @@ def load(folder: Path, candidate: Candidate) -> OnnxRuntime:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = candidate.threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    options.log_severity_level = 1 if candidate.options.get("log_passes") else 3
+    if "optimization_level" in candidate.options:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel(candidate.options["optimization_level"])
+    session = onnxruntime.InferenceSession(
+        str(folder / "model.onnx"),
+        options,
+        providers=["CPUExecutionProvider"],
+        disabled_optimizers=candidate.options.get("without_passes"),
+    )
     return OnnxRuntime(session, candidate)

@@ -33,7 +33,8 @@ def load(folder: Path, candidate: Candidate) -> PaddleInference:
     paddle.disable_signal_handler()  # Paddle hooks SIGTERM, and the server stops by it
     parameters = folder / "model.pdiparams"
     config = inference.Config(str(folder / "model.json"), str(parameters) if parameters.exists() else "")
-    config.disable_glog_info()
+    if not candidate.options.get("log_passes"):
+        config.disable_glog_info()
     config.set_cpu_math_library_num_threads(candidate.threads)
     if candidate.options.get("onednn"):
         config.enable_mkldnn()
@@ -41,4 +42,8 @@ def load(folder: Path, candidate: Candidate) -> PaddleInference:
             config.enable_mkldnn_bfloat16()
     else:
         config.disable_mkldnn()  # on by default, and wrong on common networks
+    for name in candidate.options.get("without_passes", ()):
+        config.delete_pass(name)
+    if "optimization_level" in candidate.options:
+        config.set_optimization_level(candidate.options["optimization_level"])
     return PaddleInference(inference.create_predictor(config), candidate)

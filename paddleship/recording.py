@@ -1,0 +1,238 @@
+"""What every sublayer of the eager model was given and what it answered, so that each can be asked again on its own.
+
+Lives in a process of its own (hooks and the default dtype stay there). Arrays go to one .npz file per sublayer:
+`in/0 …` what its first call was given, `out/<name>` what it answered in float32, `true/<name>` what the same
+sublayer answers in float64 to the same inputs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship import model
+from paddleship.eager import Eager, Subject
+from paddleship.errors import BadInput
+from paddleship.preprocess import Batch
+from paddleship.references import is_theirs
+from paddleship.runtimes import Arrays
+
+Shape = tuple[int, ...]
+_STATEFUL = 1e-3  # of the scale: no rounding, so the sublayer's answer depends on more than what it is given
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of a tensor among a call's arguments."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """The first call of one sublayer.
+
+    `path` is its name in the model, "" for the model itself; `parent` the sublayer that called it. `where` is the
+    line of its forward, or the line that called it when the class is Paddle's own. `arguments` are args and kwargs
+    with a Slot for each tensor; `dynamic` holds per tensor the axes whose size follows the batch. `reason` says why it
+    cannot be asked on its own.
+    """
+
+    number: int
+    path: str
+    kind: str
+    own: bool
+    where: str | None
+    parent: int | None
+    times: int = 1
+    arguments: Any = None
+    dynamic: tuple[tuple[int, ...], ...] = ()
+    outputs: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.path} ({self.kind})" if self.path else self.kind
+
+
+class Recorder:
+    """The eager model with a hook on every sublayer."""
+
+    def __init__(self, subject: Subject, folder: Path) -> None:
+        self._subject = subject
+        self._folder = folder
+
+    def record(self, batch: Batch, other: Batch | None) -> list[Call]:
+        """Write down all calls of one batch; a second batch of other sizes tells which axes are dynamic."""
+        eager = Eager(self._subject)
+        notes = _listen(eager, batch)
+        shapes = {note.path: note.shapes for note in _listen(Eager(self._subject), other)} if other else {}
+        calls = []
+        for note in notes:
+            dynamic = _dynamic(note.shapes, shapes.get(note.path))
+            calls.append(replace(note.call, dynamic=dynamic, times=note.times))
+            arrays: dict[str, Any] = dict(note.answered)
+            arrays |= {f"in/{index}": array for index, array in enumerate(note.given)}
+            np.savez(self._folder / f"{note.call.number}.npz", **arrays)
+        return calls
+
+    def truth(self, calls: Sequence[Call]) -> list[Call]:
+        """Ask every sublayer again in float64; the calls with reasons where that shows them to depend on more than their inputs."""
+        layers: dict[str, Any] | None
+        try:
+            eager = Eager(self._subject, dtype="float64")
+            layers = dict(eager.layer.named_sublayers(include_self=True))
+        except BadInput:
+            layers = None
+        return [call if call.reason else self._ask(call, layers) for call in calls]
+
+    def _ask(self, call: Call, layers: Mapping[str, Any] | None) -> Call:
+        path = self._folder / f"{call.number}.npz"
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = dict(stored)
+        answered = {key: array for key, array in arrays.items() if key.startswith("out/")}
+        true = _answer(layers[call.path], call, given(arrays)) if layers is not None and call.path in layers else None
+        if true is None or [f"true/{name}" for name in call.outputs] != list(true):
+            true = {f"true/{name}": answered[f"out/{name}"] for name in call.outputs}  # eager float32 stands in
+        for name in call.outputs:
+            if not _close(true[f"true/{name}"], answered[f"out/{name}"]):
+                return replace(call, reason="asked again on its own it answers otherwise: it depends on more than what it is given")
+        np.savez(path, **arrays, **true)
+        return call
+
+
+def given(arrays: Mapping[str, Any]) -> list[Any]:
+    """What a call was given, from the arrays of its file."""
+    return [arrays[f"in/{index}"] for index in range(sum(key.startswith("in/") for key in arrays))]
+
+
+def put(tree: Any, tensors: Sequence[Any]) -> Any:
+    """Arguments with tensors in their slots."""
+    if isinstance(tree, Slot):
+        return tensors[tree.index]
+    if isinstance(tree, dict):
+        return {key: put(part, tensors) for key, part in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree)(put(part, tensors) for part in tree) if type(tree) in (list, tuple) else tree
+    return tree
+
+
+@dataclass
+class _Note:
+    """What is written down while the model runs."""
+
+    call: Call
+    given: list[Any]
+    answered: dict[str, Any]
+    times: int = 1
+
+    @property
+    def path(self) -> str:
+        return self.call.path
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return [array.shape for array in self.given]
+
+
+def _listen(eager: Eager, batch: Batch) -> list[_Note]:
+    """Run one batch and note the first call of every sublayer, in the order in which they began."""
+    notes: dict[str, _Note] = {}
+    stack: list[tuple[str, bool]] = []
+
+    def before(path: str, layer: Any, args: Any, kwargs: Any) -> None:
+        first = path not in notes
+        parent = notes[stack[-1][0]].call.number if stack else None
+        stack.append((path, first))
+        if not first:
+            notes[path].times += 1
+            return
+        tensors: list[Any] = []
+        reason = ""
+        try:
+            arguments = (_apart(tuple(args), tensors), _apart(dict(kwargs), tensors))
+            reason = "" if tensors else "it is given no tensor"
+        except TypeError as odd:
+            arguments, reason = ((), {}), f"it is given a {odd}"
+        own, where = _place(layer)
+        call = Call(len(notes), path, type(layer).__name__, own, where, parent, 1, arguments, reason=reason)
+        notes[path] = _Note(call, [np.array(tensor.numpy()) for tensor in tensors], {})
+
+    def after(_layer: Any, _args: Any, result: Any) -> None:
+        path, first = stack.pop()
+        note = notes[path]
+        if not first or note.call.reason:
+            return
+        try:
+            named = model.name_outputs(result)
+            note.answered = {f"out/{name}": np.array(tensor.numpy()) for name, tensor in named.items()}
+            note.call = replace(note.call, outputs=tuple(named))
+        except BadInput as odd:
+            note.call = replace(note.call, reason=str(odd).partition(":")[0])
+
+    for path, layer in eager.layer.named_sublayers(include_self=True):
+        layer.register_forward_pre_hook(lambda layer, args, kwargs, path=path: before(path, layer, args, kwargs), with_kwargs=True)
+        layer.register_forward_post_hook(after)
+    eager.run(batch)
+    return list(notes.values())
+
+
+def _apart(value: Any, tensors: list[Any]) -> Any:
+    """Arguments with a Slot for each tensor, which go into `tensors`. Raises TypeError for what cannot travel."""
+    import paddle
+
+    if isinstance(value, paddle.Tensor):
+        tensors.append(value)
+        return Slot(len(tensors) - 1)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if type(value) in (list, tuple):
+        return type(value)(_apart(part, tensors) for part in value)
+    if type(value) is dict:
+        return {key: _apart(part, tensors) for key, part in value.items()}
+    raise TypeError(type(value).__name__)
+
+
+def _place(layer: Any) -> tuple[bool, str | None]:
+    """Whether the class is the user's, and the line to look at: its forward, or the user's line that calls it."""
+    code = getattr(inspect.unwrap(type(layer).forward), "__code__", None)
+    if code is not None and is_theirs(code.co_filename):
+        return True, f"{code.co_filename}:{code.co_firstlineno}"
+    frame = sys._getframe(1)
+    while frame is not None and not is_theirs(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    return False, f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else None
+
+
+def _dynamic(shapes: Sequence[Shape], others: Sequence[Shape] | None) -> tuple[tuple[int, ...], ...]:
+    """Per tensor the axes whose size changed with the batch."""
+    if others is None or [len(shape) for shape in shapes] != [len(shape) for shape in others]:
+        return tuple(() for _ in shapes)
+    return tuple(tuple(axis for axis, size in enumerate(shape) if size != other[axis]) for shape, other in zip(shapes, others, strict=True))
+
+
+def _answer(layer: Any, call: Call, arrays: Sequence[Any]) -> Arrays | None:
+    """What the float64 sublayer answers, or None when it cannot."""
+    import paddle
+
+    try:
+        with paddle.no_grad():
+            tensors = [paddle.to_tensor(array.astype("float64") if array.dtype == np.float32 else array) for array in arrays]
+            args, kwargs = put(call.arguments, tensors)
+            return {f"true/{name}": tensor.numpy() for name, tensor in model.name_outputs(layer(*args, **kwargs)).items()}
+    except Exception:
+        return None
+
+
+def _close(true: Any, answered: Any) -> bool:
+    if true.shape != answered.shape:
+        return False
+    apart = np.abs(true.astype("float64") - answered.astype("float64"))
+    scale = np.abs(true.astype("float64"))[np.isfinite(true.astype("float64"))].max(initial=0)
+    return bool(np.nan_to_num(apart).max(initial=0) <= _STATEFUL * max(scale, 1e-30))
