@@ -105,6 +105,34 @@ def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, r
     return _save(figure, reports, name)
 
 
+def layers(errors: Sequence[Any], candidate: str, limit: float, reports: Path, name: str) -> str:
+    """Error of each sublayer alone, in the order of the calls: eager's own, the candidate's, and the limit between them."""
+    shown = [error for error in errors if error.ratio is not None]
+    wrong = next((place for place, error in enumerate(shown) if error.ratio > limit), None)
+    figure, axes = _new(f"{candidate}: error of every layer asked alone", height=4.2)
+    largest = max([10.0, *(error.candidate for error in shown if error.candidate < float("inf"))])
+    places = range(len(shown))
+    axes.plot(places, [error.noise for error in shown], marker="o", color=GREY, label="eager float32", linewidth=1.4)
+    axes.plot(places, [limit * error.noise for error in shown], color=RED, linestyle="--", linewidth=1, label=f"limit ({limit:g} × eager)")
+    heights = [min(max(error.candidate, 1e-9), largest) for error in shown]
+    axes.plot(places, heights, marker="o", color=BLUE, label=candidate, linewidth=1.4)
+    if wrong is not None:
+        axes.plot(wrong, heights[wrong], "o", color=RED, markersize=9)
+        axes.annotate(
+            f"first over the limit: {shown[wrong].call.label}",
+            (wrong, heights[wrong]),
+            xytext=(6, 6),
+            textcoords="offset points",
+            fontsize=9,
+        )
+    every = max(1, len(shown) // 24)
+    axes.set_xticks(list(places)[::every], [shown[place].call.label for place in places][::every], rotation=60, ha="right", fontsize=7)
+    axes.set_yscale("log")
+    axes.set_ylabel("error, relative to the layer's output")
+    axes.legend(frameon=False, fontsize=9)
+    return _save(figure, reports, name)
+
+
 def _colors() -> Any:
     from matplotlib.colors import ListedColormap
 

@@ -79,7 +79,7 @@ class Recorder:
             calls.append(replace(note.call, dynamic=dynamic, times=note.times))
             arrays: dict[str, Any] = dict(note.answered)
             arrays |= {f"in/{index}": array for index, array in enumerate(note.given)}
-            np.savez(self._folder / f"{note.call.number}.npz", **arrays)
+            np.savez(self._folder / f"{note.call.number}.npz", **arrays)  # type: ignore[arg-type, unused-ignore]
         return calls
 
     def truth(self, calls: Sequence[Call]) -> list[Call]:

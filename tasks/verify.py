@@ -7,8 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from paddleship import answering, dataset, inputs, parity, past, pictures, proof
+from paddleship import answering, dataset, diagnosis, exhibits, inputs, past, proof
 from paddleship.candidate import Candidate
+from paddleship.diagnosis import Diagnosis
 from paddleship.eager import Subject
 from paddleship.errors import ModelError
 from paddleship.evidence import ROWS
@@ -50,6 +51,9 @@ def verify(params: Params) -> Report:
     sound = not any(finding.severity == "error" for finding in proved.findings)
     for contestant, judgement in proved.judgements.items():
         table[contestant] = table.get(contestant, _row()) | _judged(judgement, proven=bool(judgement) and sound)
+    diagnoses = _explain(params, proved, config)
+    for contestant, cause in diagnoses.items():
+        table[contestant]["findings"] += [finding.to_dict() for finding in cause.findings]
     passed = {name: row["noise_ratio"] for name, row in table.items() if row["status"] == "proven" and name in contenders}
 
     with new_folder(Path(params.paths.parity)) as beside:
@@ -59,10 +63,12 @@ def verify(params: Params) -> Report:
     past.write(
         Path(params.paths.regression), known, [asked[judgement.worst] for judgement in proved.judgements.values() if judgement.checks]
     )
-    return _report(params, proved, table, passed)
+    return _report(params, proved, diagnoses, table, passed)
 
 
-def _report(params: Params, proved: Proof, table: dict[str, dict[str, Any]], passed: dict[str, float]) -> Report:
+def _report(
+    params: Params, proved: Proof, diagnoses: dict[str, Diagnosis], table: dict[str, dict[str, Any]], passed: dict[str, float]
+) -> Report:
     evidence = proved.evidence
     ratios = {name: row["noise_ratio"] for name, row in table.items() if row["noise_ratio"] is not None and row["precision"] == "float32"}
     proven_ratios = [ratio for name, ratio in ratios.items() if name in passed]
@@ -88,7 +94,14 @@ def _report(params: Params, proved: Proof, table: dict[str, dict[str, Any]], pas
             "findings": [finding.to_dict() for finding in proved.findings],
             "outputs": {name: judgement.outputs for name, judgement in proved.judgements.items()},
         },
-        pictures=_pictures(params, proved, ratios),
+        pictures=exhibits.draw(
+            proved,
+            ratios,
+            diagnoses,
+            limit=params.verify.noise_limit,
+            classes=params.data.classes,
+            reports=Path(params.paths.reports),
+        ),
     )
 
 
@@ -101,22 +114,26 @@ def _checks(proved: Proof, passed: dict[str, float]) -> list[Check]:
     ]
 
 
-def _pictures(params: Params, proved: Proof, ratios: dict[str, float]) -> list[str]:
-    reports, evidence = Path(params.paths.reports), proved.evidence
-    answered = {name: answers for name, answers in proved.answers.items() if answers is not None and proved.judgements[name].metrics}
-    if not ratios or not answered:
-        return []
-    drawn = [pictures.noise(ratios, params.verify.noise_limit, reports, "verify/noise.png")]
-    errors = {"eager": parity.errors(evidence, evidence.reference)} | {
-        name: parity.errors(evidence, told) for name, told in answered.items()
-    }
-    drawn.append(pictures.errors(errors, params.verify.noise_limit, reports, "verify/errors.png"))
-    flips = {name: proved.judgements[name].metrics["flip_rate"] for name in answered if "flip_rate" in proved.judgements[name].metrics}
-    if flips:
-        name = max(flips, key=lambda name: flips[name])
-        before, after = parity.decisions(evidence, answered[name])
-        drawn.append(pictures.confusion(before, after, params.data.classes, name, reports, "verify/flips.png"))
-    return drawn
+def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str, Diagnosis]:
+    """Why each candidate that failed did so, for people as it is found."""
+    found = {}
+    for name, judgement in proved.judgements.items():
+        if judgement:
+            continue
+        print(f"{name}: looking for the cause")
+        folder = None if name == proof.TO_STATIC else Path(params.paths.candidates) / name
+        found[name] = diagnosis.explain(
+            Subject.of(params),
+            folder,
+            evidence=proved.evidence,
+            answers=proved.answers[name],
+            settings=params.verify,
+            failed=[check.name for check in judgement.checks if not check.passed],
+            preprocess=config,
+        )
+        for finding in found[name].findings:
+            print(f"{name}: {finding}")
+    return found
 
 
 def _entry(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], answering.Contender | None]:
