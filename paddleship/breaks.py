@@ -64,7 +64,7 @@ _KNOWN: list[tuple[str, str, str, str]] = [
     ),
     (
         r"__array_ufunc__|called numpy API|cannot be interpreted as an integer|bool\(Tensor\)|float\(Tensor\)|int\(Tensor\)|len\(Tensor\)|"
-        r"could not convert string to float: 'Value|indices must be integers or slices, not paddle|Dy2StKeyError.*Value\(|"
+        r"could not convert string to float: 'Value|indices must be integers or slices, not paddle|KeyError: '?Value\(|"
         r"unhashable type.*Value|can't be used (in|under) .*static|please use other API to replace|numpy api can not handle|"
         r"pir\.Value.*(numpy|item|tolist)",
         "python-value",
@@ -97,6 +97,7 @@ _KNOWN: list[tuple[str, str, str, str]] = [
     ),
 ]
 _DYNAMIC = "the program must hold for every size: compute with both sizes in mind, or declare the dimension as a number"
+ADVICE = {"python-value": _TENSOR_TO_PYTHON, "dynamic-shape-branch": _DYNAMIC, "branch-mismatch": _LIKE_SIDES}
 _KINDS_OF_BREAK = {
     "DataDependencyDynamicShapeBreak": "dynamic-shape-branch",
     "DataDependencyOperationBreak": "python-value",
@@ -125,10 +126,9 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
                 "dynamic-shape-branch", "error", f"{message}, and it asks for a dynamic size ({_line(where, short)})", _DYNAMIC, where
             )
         return Finding(kind, "error", f"{message} ({_line(where, short)})", advice, where)
-    for kind in ("python-value", "dynamic-shape-branch", "branch-mismatch"):
+    for kind in ADVICE:
         if otherwise == "graph-break" and kind in habits:
-            advice = {"python-value": _TENSOR_TO_PYTHON, "dynamic-shape-branch": _DYNAMIC, "branch-mismatch": _LIKE_SIDES}[kind]
-            return Finding(kind, "error", f"this line does not convert: {short}", advice, where)
+            return Finding(kind, "error", f"this line does not convert: {short}", ADVICE[kind], where)
     if otherwise == "bad-model":
         return Finding("bad-model", "error", short, "", where)
     return Finding(otherwise, "error", f"the model does not become one static graph: {short}", "rewrite this line with tensors", where)

@@ -25,10 +25,12 @@ from paddleship.inputs import Case
 from paddleship.params import Model, Verify
 from paddleship.parity import Judgement
 from paddleship.proof import Proof
+from paddleship.source import LEFT_BY_BREAK, Suspect
 
 RUNTIMES = ("paddle", "paddle-onednn", "onnxruntime")
 _MAX_BATCH = 8  # enough to tell a batch from a row, and quick for images
 _SETTINGS = Verify(timeout_s=120)
+_FOREIGN_LAYERS = frozenset({"unregistered-layer", "layer-in-forward", "shared-name"})
 _WHERE = re.compile(r" at (\S+:\d+)\)")
 _UNKNOWN_OPERATOR = re.compile(
     r"(?:not supported|unsupported|not registered|no kernel|cannot find|Unimplemented|not support).*", re.IGNORECASE
@@ -106,12 +108,12 @@ class Visit:
         unused = [_unused(name, checkup.forward, program is None) for name in checkup.unused]
         if obstacle is None:
             return program, unused
-        known = {finding.kind for finding in checkup.findings} | {finding.kind for finding in unused}
-        if obstacle.where is None and obstacle.kind in known:
-            return None, unused
-        if _errors(checkup.findings) or unused:
+        if obstacle.where is None and (unused or any(finding.kind in _FOREIGN_LAYERS for finding in checkup.findings)):
+            return None, unused  # Paddle stumbles over what was found already, and says so in other words
+        obstacle = _placed(obstacle, checkup.suspects)
+        if _errors(checkup.findings):
             return None, [*unused, obstacle]
-        return None, [obstacle, *self._breaks(checkup, obstacle)]
+        return None, [*unused, obstacle, *self._breaks(checkup, obstacle)]
 
     def _breaks(self, checkup: Checkup, obstacle: Finding) -> list[Finding]:
         """The other places where the graph breaks; nothing where SOT cannot tell."""
@@ -169,7 +171,8 @@ class Visit:
         )
 
     def _make(self, name: str, exported: Path, case: Case) -> Outcome:
-        return converting.convert(name, exported, self._work / name, threads=1, probe=case.inputs, timeout_s=self._settings.timeout_s)
+        made = converting.convert(name, exported, self._work / name, threads=1, probe=case.inputs, timeout_s=self._settings.timeout_s)
+        return replace(made, reason=made.reason.replace(f"{self._work}/", ""))
 
     def _wrong(self, name: str, proved: Proof, checkup: Checkup) -> list[Finding]:
         """Why a runtime that was made is not proven."""
@@ -203,6 +206,21 @@ def _death(error: CandidateError) -> Finding:
     return Finding(
         kind, "error", text, "look at the loops and operators of forward, or leave this runtime out", where[1] if where else None
     )
+
+
+def _placed(obstacle: Finding, suspects: Sequence[Suspect]) -> Finding:
+    """An obstacle without a line, at the only line that it can be."""
+    if obstacle.where is not None:
+        return obstacle
+    wanted = (LEFT_BY_BREAK,) if "break" in obstacle.message else ("branch-mismatch", "python-value", "dynamic-shape-branch")
+    for habit in wanted:
+        lines = {suspect.where: suspect for suspect in suspects if suspect.habit == habit}
+        if len(lines) == 1:
+            ((where, suspect),) = lines.items()
+            kind = obstacle.kind if habit == LEFT_BY_BREAK or obstacle.kind != "graph-break" else habit
+            message = f"{obstacle.message}; it is this line: {suspect.text}"
+            return replace(obstacle, kind=kind, where=where, message=message, advice=breaks.ADVICE.get(kind, obstacle.advice))
+    return obstacle
 
 
 def _unused(name: str, where: str | None, grave: bool) -> Finding:

@@ -16,6 +16,7 @@ Line = tuple[str, int]
 
 STATE = "state"  # an assignment to something of self; what it means depends on what that is
 FORCED = "training=True"
+LEFT_BY_BREAK = "break"  # a loop over Python numbers that a `break` under an `if` may leave
 
 _TO_PYTHON = frozenset({"numpy", "item", "tolist"})
 _BUILTINS = frozenset({"float", "int", "bool", "max", "min", "sum", "sorted", "round", "range", "len", "list"})
@@ -107,6 +108,8 @@ def _habits(node: ast.AST, function: ast.FunctionDef, shared: set[str], module_n
             yield "train-mode", node.test.lineno, words
         if isinstance(node, ast.If) and _gives_none(node, function):
             yield "branch-mismatch", node.test.lineno, words
+    if isinstance(node, ast.For) and any(isinstance(part, ast.Break | ast.Return) for part in ast.walk(node)):
+        yield LEFT_BY_BREAK, node.lineno, ast.unparse(node.iter)
     if isinstance(node, ast.Attribute) and node.attr == "shape":
         yield "frozen-dimension", node.lineno, ast.unparse(node)
 

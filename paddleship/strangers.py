@@ -76,8 +76,9 @@ def layers(layer: Any, built: Watch, running: Watch) -> Iterator[Finding]:
             yield _unregistered(kind, built.birthplace(part))
     for parameter, where in running.parameters:
         yield _made_in_forward(f"parameter {parameter.name}", where)
-    registered = {id(parameter) for parameter in layer.parameters()}
-    held = {id(value) for part in layer.sublayers(include_self=True) for value in _contents(vars(part), _DEPTH)}
+    registered = {id(tensor) for tensor in [*layer.parameters(), *layer.buffers()]}
+    theirs = [part for part in layer.sublayers(include_self=True) if place(type(part).forward) is not None]
+    held = {id(value) for part in theirs for value in _contents(vars(part), _DEPTH)}
     for parameter, where in built.parameters:
         if id(parameter) not in registered and id(parameter) in held:
             yield _unregistered("a parameter", where)
