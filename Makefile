@@ -44,6 +44,9 @@ test: setup ## run the whole test suite; starts a Docker engine if there is none
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@$(BIN)/pytest -n 2 --dist loadfile $(TESTS)
 
+zoo: setup ## examine models with known traps and forms, and real ones: [SHORT=1] [NAMES='traps Gated']
+	@SHORT=$(SHORT) $(BIN)/python -m tests.zoo $(NAMES)
+
 pipeline-bench: setup ## what DVC, Prefect and MLflow add to the bare stages: [SHORT=1]
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) $(BIN)/python -m flows.bench
@@ -60,4 +63,4 @@ contracts: setup ## import contracts
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ui worker stop test lint types contracts pipeline-bench clean
+.PHONY: help setup engine engine-stop pipeline ui worker stop test lint types contracts pipeline-bench zoo clean
