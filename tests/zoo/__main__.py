@@ -14,12 +14,12 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 from paddleship import host
+from paddleship.examination import RuntimeRow
 from paddleship.quiet import quiet
 from tests.zoo.keeper import Observation, observe
-from tests.zoo.specimen import Specimen
+from tests.zoo.specimen import PROVEN, Specimen
 
 _AT_ONCE = 2
 
@@ -69,16 +69,17 @@ def table(seen: Sequence[Observation]) -> str:
 
 
 def row(observation: Observation) -> str:
-    runtimes = ", ".join(_ratio(observation.runtimes.get(name, {})) for name in ("paddle", "paddle-onednn", "onnxruntime"))
+    runtimes = ", ".join(_ratio(observation.runtimes.get(name)) for name in ("paddle", "paddle-onednn", "onnxruntime"))
     sign = "✓" if observation else "✗"
     outcome = f"{observation.specimen.expected:20} {observation.found:20}"
     line = f"{sign} {observation.specimen.name:22} {outcome} {runtimes:45} {observation.seconds:5.1f}"
     return "\n".join([line, *(f"      {miss}" for miss in observation.misses)])
 
 
-def _ratio(runtime: dict[str, Any]) -> str:
-    ratio = runtime.get("noise_ratio")
-    return f"{ratio:.2g}" if runtime.get("status") == "proven" and ratio is not None else str(runtime.get("status", "not tried"))
+def _ratio(runtime: RuntimeRow | None) -> str:
+    if runtime is None:
+        return "not tried"
+    return f"{runtime.noise_ratio:.2g}" if runtime.status == PROVEN and runtime.noise_ratio is not None else runtime.status
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ class SwallowedError(nn.Layer):
 
     def _temperature(self, x: Any) -> float:
         try:
-            return 1.0 + float(np.quantile(np.asarray(x), 0.9))  # <- frozen-value
+            return 1.0 + abs(float(np.asarray(x).mean()))  # <- frozen-value
         except Exception:
             return 1.0
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from paddleship.errors import PaddleshipError
+from paddleship import doctor
+from paddleship.examination import RuntimeRow
 from paddleship.finding import Finding
 from tests.zoo.specimen import PROVEN, Specimen
 
@@ -25,7 +25,7 @@ class Observation:
 
     specimen: Specimen
     findings: list[Finding] = field(repr=False)
-    runtimes: dict[str, dict[str, Any]]
+    runtimes: dict[str, RuntimeRow]
     misses: list[str]
     seconds: float
 
@@ -43,18 +43,13 @@ class Observation:
 
 def observe(specimen: Specimen, work: Path) -> Observation:
     """Examine the specimen as `paddleship doctor` does."""
-    from paddleship import doctor
-
     start = time.monotonic()
-    try:
-        examination = doctor.examine(specimen.model, work=work)
-    except PaddleshipError as refusal:
-        return Observation(specimen, [], {}, [f"examine raised {type(refusal).__name__}: {refusal}"], time.monotonic() - start)
-    findings, runtimes = list(examination.findings), dict(examination.runtimes)
-    return Observation(specimen, findings, runtimes, list(misses(specimen, findings, runtimes)), time.monotonic() - start)
+    examination = doctor.examine(specimen.model, work=work)
+    missed = list(misses(specimen, examination.findings, examination.runtimes))
+    return Observation(specimen, examination.findings, examination.runtimes, missed, time.monotonic() - start)
 
 
-def misses(specimen: Specimen, findings: list[Finding], runtimes: dict[str, dict[str, Any]]) -> Iterator[str]:
+def misses(specimen: Specimen, findings: list[Finding], runtimes: dict[str, RuntimeRow]) -> Iterator[str]:
     """Each expectation that is not met, in words: the finding, its line, the runtimes, and what should not have been found."""
     alike = [finding for finding in findings if finding.kind == specimen.finding]
     if specimen.finding and not alike:
@@ -74,5 +69,5 @@ def _place(finding: Finding) -> str | None:
     return Path(finding.where).name if finding.where else None
 
 
-def _proven(runtimes: dict[str, dict[str, Any]], name: str) -> bool:
-    return runtimes.get(name, {}).get("status") == PROVEN
+def _proven(runtimes: dict[str, RuntimeRow], name: str) -> bool:
+    return name in runtimes and runtimes[name].status == PROVEN

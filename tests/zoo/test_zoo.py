@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from paddleship.examination import RuntimeRow
 from paddleship.finding import KINDS, Finding
 from tests.zoo import catalogue
 from tests.zoo.__main__ import table, visit
 from tests.zoo.keeper import misses
 from tests.zoo.specimen import floats, specimen
 
-RUNTIMES = {"paddle": {"status": "proven"}, "paddle-onednn": {"status": "proven"}, "onnxruntime": {"status": "failed"}}
+RUNTIMES = {"paddle": RuntimeRow("proven"), "paddle-onednn": RuntimeRow("proven"), "onnxruntime": RuntimeRow("failed")}
 
 
 def marked(x):
@@ -58,7 +59,7 @@ def test_a_finding_about_a_healthy_model_is_a_false_alarm():
 def test_a_finding_about_a_runtime_needs_a_runtime_that_is_not_proven():
     crash = finding("crash")
     assert list(misses(HEALTHY, [crash], RUNTIMES)) == []
-    assert next(misses(HEALTHY, [crash], {"paddle": {"status": "proven"}})).startswith("false alarm")
+    assert next(misses(HEALTHY, [crash], {"paddle": RuntimeRow("proven")})).startswith("false alarm")
 
 
 def test_a_runtime_must_be_proven_or_refused_as_expected():
