@@ -214,7 +214,7 @@ SPECIMENS: list[Specimen] = [
     specimen(Upsampler, image(16), finding="unsupported-operator", **ONEDNN, because="oneDNN: interpolate"),
     specimen(LeakyConvolution, BITMAP, finding="crash", **ONEDNN, because="oneDNN dies of it"),
     specimen(GramMatrix, BITMAP, finding="guilty-pass", **ONEDNN, because="oneDNN answers wrong"),
-    specimen(ChannelsLast, SIGNAL, finding="another-form", **ONEDNN, because="oneDNN: wrong shape"),
+    specimen(ChannelsLast, floats("signal", 16, 8), finding="another-form", **ONEDNN, because="oneDNN: wrong shape"),
     specimen(ChannelsLastRecurrent, SIGNAL, finding="conversion-failed", **ONEDNN, because="oneDNN throws"),
     specimen(NormOverAll, BITMAP, finding="conversion-failed", **ONEDNN, because="oneDNN throws"),
     specimen(LeakyHidden, floats("x", 8), finding="wrong-layer", **ONNX, because="the slope is lost"),

@@ -173,9 +173,23 @@ class GrowingParts(Base):
         parts = []
         i = paddle.zeros([1], dtype="int64")
         while i < 3:
-            parts.append(self.project(x)[: i + 1])  # <- graph-break
+            parts.append(self.project(x)[:, : i + 1])  # <- graph-break
             i += 1
-        return paddle.concat(parts, axis=0)
+        return paddle.concat(parts, axis=1)
+
+
+class StrictZip(nn.Layer):
+    """Goes through its layers with `zip(…, strict=True)`, which Paddle's own zip does not know."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.LayerList([nn.Linear(8, 8), nn.Linear(8, 8)])
+        self.scales = [0.5, 2.0]
+
+    def forward(self, x: Any) -> Any:
+        for layer, scale in zip(self.layers, self.scales, strict=True):  # <- graph-break
+            x = layer(x) * scale
+        return x
 
 
 class FixedNames(nn.Layer):
@@ -228,6 +242,7 @@ SPECIMENS: list[Specimen] = [
     specimen(NotCalledSelf, X, finding="signature", because="Paddle looks for an argument named self"),
     specimen(LayerInForward, X, finding="layer-in-forward", because="its weights are new at every call"),
     specimen(GrowingParts, X, finding="graph-break", because="a tensor array holds parts of one shape; it fails when it is run"),
+    specimen(StrictZip, X, finding="graph-break", because="zip(strict=True) is rewritten to a zip without strict"),
     specimen(FixedNames, X, because="a fresh process has no other instance"),
     specimen(WrongWidth, X, finding="bad-model", because="forward fails in eager mode"),
     specimen(not_a_layer, X, finding="bad-model", because="the factory gives a class"),

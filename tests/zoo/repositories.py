@@ -18,7 +18,7 @@ class CRNN(nn.Layer):
         super().__init__()
         widths, pools = [1, 8, 16, 16], [(2, 2), (2, 2), (2, 1)]
         blocks: list[Any] = []
-        for before, after, pool in zip(widths, widths[1:], pools, strict=False):
+        for before, after, pool in zip(widths, widths[1:], pools):
             blocks += [nn.Conv2D(before, after, 3, padding=1), nn.BatchNorm2D(after), nn.ReLU(), nn.MaxPool2D(pool, pool)]
         self.cnn = nn.Sequential(*blocks)
         self.rnn = nn.LSTM(widths[-1] * 2, hidden, direction="bidirect")
@@ -57,7 +57,7 @@ class UNet(nn.Layer):
             skips.append(x)
             x = F.max_pool2d(x, 2)
         x = self.middle(x)
-        for up, merge, skip in zip(self.up, self.merge, reversed(skips), strict=True):
+        for up, merge, skip in zip(self.up, self.merge, reversed(skips)):
             x = up(x)
             dy, dx = skip.shape[2] - x.shape[2], skip.shape[3] - x.shape[3]
             x = F.pad(x, [dx // 2, dx - dx // 2, dy // 2, dy - dy // 2])
@@ -107,7 +107,7 @@ class VisionTransformer(nn.Layer):
         x = self.patch_embed(image).flatten(2).transpose((0, 2, 1))
         tokens = self.cls_token.expand((x.shape[0], -1, -1))
         x = paddle.concat((tokens, x), axis=1) + self.pos_embed
-        for i, (mixer, mlp) in enumerate(zip(self.mixers, self.mlps, strict=True)):
+        for i, (mixer, mlp) in enumerate(zip(self.mixers, self.mlps)):
             x = x + self._drop(mixer(self.norms[2 * i](x)))
             x = x + self._drop(mlp(self.norms[2 * i + 1](x)))
         return self.head(self.norms[-1](x)[:, 0])
@@ -136,10 +136,10 @@ class YoloHead(nn.Layer):
 
     def forward(self, image: Any) -> Any:
         fine = self.stem(image)
-        maps = [head(features) for head, features in zip(self.heads, (fine, self.down(fine)), strict=True)]
+        maps = [head(features) for head, features in zip(self.heads, (fine, self.down(fine)))]
         if self.training:
             return maps
-        rows = paddle.concat([self._decode(*parts) for parts in zip(maps, self.anchors, self.strides, strict=True)], axis=1)
+        rows = paddle.concat([self._decode(*parts) for parts in zip(maps, self.anchors, self.strides)], axis=1)
         return {"boxes": rows[..., :4], "scores": rows[..., 4:5] * rows[..., 5:]}
 
 

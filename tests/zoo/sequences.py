@@ -143,7 +143,5 @@ SPECIMENS: list[Specimen] = [
     specimen(Encoder, ids("tokens", 60, "length"), because="a transformer with a padding mask"),
     specimen(CausalAttention, floats("x", "length", 16), because="attention by hand over a dynamic length"),
     specimen(MaskedScores, floats("items", 6, 8), flags("hide", 6), because="infinity where the truth has it is no fault"),
-    specimen(
-        GreedyDecoder, floats("state", 8), finding="batch-dependent", proven=("paddle",), because="rows decode until the last has ended"
-    ),
+    specimen(GreedyDecoder, floats("state", 8), also=("batch-dependent",), because="a loop until every row has ended"),
 ]

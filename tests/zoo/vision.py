@@ -9,9 +9,9 @@ import paddle
 from tests.zoo.specimen import Specimen, floats, specimen
 
 _SIZES = {
-    "alexnet": 96,
+    "alexnet": 224,
     "densenet121": 64,
-    "googlenet": 64,
+    "googlenet": 224,
     "inception_v3": 96,
     "mobilenet_v1": 64,
     "mobilenet_v2": 64,
