@@ -5,6 +5,7 @@ For a process of its own: reading a Paddle program needs static mode, which is g
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,18 +23,18 @@ _SMALL = ("float16", "bfloat16")
 _EVAL = "call eval() on the model before it is converted, and give dropout training=self.training"
 
 
-def inspect(folder: Path, checkpoint: Path, specs: tuple[TensorSpec, ...]) -> list[Finding]:
+def inspect(folder: Path, checkpoint: Path) -> list[Finding]:
     """Findings on the files of the candidate in `folder`: weights-differ, train-mode, dtype-differs, frozen-dimension."""
     from safetensors.numpy import load_file
 
     candidate = Candidate.load(folder)
     own: dict[str, Array] = load_file(checkpoint / model.WEIGHTS)
     if candidate.runtime == "onnxruntime":
-        return _inspect_onnx(folder, candidate, own, specs)
-    return _inspect_program(folder, candidate, own, specs)
+        return _inspect_onnx(folder, candidate, own)
+    return _inspect_program(folder, candidate, own)
 
 
-def _inspect_program(folder: Path, candidate: Candidate, own: Mapping[str, Array], specs: tuple[TensorSpec, ...]) -> list[Finding]:
+def _inspect_program(folder: Path, candidate: Candidate, own: Mapping[str, Array]) -> list[Finding]:
     import paddle
 
     paddle.enable_static()
@@ -58,7 +59,7 @@ def _inspect_program(folder: Path, candidate: Candidate, own: Mapping[str, Array
         *weights.compare(own, list(held.values()), exact_layout=True),
         *findings,
         *_precision(small, candidate),
-        *_inputs(shapes, specs),
+        *_inputs(shapes, candidate.inputs),
     ]
 
 
@@ -83,7 +84,8 @@ def _train_mode(operator: Any, held: Mapping[str, Array], own: Mapping[str, Arra
     kind = str(operator.attrs().get("struct_name", "")).strip("/") or None
     name = operator.name().removeprefix("pd_op.").rstrip("_")
     what = "draws random numbers" if name in _RANDOM else "runs in train mode"
-    layer = names[0].rpartition(".")[0] if names else kind
+    owners = Counter(name.rpartition(".")[0] for name in names)  # zeros and ones look like another layer's
+    layer = owners.most_common(1)[0][0] if owners else kind
     return Finding("train-mode", "error", f"{name} of the program {what}" + (f" ({layer})" if layer else ""), _EVAL, layer=layer)
 
 
@@ -102,7 +104,7 @@ def _inputs(found: Mapping[str, tuple[list[int], str]], specs: tuple[TensorSpec,
         wanted = [-1 if size is None else size for size in spec.dynamic_shape]
         if spec.name not in found or (shape == wanted and dtype == spec.dtype):
             continue
-        where = f"input {spec.name!r} of the program is {dtype}{shape}, the model's is {spec.dtype}{wanted}"
+        where = f"input {spec.name!r} of the program is {dtype}{shape}, the candidate says {spec.dtype}{wanted}"
         if dtype != spec.dtype or len(shape) != len(wanted) or any(-1 != want != got for got, want in zip(shape, wanted, strict=True)):
             findings.append(Finding("dtype-differs", "error", f"{where}: another dtype or layout", "convert with the declared inputs"))
             continue
@@ -112,7 +114,7 @@ def _inputs(found: Mapping[str, tuple[list[int], str]], specs: tuple[TensorSpec,
     return findings
 
 
-def _inspect_onnx(folder: Path, candidate: Candidate, own: Mapping[str, Array], specs: tuple[TensorSpec, ...]) -> list[Finding]:
+def _inspect_onnx(folder: Path, candidate: Candidate, own: Mapping[str, Array]) -> list[Finding]:
     import onnx
 
     graph = onnx.load(str(folder / "model.onnx")).graph
@@ -131,7 +133,7 @@ def _inspect_onnx(folder: Path, candidate: Candidate, own: Mapping[str, Array], 
         kind = value.type.tensor_type
         sizes = [size.dim_value if size.HasField("dim_value") else -1 for size in kind.shape.dim]
         shapes[value.name] = (sizes, str(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)))
-    return [*findings, *_precision(halves, candidate), *_inputs(shapes, specs)]
+    return [*findings, *_precision(halves, candidate), *_inputs(shapes, candidate.inputs)]
 
 
 def _onnx_operators(graph: Any) -> Iterator[Any]:

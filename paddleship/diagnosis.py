@@ -94,10 +94,9 @@ def _facts(subject: Subject, folder: Path | None, preprocess: Mapping[str, Any] 
 def _contents(subject: Subject, folder: Path | None, settings: Verify) -> list[Finding]:
     if folder is None:
         return []
-    specs = tuple(item.spec() for item in subject.model.inputs)
     try:
         found: list[Finding] = isolate.run(
-            "reading the candidate", contents.inspect, folder, subject.checkpoint, specs, timeout_s=settings.timeout_s
+            "reading the candidate", contents.inspect, folder, subject.checkpoint, timeout_s=settings.timeout_s
         )
     except BadInput as obstacle:
         return [Finding("wrong-answers", "note", f"the candidate's files could not be read ({obstacle})")]

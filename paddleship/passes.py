@@ -78,7 +78,8 @@ def _names(trial: Revived, options: dict[str, Any]) -> list[str]:
     with tempfile.NamedTemporaryFile("r", suffix=".log") as log:
         with suppress(CandidateError):  # when it dies of one of them, the log says how far it came
             trial.call("log", options, log.name)
-        return [one or other for one, other in _LOGGED.findall(log.read())]
+        names = [one or other for one, other in _LOGGED.findall(log.read())]
+    return [name.replace("mkldnn", "onednn") for name in names]  # some announce their old name, which delete_pass does not know
 
 
 class Trial:

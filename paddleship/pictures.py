@@ -84,6 +84,44 @@ def errors(series: Mapping[str, Any], limit: float, reports: Path, name: str) ->
     return _save(figure, reports, name)
 
 
+def layers(rows: Sequence[tuple[str, float | None, float | None, float]], limit: float, candidate: str, reports: Path, name: str) -> str:
+    """Error of each layer along the network, asked alone, on a logarithmic axis.
+
+    A row is label, the candidate's error, eager's own (both None where it was not asked) and what counts as noise. An
+    infinite error (no answer, NaN, another shape) is a cross at the top.
+    """
+    import numpy as np
+
+    wrong = [place for place, (_, error, _, noise) in enumerate(rows) if error is not None and error > limit * noise]
+    title = (
+        f"{candidate}: {len(wrong)} of {len(rows)} layers depart from the truth" if wrong else f"{candidate}: every layer is right alone"
+    )
+    figure, axes = _new(title, height=4.4)
+    finite = [error for _, error, _, _ in rows if error and np.isfinite(error)]
+    noise = [counted for _, _, _, counted in rows]
+    floor, top = min(noise) / 100, 3 * max([limit * max(noise), *finite])
+    places = range(len(rows))
+    own = [(place, max(row[2], floor)) for place, row in enumerate(rows) if row[2] is not None]
+    if own:
+        axes.plot(*zip(*own, strict=True), "s-", color=GREY, linewidth=1.2, markersize=4, label="eager float32")
+    axes.plot(places, [limit * counted for counted in noise], color=RED, linestyle="--", linewidth=1, label=f"limit {limit:g} × eager's")
+    drawn = [(place, min(max(error, floor), top)) for place, (_, error, _, _) in enumerate(rows) if error is not None]
+    if drawn:
+        axes.plot(*zip(*drawn, strict=True), color=BLUE, linewidth=1, alpha=0.6, zorder=1)
+        for place, error in drawn:
+            fatal = rows[place][1] == float("inf")
+            axes.plot(place, error, "X" if fatal else "o", markersize=9 if fatal else 5, color=RED if place in wrong else BLUE)
+        axes.plot([], [], "o-", color=BLUE, markersize=5, label=candidate)
+    every = -(-len(rows) // 40)
+    shown = [place for place in places if place % every == 0 or place in wrong[:5]]
+    axes.set_xticks(shown, [rows[place][0] for place in shown], rotation=60, ha="right", fontsize=7)
+    axes.set_yscale("log")
+    axes.set_ylim(floor / 2, top * 2)
+    axes.set_ylabel("error relative to the size of the answer")
+    axes.legend(frameon=False, fontsize=9)
+    return _save(figure, reports, name)
+
+
 def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, reports: Path, name: str) -> str:
     """Decisions of eager against those of one candidate; what is off the diagonal flipped."""
     import numpy as np

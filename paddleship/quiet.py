@@ -11,3 +11,4 @@ def quiet() -> None:
     os.environ.setdefault("GLOG_minloglevel", "2")
     warnings.filterwarnings("ignore", message="No ccache found")
     warnings.filterwarnings("ignore", message="Found 'dict' in given outputs")
+    warnings.filterwarnings("ignore", message="no variable in your model")

@@ -39,18 +39,25 @@ _EPSILONS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "int8": 2.0**-7}
 class LayerError:
     """How one sublayer fared on its own: errors relative to the size of its answer, None where it could not be asked (`reason`).
 
-    `candidate` is infinite where it died, or answered in another form or with NaN; `reason` then says which.
+    `candidate` is infinite where it died, or answered in another form or with NaN; `reason` then says which. `reference`
+    is eager float32's own error, `noise` what counts as such.
     """
 
     call: Call
     candidate: float | None = None
     noise: float = NOISE_FLOOR
     reason: str = ""
+    reference: float | None = None
 
     @property
     def ratio(self) -> float | None:
         """The candidate's error in units of eager's own."""
         return None if self.candidate is None else self.candidate / self.noise
+
+    @property
+    def row(self) -> tuple[str, float | None, float | None, float]:
+        """Label, the candidate's error, eager's own, and what counts as noise, for a picture."""
+        return self.call.path or self.call.kind, self.candidate, self.reference, self.noise
 
     def __str__(self) -> str:
         return f"{self.ratio:.3g} × eager's noise" if self.ratio is not None and not self.reason else self.reason
@@ -143,15 +150,15 @@ class Stage:
             arrays = dict(stored)
         pairs = [(name, arrays[f"true/{name}"], arrays[f"out/{name}"]) for name in call.outputs]
         floor = NOISE_FLOOR * _EPSILONS.get(self.candidate.precision, EPSILON) / EPSILON
-        noise = max([floor, *(relative(reference, truth) for _, truth, reference in pairs)])
+        own = max((relative(reference, truth) for _, truth, reference in pairs), default=0.0)
         try:
             answer = self.player.call("run", call.number, str(call.number))
         except CandidateError as death:
-            return LayerError(call, float("inf"), noise, str(death))
+            return LayerError(call, float("inf"), max(own, floor), str(death), own)
         finally:
             shutil.rmtree(self.work / str(call.number), ignore_errors=True)
         error, reason = _compare(answer, pairs)
-        return LayerError(call, error, noise, reason)
+        return LayerError(call, error, max(own, floor), reason, own)
 
     def line(self, wrong: LayerError, *, limit: float) -> str | None:
         """The line of the wrong sublayer's forward after which the program, cut off there, is wrong; None when it cannot be told."""

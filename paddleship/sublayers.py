@@ -126,21 +126,21 @@ def _alone(layer: Any, call: Call) -> Any:
 
 
 def _stops(program: Any, layer: Any) -> list[tuple[str, Any]]:
-    """The last value that each line of the layer's forward computes, in program order, with the line."""
+    """The last value that each line of the layer's forward (or of what it calls) computes, in program order, with the line."""
     code = inspect.unwrap(type(layer).forward).__code__
     source, start = inspect.getsourcelines(code)
-    stops: list[tuple[str, str, Any]] = []
+    stops: list[tuple[str, Any]] = []
     for operator in program.global_block().ops:
         frames = [(file, int(line)) for file, line in _FRAME.findall("\n".join(operator.callstack))]
         place = next((i for i, (file, line) in enumerate(frames) if file == code.co_filename and 0 <= line - start < len(source)), None)
         value = next((value for value in operator.results() if value.is_dense_tensor_type()), None)
         if place is None or value is None:
             continue
-        line = f"{frames[place][0]}:{frames[place][1]}"
-        if stops and stops[-1][0] == line:
+        where = _innermost(frames[place:])
+        if stops and stops[-1][0] == where:
             stops.pop()
-        stops.append((line, _innermost(frames[place:]), value))
-    return [(where, value) for _, where, value in stops]
+        stops.append((where, value))
+    return stops
 
 
 def _innermost(frames: Sequence[tuple[str, int]]) -> str:

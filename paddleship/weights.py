@@ -28,11 +28,16 @@ def compare(checkpoint: Mapping[str, Array], held: Sequence[Array], *, exact_lay
         return [
             Finding("dtype-differs", "error", message, "convert in float32, or declare the lower precision", layer=_layer(min(rounded)))
         ]
-    pairs = _pairs(own, spare, strict=not exact_layout)
-    if len(pairs) > max(2, _MOSTLY * len(checkpoint)):
-        message = f"{len(pairs)} of {len(checkpoint)} weights are not the checkpoint's ({', '.join(list(pairs)[:3])} …): it is another one"
+    pairs = _pairs(own, spare, turn=not exact_layout)
+    varied = sum(array.size > 1 and bool(np.ptp(wide(array))) for array in checkpoint.values())
+    if len(pairs) >= max(3, _MOSTLY * varied):
+        message = f"{len(pairs)} weights are not the checkpoint's ({', '.join(list(pairs)[:3])} …): the candidate was made from another one"
         return [Finding("weights-differ", "error", message, _ADVICE)]
-    return [Finding("weights-differ", "error", f"{name} {words}", _ADVICE, layer=_layer(name)) for name, words in pairs.items()]
+    return [
+        Finding("weights-differ", "error", f"{name} {_describe(checkpoint[name], other)}", _ADVICE, layer=_layer(name))
+        for name, (distance, other) in pairs.items()
+        if exact_layout or distance <= _NEAR or _permuted(checkpoint[name], other)
+    ]
 
 
 def match(checkpoint: Mapping[str, Array], held: Sequence[Array]) -> tuple[list[str], list[Array]]:
@@ -52,23 +57,20 @@ def match(checkpoint: Mapping[str, Array], held: Sequence[Array]) -> tuple[list[
     return missing, [array for index, array in enumerate(held) if index not in used and array.dtype.kind in "fV"]
 
 
-def _pairs(own: Mapping[str, Array], spare: Sequence[Array], *, strict: bool) -> dict[str, str]:
-    """For each weight the nearest tensor of its shape and how they differ, in words; nearest pairs first."""
+def _pairs(own: Mapping[str, Array], spare: Sequence[Array], *, turn: bool) -> dict[str, tuple[float, Array]]:
+    """For each weight the nearest tensor of its shape (or, where `turn`, that shape transposed) and its distance."""
     distances = []
     for name, array in own.items():
         for index, other in enumerate(spare):
-            for turned in (other, other.T) if strict and other.ndim == 2 else (other,):
-                if turned.shape == array.shape and array.dtype.kind == "f":
+            for turned in (other, other.T) if turn and other.ndim == 2 else (other,):
+                if turned.shape == array.shape and array.dtype.kind == "f" and not (turn and _scaled(array, turned)):
                     distances.append((_distance(array, turned), name, index, turned))
-    found: dict[str, str] = {}
+    found: dict[str, tuple[float, Array]] = {}
     used: set[int] = set()
     for distance, name, index, other in sorted(distances, key=lambda entry: entry[:3]):
-        if name in found or index in used:
-            continue
-        if strict and (_scaled(own[name], other) or not (distance <= _NEAR or _permuted(own[name], other))):
-            continue
-        used.add(index)
-        found[name] = _describe(own[name], other)
+        if name not in found and index not in used:
+            used.add(index)
+            found[name] = (distance, other)
     return found
 
 
@@ -79,11 +81,11 @@ def _describe(own: Array, other: Array) -> str:
         return "holds NaN or infinity in the candidate"
     apart = np.abs(wide(own) - wide(other))
     worst = np.unravel_index(int(apart.argmax()), own.shape)
-    share = apart[worst] / max(float(np.abs(wide(own[worst]))), float(np.finfo(np.float32).tiny))
     place = f" at {[int(index) for index in worst]}" if own.ndim else ""
+    share = f" ({apart[worst] / abs(float(own[worst])):.2g} of it)" if own[worst] else ""
     return (
         f"differs from the checkpoint in {int((apart > 0).sum()):,} of {own.size:,} values, "
-        f"most{place}: {float(other[worst]):.6g}, expected {float(own[worst]):.6g} ({share:.2g} of it)"
+        f"most{place}: {float(other[worst]):.6g}, expected {float(own[worst]):.6g}{share}"
     )
 
 
