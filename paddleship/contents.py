@@ -19,7 +19,6 @@ from paddleship.measures import Array
 from paddleship.spec import TensorSpec
 
 _RANDOM = ("uniform", "gaussian", "bernoulli", "randint", "randperm", "multinomial", "truncated_gaussian_random", "poisson", "exponential_")
-_SMALL = ("float16", "bfloat16")
 _EVAL = "call eval() on the model before it is converted, and give dropout training=self.training"
 
 
@@ -29,9 +28,9 @@ def inspect(folder: Path, checkpoint: Path) -> list[Finding]:
 
     candidate = Candidate.load(folder)
     own: dict[str, Array] = load_file(checkpoint / model.WEIGHTS)
-    if candidate.runtime == "onnxruntime":
-        return _inspect_onnx(folder, candidate, own)
-    return _inspect_program(folder, candidate, own)
+    look = _inspect_onnx if candidate.runtime == "onnxruntime" else _inspect_program
+    found = look(folder, candidate, own)
+    return [finding for finding in found if finding.kind != "dtype-differs" or candidate.precision == "float32"]
 
 
 def _inspect_program(folder: Path, candidate: Candidate, own: Mapping[str, Array]) -> list[Finding]:
@@ -71,7 +70,7 @@ def _operators(block: Any) -> Iterator[Any]:
 
 
 def _trains(name: str, attrs: Mapping[str, Any]) -> bool:
-    if name.startswith(("batch_norm", "dropout", "fused_batch_norm", "sync_batch_norm", "instance_norm_train", "rrelu")):
+    if name.startswith(("batch_norm", "sync_batch_norm", "dropout", "rrelu")):
         return attrs.get("is_test") is False
     return name in _RANDOM
 
@@ -90,7 +89,7 @@ def _train_mode(operator: Any, held: Mapping[str, Array], own: Mapping[str, Arra
 
 
 def _precision(small: list[str], candidate: Candidate) -> list[Finding]:
-    if not small or candidate.precision in _SMALL:
+    if not small:
         return []
     message = f"{len(small)} operators compute in float16 or bfloat16 (first {small[0]}), the candidate promises {candidate.precision}"
     return [Finding("dtype-differs", "error", message, "convert in float32, or declare the lower precision", layer=small[0])]

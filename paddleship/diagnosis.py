@@ -57,11 +57,12 @@ def explain(
     `folder` is None for `to_static` in memory, `answers` None for a candidate that died. `failed` names the checks that
     it missed; `preprocess` is the config that the data was prepared with. Each child process has `settings.timeout_s`.
     """
+    limit = settings.noise_limit * (replay.coarseness(Candidate.load(folder).precision) if folder is not None else 1)
     findings = [*_facts(subject, folder, preprocess), *_contents(subject, folder, settings)]
     ratios = symptoms.case_ratios(evidence, answers) if answers is not None else []
     if answers is not None:
         specs = [item.spec() for item in subject.model.inputs]
-        findings += symptoms.read(evidence, answers, specs, limit=settings.noise_limit)
+        findings += symptoms.read(evidence, answers, specs, limit=limit)
     if {finding.kind for finding in findings} & _SUFFICIENT or (failed and set(failed) <= _CIRCUMSTANCES):
         return Diagnosis(findings)
     place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
@@ -69,10 +70,10 @@ def explain(
     if isinstance(located, str):
         return Diagnosis([*findings, Finding("wrong-answers", "error", f"the layers could not be replayed ({located})")])
     findings += located.findings
-    if folder is not None and (guilty := _optimiser(folder, evidence, place, settings)):
+    if folder is not None and (guilty := _optimiser(folder, evidence, place, settings, limit=limit)):
         findings.append(guilty)
     if not any(finding.severity == "error" for finding in findings):
-        findings.append(_nothing(evidence, ratios, settings))
+        findings.append(_nothing(evidence, ratios, limit))
     return Diagnosis(findings, located.errors)
 
 
@@ -138,17 +139,17 @@ def _sizes_apart(inputs: Mapping[str, Any], batch: Mapping[str, Any]) -> int:
     return sum(a != b for name, array in batch.items() for a, b in zip(array.shape, inputs[name].shape, strict=True))
 
 
-def _optimiser(folder: Path, evidence: Evidence, place: int, settings: Verify) -> Finding | None:
+def _optimiser(folder: Path, evidence: Evidence, place: int, settings: Verify, *, limit: float) -> Finding | None:
     only = replace(evidence, cases=(evidence.cases[place],), truth=[evidence.truth[place]], reference=[evidence.reference[place]])
 
     def is_right(answer: Arrays) -> bool:
-        return symptoms.case_ratios(only, [answer])[0] <= settings.noise_limit
+        return symptoms.case_ratios(only, [answer])[0] <= limit
 
     return passes.guilty(folder, evidence.cases[place].inputs, is_right, timeout_s=settings.timeout_s)
 
 
-def _nothing(evidence: Evidence, ratios: Sequence[float], settings: Verify) -> Finding:
-    wrong = [case.name for case, ratio in zip(evidence.cases, ratios, strict=False) if ratio > settings.noise_limit]
+def _nothing(evidence: Evidence, ratios: Sequence[float], limit: float) -> Finding:
+    wrong = [case.name for case, ratio in zip(evidence.cases, ratios, strict=False) if ratio > limit]
     words = f"{len(wrong)} of {len(evidence.cases)} cases are wrong ({', '.join(wrong[:4])}{' …' if len(wrong) > 4 else ''})"
     advice = "compare the exported program with the model by hand: weights, modes, dtypes, layers and passes are as they should be"
     return Finding("wrong-answers", "error", words if wrong else "the candidate gave no answer", advice)

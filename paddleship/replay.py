@@ -112,8 +112,18 @@ def locate(
 def first_wrong(errors: Sequence[LayerError], *, limit: float) -> LayerError | None:
     """The innermost wrong sublayer that is called first: wrong itself, while all that it calls are right."""
     wrong = [error for error in errors if error.ratio is not None and error.ratio > limit]
-    parents = {error.call.parent for error in wrong}
-    return next((error for error in wrong if error.call.number not in parents), None)
+    above: set[int] = set()
+    for error in wrong:
+        parent = error.call.parent
+        while parent is not None:
+            above.add(parent)
+            parent = errors[parent].call.parent
+    return next((error for error in wrong if error.call.number not in above), None)
+
+
+def coarseness(precision: str) -> float:
+    """How much coarser than float32 a precision rounds; 1 for float32."""
+    return _EPSILONS.get(precision, EPSILON) / EPSILON
 
 
 class Player:
@@ -149,7 +159,7 @@ class Stage:
         with np.load(self.work / f"{call.number}.npz", allow_pickle=False) as stored:
             arrays = dict(stored)
         pairs = [(name, arrays[f"true/{name}"], arrays[f"out/{name}"]) for name in call.outputs]
-        floor = NOISE_FLOOR * _EPSILONS.get(self.candidate.precision, EPSILON) / EPSILON
+        floor = NOISE_FLOOR * coarseness(self.candidate.precision)
         own = max((relative(reference, truth) for _, truth, reference in pairs), default=0.0)
         try:
             answer = self.player.call("run", call.number, str(call.number))

@@ -11,6 +11,7 @@ from paddleship import contents, converting, diagnosis, evidence, exporting, inp
 from paddleship.candidate import Candidate
 from paddleship.eager import Eager, Subject
 from paddleship.params import Model, Verify
+from paddleship.recording import Call
 
 SOURCE = """
 import paddle
@@ -267,3 +268,12 @@ def test_an_honest_candidate_that_only_threads_disturb_is_not_replayed(subject_o
     subject = subject_of("Plain")
     found = explain(subject, convert(subject, "onnxruntime"), failed=["threads_ratio"])
     assert (found.findings, found.layers) == ([], [])
+
+
+def test_the_innermost_wrong_layer_is_first_even_where_a_layer_between_hides_it():
+    def error(number, parent, ratio):
+        return replay.LayerError(Call(number, str(number), "Layer", True, None, parent), ratio * 1e-6)
+
+    errors = [error(0, None, 100), error(1, 0, 1), error(2, 1, 100), error(3, 0, 100)]
+    assert replay.first_wrong(errors, limit=8) is errors[2]
+    assert replay.first_wrong([error(0, None, 7)], limit=8) is None
