@@ -84,44 +84,6 @@ def errors(series: Mapping[str, Any], limit: float, reports: Path, name: str) ->
     return _save(figure, reports, name)
 
 
-def layers(rows: Sequence[tuple[str, float | None, float | None, float]], limit: float, candidate: str, reports: Path, name: str) -> str:
-    """Error of each layer along the network, asked alone, on a logarithmic axis.
-
-    A row is label, the candidate's error, eager's own (both None where it was not asked) and what counts as noise. An
-    infinite error (no answer, NaN, another shape) is a cross at the top.
-    """
-    import numpy as np
-
-    wrong = [place for place, (_, error, _, noise) in enumerate(rows) if error is not None and error > limit * noise]
-    title = (
-        f"{candidate}: {len(wrong)} of {len(rows)} layers depart from the truth" if wrong else f"{candidate}: every layer is right alone"
-    )
-    figure, axes = _new(title, height=4.4)
-    finite = [error for _, error, _, _ in rows if error and np.isfinite(error)]
-    noise = [counted for _, _, _, counted in rows]
-    floor, top = min(noise) / 100, 3 * max([limit * max(noise), *finite])
-    places = range(len(rows))
-    own = [(place, max(row[2], floor)) for place, row in enumerate(rows) if row[2] is not None]
-    if own:
-        axes.plot(*zip(*own, strict=True), "s-", color=GREY, linewidth=1.2, markersize=4, label="eager float32")
-    axes.plot(places, [limit * counted for counted in noise], color=RED, linestyle="--", linewidth=1, label=f"limit {limit:g} × eager's")
-    drawn = [(place, min(max(error, floor), top)) for place, (_, error, _, _) in enumerate(rows) if error is not None]
-    if drawn:
-        axes.plot(*zip(*drawn, strict=True), color=BLUE, linewidth=1, alpha=0.6, zorder=1)
-        for place, error in drawn:
-            fatal = rows[place][1] == float("inf")
-            axes.plot(place, error, "X" if fatal else "o", markersize=9 if fatal else 5, color=RED if place in wrong else BLUE)
-        axes.plot([], [], "o-", color=BLUE, markersize=5, label=candidate)
-    every = -(-len(rows) // 40)
-    shown = [place for place in places if place % every == 0 or place in wrong[:5]]
-    axes.set_xticks(shown, [rows[place][0] for place in shown], rotation=60, ha="right", fontsize=7)
-    axes.set_yscale("log")
-    axes.set_ylim(floor / 2, top * 2)
-    axes.set_ylabel("error relative to the size of the answer")
-    axes.legend(frameon=False, fontsize=9)
-    return _save(figure, reports, name)
-
-
 def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, reports: Path, name: str) -> str:
     """Decisions of eager against those of one candidate; what is off the diagonal flipped."""
     import numpy as np
@@ -144,29 +106,29 @@ def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, r
 
 
 def layers(errors: Sequence[Any], candidate: str, limit: float, reports: Path, name: str) -> str:
-    """Error of each sublayer alone, in the order of the calls: eager's own, the candidate's, and the limit between them."""
+    """Error of each sublayer alone, in the order of the calls: eager's own, the candidate's, and the limit between them.
+
+    A cross at the top stands for no answer, NaN, or an answer of another shape.
+    """
     shown = [error for error in errors if error.ratio is not None]
-    wrong = next((place for place, error in enumerate(shown) if error.ratio > limit), None)
-    figure, axes = _new(f"{candidate}: error of every layer asked alone", height=4.2)
-    largest = max([10.0, *(error.candidate for error in shown if error.candidate < float("inf"))])
     places = range(len(shown))
-    axes.plot(places, [error.noise for error in shown], marker="o", color=GREY, label="eager float32", linewidth=1.4)
-    axes.plot(places, [limit * error.noise for error in shown], color=RED, linestyle="--", linewidth=1, label=f"limit ({limit:g} × eager)")
-    heights = [min(max(error.candidate, 1e-9), largest) for error in shown]
-    axes.plot(places, heights, marker="o", color=BLUE, label=candidate, linewidth=1.4)
-    if wrong is not None:
-        axes.plot(wrong, heights[wrong], "o", color=RED, markersize=9)
-        axes.annotate(
-            f"first over the limit: {shown[wrong].call.label}",
-            (wrong, heights[wrong]),
-            xytext=(6, 6),
-            textcoords="offset points",
-            fontsize=9,
-        )
-    every = max(1, len(shown) // 24)
-    axes.set_xticks(list(places)[::every], [shown[place].call.label for place in places][::every], rotation=60, ha="right", fontsize=7)
+    wrong = [place for place in places if shown[place].ratio > limit]
+    title = f"{len(wrong)} of {len(shown)} layers depart from the truth" if wrong else "every layer is right when it is asked alone"
+    figure, axes = _new(f"{candidate}: {title}", height=4.4)
+    floor = min(error.noise for error in shown) / 100
+    top = 3 * max([limit * error.noise for error in shown] + [error.candidate for error in shown if error.candidate < float("inf")])
+    axes.plot(places, [max(error.reference, floor) for error in shown], "s-", color=GREY, linewidth=1, markersize=4, label="eager float32")
+    axes.plot(places, [limit * error.noise for error in shown], color=RED, linestyle="--", linewidth=1, label=f"limit {limit:g} × eager")
+    heights = [min(max(error.candidate, floor), top) for error in shown]
+    axes.plot(places, heights, "o-", color=BLUE, linewidth=1, markersize=5, label=candidate)
+    for place in wrong:
+        axes.plot(place, heights[place], "X" if shown[place].candidate == float("inf") else "o", color=RED, markersize=7)
+    every = -(-len(shown) // 40)
+    named = [place for place in places if place % every == 0 or place in wrong[:3]]
+    axes.set_xticks(named, [shown[place].call.path or shown[place].call.kind for place in named], rotation=60, ha="right", fontsize=7)
     axes.set_yscale("log")
-    axes.set_ylabel("error, relative to the layer's output")
+    axes.set_ylim(floor / 2, top * 2)
+    axes.set_ylabel("error relative to the size of the answer")
     axes.legend(frameon=False, fontsize=9)
     return _save(figure, reports, name)
 

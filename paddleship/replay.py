@@ -47,17 +47,12 @@ class LayerError:
     candidate: float | None = None
     noise: float = NOISE_FLOOR
     reason: str = ""
-    reference: float | None = None
+    reference: float = 0.0
 
     @property
     def ratio(self) -> float | None:
         """The candidate's error in units of eager's own."""
         return None if self.candidate is None else self.candidate / self.noise
-
-    @property
-    def row(self) -> tuple[str, float | None, float | None, float]:
-        """Label, the candidate's error, eager's own, and what counts as noise, for a picture."""
-        return self.call.path or self.call.kind, self.candidate, self.reference, self.noise
 
     def __str__(self) -> str:
         return f"{self.ratio:.3g} × eager's noise" if self.ratio is not None and not self.reason else self.reason

@@ -162,7 +162,7 @@ def test_a_wrong_operator_of_onednn_is_found_with_its_line_and_its_pass(subject_
     assert layer.where.endswith(line_of("wrong in oneDNN"))
     assert layer.layer == "Gram"
     assert guilty.layer.endswith("_pass")
-    name = pictures.layers([error.row for error in found.layers], SETTINGS.noise_limit, "paddle-onednn", tmp_path, "layers.png")
+    name = pictures.layers(found.layers, "paddle-onednn", SETTINGS.noise_limit, tmp_path, "layers.png")
     assert (tmp_path / name).stat().st_size > 10_000
 
 
