@@ -6,17 +6,22 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from paddleship import runtimes
 from paddleship.eager import Eager, Subject
 from paddleship.errors import ModelError
 from paddleship.inputs import Case
-from paddleship.isolate import Isolated
 from paddleship.preprocess import Batch
 from paddleship.progress import Progress
 from paddleship.runtimes import Arrays
 from paddleship.runtimes.turns import Turns
+
+
+class Caller(Protocol):
+    """Calls methods of one object, which may live in another process."""
+
+    def call(self, method: str, *arguments: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class Answering:
         return found
 
 
-def ask(name: str, child: Isolated, cases: Sequence[Case]) -> list[Any]:
+def ask(name: str, child: Caller, cases: Sequence[Case]) -> list[Any]:
     """Let a child answer all cases."""
     progress = Progress(f"{name}: answering", len(cases), "batches")
     answers = []

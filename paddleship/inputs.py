@@ -72,7 +72,7 @@ def generate(specs: Sequence[TensorSpec], *, seed: int, max_batch: int, sizes: M
     pool = _draw(specs, max_batch, known, np.random.default_rng(seed))
     cases = [
         Case(f"batch of {len(rows)}" if len(rows) > 1 else f"row {rows[0]} alone", "rows", _take(pool, rows), rows)
-        for rows in [(0,), (min(3, max_batch - 1),), *(tuple(range(count)) for count in (2, _PRIME, max_batch) if 1 < count <= max_batch)]
+        for rows in [(0,), (max_batch - 1,), *(tuple(range(count)) for count in (2, _PRIME, max_batch) if 1 < count <= max_batch)]
     ]
     variants = [{name: size} for size in _SIZES[1:] for name in names]
     if len(names) > 1:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from paddleship import evidence as evidences
 from paddleship import isolate, parity, stability
-from paddleship.answering import Answering, Contender, Originals, ask
+from paddleship.answering import Answering, Caller, Contender, Originals, ask
 from paddleship.eager import Subject
 from paddleship.errors import BadInput, ModelError
 from paddleship.evidence import Evidence
@@ -149,26 +149,33 @@ def _oddities(evidence: Evidence, again: Sequence[Arrays | str], settings: Verif
 
 
 def _examine(name: str, contender: Contender, evidence: Evidence, settings: Verify) -> tuple[Judgement, list[Arrays] | None]:
-    """Ask one contender everything, and judge."""
-    places = stability.sample(evidence)
+    """Ask one contender everything in a process of its own, and judge."""
     environment = isolate.threads(contender.thread_count)
-    answers: list[Arrays] | None = None
+    told: list[Arrays] = []
     try:
         with isolate.Isolated(name, Answering, contender, timeout_s=settings.timeout_s, environment=environment) as child:
-            answers = ask(name, child, evidence.cases)
-            again = {place: child.call("run", evidence.cases[place].inputs) for place in reversed(places)}
-            crowd = child.call("together", [evidence.cases[place].inputs for place in places], settings.threads)
+            return question(child, evidence, told, name=name, precision=contender.precision, settings=settings), told
     except BadInput as error:
-        return unanswered(str(error)), answers
-    judgement = parity.judge(evidence, answers, limits=settings, precision=contender.precision)
+        return unanswered(str(error)), told if len(told) == len(evidence.cases) else None
+
+
+def question(
+    contender: Caller, evidence: Evidence, told: list[Arrays], *, name: str = "", precision: str = "float32", settings: Verify
+) -> Judgement:
+    """Ask a contender (an Answering, wherever it lives) all cases, some again and by many threads at once; its answers go to `told`."""
+    told += ask(name, contender, evidence.cases)
+    places = stability.sample(evidence)
+    again = {place: contender.call("run", evidence.cases[place].inputs) for place in reversed(places)}
+    crowd = contender.call("together", [evidence.cases[place].inputs for place in places], settings.threads)
+    judgement = parity.judge(evidence, told, limits=settings, precision=precision)
     if not judgement.metrics:
-        return judgement, answers
-    expected = [answers[place] for place in places]
+        return judgement
+    expected = [told[place] for place in places]
     repeat = stability.change(evidence, places, expected, [again[place] for place in places])
     threads = max(stability.change(evidence, places, expected, got) for got in crowd)
-    batch = stability.batch_variance(evidence, answers, noise_limit=settings.noise_limit)
-    limit = settings.noise_limit if contender.precision == "float32" else max(settings.noise_limit, 2 * judgement.metrics["noise_ratio"])
-    return _with_changes(judgement, {"repeat_ratio": repeat, "threads_ratio": threads, "batch_ratio": batch}, limit), answers
+    batch = stability.batch_variance(evidence, told, noise_limit=settings.noise_limit)
+    limit = settings.noise_limit if precision == "float32" else max(settings.noise_limit, 2 * judgement.metrics["noise_ratio"])
+    return _with_changes(judgement, {"repeat_ratio": repeat, "threads_ratio": threads, "batch_ratio": batch}, limit)
 
 
 _CHANGES = {
