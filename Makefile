@@ -51,6 +51,9 @@ pipeline-bench: setup ## what DVC, Prefect and MLflow add to the bare stages: [S
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) $(BIN)/python -m flows.bench
 
+parity-bench: setup ## faults put into exports on purpose: who catches them, who cries wolf: [SHORT=1]
+	@SHORT=$(SHORT) $(BIN)/python -m tests.faults
+
 lint: setup ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
@@ -63,4 +66,4 @@ contracts: setup ## import contracts
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ui worker stop test lint types contracts pipeline-bench zoo clean
+.PHONY: help setup engine engine-stop pipeline ui worker stop test lint types contracts pipeline-bench parity-bench zoo clean
