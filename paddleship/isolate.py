@@ -20,6 +20,7 @@ from typing import Any
 from paddleship.errors import CandidateError, PaddleshipError
 from paddleship.quiet import quiet
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NAMES_ERROR = re.compile(r"\[ERROR\]|\w+Error: |terminate called|what\(\):")
 
 
@@ -147,7 +148,7 @@ def _last_words(log: Path) -> str:
     except OSError:
         return ""
     errors = [line.strip() for line in lines if _NAMES_ERROR.search(line) and "FatalError: " not in line]
-    return errors[-1].removeprefix("[ERROR]")[:300] if errors else ""
+    return _COLOUR.sub("", errors[-1]).removeprefix("[ERROR]")[:300] if errors else ""
 
 
 def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:

@@ -16,11 +16,11 @@ Line = tuple[str, int]
 
 STATE = "state"  # an assignment to something of self; what it means depends on what that is
 FORCED = "training=True"
+FILLED_IN_LOOP = "tensor list"  # a list that a `while` fills
 LEFT_BY_BREAK = "break"  # a loop over Python numbers that a `break` under an `if` may leave
 
 _TO_PYTHON = frozenset({"numpy", "item", "tolist"})
 _BUILTINS = frozenset({"float", "int", "bool", "max", "min", "sum", "sorted", "round", "range", "len", "list"})
-_IN_PLACE = frozenset({"set_value", "copy_", "fill_", "zero_", "add_", "subtract_", "scale_", "multiply_"})
 _GROW = frozenset({"append", "extend", "add", "update", "insert", "setdefault", "pop", "clear"})
 
 
@@ -104,10 +104,16 @@ def _habits(node: ast.AST, function: ast.FunctionDef, shared: set[str], module_n
         words = ast.unparse(node.test)
         if ".shape" in words or "len(" in words:
             yield "dynamic-shape-branch", node.test.lineno, words
+        if "in_dynamic_mode" in words or ("isinstance(" in words and "Tensor" in words):
+            yield "frozen-branch", node.test.lineno, words
         if "training" in words:
             yield "train-mode", node.test.lineno, words
         if isinstance(node, ast.If) and _gives_none(node, function):
             yield "branch-mismatch", node.test.lineno, words
+    if isinstance(node, ast.While):
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in ("append", "extend", "insert"):
+                yield FILLED_IN_LOOP, part.lineno, ast.unparse(part.func.value)
     if isinstance(node, ast.For) and any(isinstance(part, ast.Break | ast.Return) for part in ast.walk(node)):
         yield LEFT_BY_BREAK, node.lineno, ast.unparse(node.iter)
     if isinstance(node, ast.Attribute) and node.attr == "shape":
@@ -128,7 +134,8 @@ def _calls(node: ast.Call, function: ast.FunctionDef, module_names: set[str]) ->
     if last == "train" and isinstance(node.func, ast.Attribute) and not node.args:
         yield "train-mode", node.lineno, words
     owner = _root(node.func)
-    if isinstance(node.func, ast.Attribute) and last in _IN_PLACE | _GROW and owner == "self":
+    in_place = last == "set_value" or (last.endswith("_") and not last.startswith("_"))
+    if isinstance(node.func, ast.Attribute) and (in_place or last in _GROW) and owner == "self":
         yield STATE, node.lineno, _path(node.func.value)
     if isinstance(node.func, ast.Attribute) and last in _GROW and owner in module_names and owner not in _locals(function):
         yield "global-state", node.lineno, str(owner)
