@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from paddleship.finding import Finding
@@ -66,7 +67,7 @@ class Examination:
             lines.append(f"  {name:14} {row.status}" + "".join(f"; {part}" for part in (detail, row.reason) if part))
         for finding in self.findings:
             lines += ["", *str(finding).splitlines()]
-        return "\n".join(lines)
+        return "\n".join(lines).replace(f"{Path.cwd()}/", "")  # places as a person types them
 
     def _count(self, severity: str) -> int:
         return sum(finding.severity == severity for finding in self.findings)

@@ -91,7 +91,7 @@ def place(function: Any) -> str | None:
 
 
 def _count(required: Sequence[str], taken: Sequence[str]) -> str:
-    return f"{len(taken)} inputs" if len(required) == len(taken) else f"{len(required)} to {len(taken)} inputs"
+    return f"{len(taken)} input{'s' * (len(taken) != 1)}" if len(required) == len(taken) else f"{len(required)} to {len(taken)} inputs"
 
 
 def _contents(value: Any, depth: int) -> Iterator[Any]:

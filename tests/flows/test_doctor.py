@@ -1,0 +1,77 @@
+"""`paddleship doctor` as a person and a machine meet it: what is printed where, and the exit codes."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.flows.helpers import PROGRAM
+
+MODEL = """
+import paddle
+from paddle import nn
+
+class Gate(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.expert = nn.Linear(8, 4)
+
+    def forward(self, x):
+        y = self.expert(x)
+        return y * max(y.mean(), y.max())
+
+def plain(width=4):
+    return nn.Linear(8, width)
+"""
+
+
+def doctor(folder, *arguments):
+    return subprocess.run([PROGRAM, "doctor", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "gate.py").write_text(MODEL)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_model_that_converts_ends_with_0_and_clean_json(folder):
+    done = doctor(folder, "gate:plain", "--kwargs", '{"width": 3}', "--input", "x:float32[batch,8]", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert (found["outcome"], found["exit_code"], found["findings"]) == ("convertible", 0, [])
+    assert {row["status"] for row in found["runtimes"].values()} == {"proven"}
+    assert "watching the eager model" in done.stderr
+
+
+def test_a_model_that_does_not_convert_ends_with_2_and_names_the_line(folder):
+    done = doctor(folder, "gate:Gate", "--input", "x:float32[batch,8]")
+    assert done.returncode == 2
+    assert done.stdout.startswith("gate:Gate: not convertible (1 error)")
+    assert " at gate.py:12\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gate:Gate"], "has no declared input"),
+        (["gate:Gate", "--input", "x:float32"], "does not parse"),
+        (["gate:Gate", "--input", "x:float32[batch,8]", "--root", "nowhere"], "--root 'nowhere' is not a folder"),
+        (["gate:Gate", "--input", "x:float32[batch,8]", "--checkpoint", "nowhere"], "--checkpoint 'nowhere' is not a folder"),
+        ([], "params file 'params.yaml' does not exist"),
+    ],
+)
+def test_bad_input_is_one_line_and_ends_with_2(folder, arguments, words):
+    done = doctor(folder, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_inputs_that_do_not_fit_forward_end_with_2(folder):
+    done = doctor(folder, "gate:Gate", "--input", "x:float32[batch,8]", "--input", "y:float32[batch,8]")
+    assert done.returncode == 2
+    assert "forward takes 1 input (x), and 2 are declared (x, y)" in done.stdout
+    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".pyc" and path.name != "__pycache__") == ["gate.py"]
