@@ -22,6 +22,14 @@ SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
+class Program:
+    """One of several programs of a candidate: the folder within the candidate's, and the dimensions that are fixed in it."""
+
+    folder: str
+    sizes: dict[str, int]
+
+
+@dataclass(frozen=True)
 class Candidate:
     """What `candidate.json` says.
 
@@ -31,7 +39,8 @@ class Candidate:
     the input that forward passes through. `nesting` is the form of the eager answer (paddleship.structure).
     `weights_sha256` is the hash of the checkpoint that the candidate was made from. `classes` names the
     classes of the first output for a classifier, empty otherwise. `warm_shapes` are shapes of real batches, by
-    input name, for a server to warm up with. `files` maps each file to its hash.
+    input name, for a server to warm up with. `programs` is empty where one program takes every size, in the folder
+    itself. `files` maps each file to its hash.
     """
 
     name: str
@@ -49,6 +58,7 @@ class Candidate:
     classes: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     warm_shapes: tuple[dict[str, list[int]], ...] = ()
+    programs: tuple[Program, ...] = ()
     files: dict[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 
@@ -92,7 +102,8 @@ class Candidate:
 
 
 def _parse(values: dict[str, Any]) -> Candidate:
-    specs = {key: tuple(TensorSpec.from_dict(spec) for spec in values[key]) for key in ("inputs", "outputs")}
+    specs: dict[str, Any] = {key: tuple(TensorSpec.from_dict(spec) for spec in values[key]) for key in ("inputs", "outputs")}
+    specs["programs"] = tuple(Program(**item) for item in values["programs"])
     return Candidate(**{**values, **specs, "classes": tuple(values["classes"]), "warm_shapes": tuple(values["warm_shapes"])})
 
 

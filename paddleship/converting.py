@@ -37,7 +37,9 @@ def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Bat
     made = replace(_CANDIDATES[name][0](base), name=name, threads=threads)
     try:
         with new_folder(target) as beside:
-            isolate.run(f"the conversion to {name}", _CANDIDATES[name][1], exported, beside, timeout_s=timeout_s)
+            for part in [program.folder for program in base.programs] or ["."]:
+                (beside / part).mkdir(exist_ok=True)
+                isolate.run(f"the conversion to {name}", _CANDIDATES[name][1], exported / part, beside / part, timeout_s=timeout_s)
             made = made.save(beside)
             with isolate.Isolated(name, runtimes.load, beside, timeout_s=timeout_s, environment=isolate.threads(threads)) as runtime:
                 runtime.call("run", probe)

@@ -5,43 +5,117 @@ The program that export writes is itself the first candidate: Paddle Inference w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from paddleship import isolate, model
-from paddleship.candidate import Candidate
+from paddleship import fixing, isolate, measures, model, runtimes
+from paddleship.candidate import Candidate, Program
 from paddleship.eager import Eager, Subject
-from paddleship.errors import ModelError
+from paddleship.errors import BadInput, ModelError
+from paddleship.finding import Finding
 from paddleship.preprocess import Batch
 from paddleship.references import explain
 from paddleship.runtimes import Arrays
 from paddleship.spec import TensorSpec
 from paddleship.structure import describe
 
+_PLAINLY = 1e-2  # of the output's size: what a fixed size or value does, never rounding
 
-def export(subject: Subject, folder: Path, base: Candidate, *, probes: Sequence[Batch], timeout_s: float) -> Candidate:
-    """Write `model.json`, `model.pdiparams` and `candidate.json` into `folder`: `base` with its outputs, weights and files.
 
-    `probes` are batches of different sizes and lengths; the eager model answers them in a process of its
-    own, so that the instance which is exported was never called. Raises ModelError with the user's line.
+def export(
+    subject: Subject,
+    folder: Path,
+    base: Candidate,
+    *,
+    probes: Sequence[Batch],
+    timeout_s: float,
+    sizes: Callable[[], Mapping[str, Sequence[int]]] = dict,
+    skip: Sequence[str] = (),
+) -> tuple[Candidate, list[Finding]]:
+    """Write the program and `candidate.json` into `folder`: `base` with its outputs, weights and files; and what had to be given up.
+
+    `probes` are batches of different sizes and lengths; the eager model answers them in a process of its own, so that
+    the instance which is exported was never called. Where the program does not keep every dynamic dimension, the
+    `sizes` of paddleship.fixing are tried. Raises ModelError with the user's line when nothing converts.
     """
     with isolate.Isolated("the eager model", Eager, subject, timeout_s=timeout_s) as eager:
         answers: list[Arrays] = [eager.call("run", probe) for probe in probes]
         nesting = eager.call("nesting", probes[0])
-    outputs = describe_outputs(base.inputs, probes, answers)
-    weights, sources = isolate.run("the export", save_program, subject, folder, base.inputs, timeout_s=timeout_s)
-    if list(sources) != [spec.name for spec in outputs]:
-        raise ModelError(
-            f"{subject.model.factory!r} returns {', '.join(spec.name for spec in outputs)} in eager mode, and {', '.join(sources)} "
-            "while it is converted: return the same things at every call"
-        )
     warm_shapes = tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes)
-    made = replace(base, outputs=outputs, sources=sources, nesting=nesting, weights_sha256=weights, warm_shapes=warm_shapes)
-    return made.save(folder)
+    base = replace(base, outputs=describe_outputs(base.inputs, probes, answers), nesting=nesting, warm_shapes=warm_shapes)
+    attempt = Attempt(subject, folder, base, probes, answers, timeout_s, tuple(skip))
+    first, findings = attempt.make(()), list[Finding]()
+    if isinstance(first, Candidate):
+        return first, []
+    for programs in fixing.choices(base.inputs, sizes):
+        made = attempt.make(programs)
+        findings.append(fixing.price(programs, base.inputs, str(first), None if isinstance(made, Candidate) else str(made)))
+        if isinstance(made, Candidate):
+            return made, findings
+    if isinstance(first, WrongError):
+        return attempt.make((), trusting=True), findings  # type: ignore[return-value]  # verify says why it is wrong
+    raise first
+
+
+class WrongError(ModelError):
+    """A program that converts, and answers otherwise than eager."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Everything that one attempt to export needs."""
+
+    subject: Subject
+    folder: Path
+    base: Candidate
+    probes: Sequence[Batch]
+    answers: Sequence[Arrays]
+    timeout_s: float
+    skip: tuple[str, ...]
+
+    def make(self, programs: tuple[Program, ...], *, trusting: bool = False) -> Candidate | BadInput:
+        """The candidate with these programs, one that keeps every dimension where there are none; or what stands in its way."""
+        for path in self.folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        try:
+            candidate = self._save(programs)
+            with isolate.Isolated("the exported program", runtimes.load, self.folder, timeout_s=self.timeout_s) as program:
+                told = [program.call("run", probe) for probe in self.probes]
+        except BadInput as obstacle:
+            return obstacle
+        return candidate if trusting else self._compared(told) or candidate
+
+    def _save(self, programs: tuple[Program, ...]) -> Candidate:
+        weights, sources = "", {}
+        for program in programs or (Program(".", {}),):
+            (self.folder / program.folder).mkdir(exist_ok=True)
+            specs = fixing.fixed(self.base.inputs, program.sizes)
+            weights, sources = isolate.run(
+                "the export", save_program, self.subject, self.folder / program.folder, specs, self.skip, timeout_s=self.timeout_s
+            )
+        names = [spec.name for spec in self.base.outputs]
+        if list(sources) != names:
+            raise ModelError(
+                f"{self.subject.model.factory!r} returns {', '.join(names)} in eager mode, and {', '.join(sources)} "
+                "while it is converted: return the same things at every call"
+            )
+        return replace(self.base, sources=sources, weights_sha256=weights, programs=programs).save(self.folder)
+
+    def _compared(self, told: Sequence[Arrays]) -> WrongError | None:
+        """What is plainly otherwise than eager; the proof is verify's."""
+        for probe, expected, answer in zip(self.probes, self.answers, told, strict=True):
+            for name, array in expected.items():
+                shape = ", ".join(f"{key}{list(value.shape)}" for key, value in probe.items())
+                if answer[name].shape != array.shape:
+                    return WrongError(f"the program answers {shape} with {name}{list(answer[name].shape)}, eager with {list(array.shape)}")
+                if not np.allclose(answer[name], array, rtol=_PLAINLY, atol=_PLAINLY * measures.finite_max([array]), equal_nan=True):
+                    return WrongError(f"the program answers {shape} with other values of {name} than eager")
+        return None
 
 
 def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answers: Sequence[Arrays]) -> tuple[TensorSpec, ...]:
@@ -67,7 +141,7 @@ def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answe
     return tuple(outputs)
 
 
-def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tuple[str, dict[str, int | str]]:
+def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], skip: Sequence[str] = ()) -> tuple[str, dict[str, int | str]]:
     """Convert a fresh instance and save it; the hash of its weights, and each output's place in the program or input it repeats.
 
     For a process of its own: Paddle may die of a model, and an instance or a process that has converted or
@@ -76,6 +150,7 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) ->
     layer = model.build(subject.model)
     weights = model.restore(layer, subject.checkpoint)
     layer.eval()
+    _leave_to_python(layer, skip)
     try:
         sources = convert_layer(layer, folder, specs)
     except ModelError:
@@ -86,6 +161,17 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) ->
             "keep Python values, numpy and data-dependent Python control flow out of forward, and name every input in model.inputs"
         ) from None
     return weights, sources
+
+
+def _leave_to_python(layer: Any, skip: Sequence[str]) -> None:
+    """Let the named sublayers run as they are while Paddle converts, instead of rewriting their code."""
+    import paddle
+
+    parts = dict(layer.named_sublayers())
+    for name in skip:
+        if name not in parts:
+            raise ModelError(f"export.skip names {name!r}, which is no sublayer (there are {', '.join(list(parts)[:8])}): correct it")
+        parts[name].forward = paddle.jit.not_to_static(parts[name].forward)
 
 
 def convert_layer(layer: Any, folder: Path, specs: Sequence[TensorSpec | Sequence[TensorSpec]]) -> dict[str, int | str]:

@@ -98,6 +98,13 @@ class Train(Section):
     loss: Reference | None = Field(None, description="loss(outputs, labels); default by data.task")
 
 
+class Export(Section):
+    skip: list[str] = Field([], description="sublayers, by path, that `not_to_static` leaves to Python while converting")
+    buckets: dict[str, Annotated[list[Positive], Field(min_length=1)]] = Field(
+        {}, description="sizes of a dynamic dimension that are exported where it cannot stay dynamic; default from the data"
+    )
+
+
 class Optimize(Section):
     candidates: Annotated[list[RuntimeName], Field(min_length=1)]
     threads: Positive = 1
@@ -155,6 +162,7 @@ class Params(Section):
     preprocess: Preprocess = Preprocess()
     model: Model
     train: Train = Train()
+    export: Export = Export()
     optimize: Optimize
     verify: Verify = Verify()
     benchmark: Benchmark = Benchmark()

@@ -33,7 +33,12 @@ def load(folder: Path, *, options: Mapping[str, Any] | None = None) -> Runtime:
     module = _MODULES.get(candidate.runtime)
     if module is None:
         raise CandidateError(f"{folder} asks for the runtime {candidate.runtime!r} (known: {', '.join(_MODULES)}): make it again")
-    loaded: Runtime = import_module(f"paddleship.runtimes.{module}").load(folder, candidate)
+    door = import_module(f"paddleship.runtimes.{module}")
+    if candidate.programs:
+        from paddleship.runtimes.bucketed import Bucketed
+
+        return Bucketed(candidate, [(program.sizes, door.load(folder / program.folder, candidate)) for program in candidate.programs])
+    loaded: Runtime = door.load(folder, candidate)
     return loaded
 
 

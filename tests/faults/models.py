@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import paddle
 from paddle import nn
 from paddle.nn import functional as F
 
@@ -144,8 +145,9 @@ def build(name: str, change: str | None = None) -> nn.Layer:
     layer: nn.Layer = globals()[name]()
     for part in layer.sublayers():
         if isinstance(part, nn.BatchNorm2D):
-            part._mean.set_value(np.linspace(-0.5, 0.5, part._mean.shape[0]).astype(np.float32))
-            part._variance.set_value(np.linspace(0.5, 2, part._variance.shape[0]).astype(np.float32))
+            dtype = paddle.get_default_dtype()
+            part._mean.set_value(np.linspace(-0.5, 0.5, part._mean.shape[0]).astype(dtype))
+            part._variance.set_value(np.linspace(0.5, 2, part._variance.shape[0]).astype(dtype))
     if change:
         CHANGES[change](layer)
     return layer

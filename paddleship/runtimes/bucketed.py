@@ -1,0 +1,78 @@
+"""A model whose program takes fixed sizes only: several programs, and the smallest that fits answers.
+
+Inputs are padded with what their spec says (the batch by repeating its last row), and outputs are cut back along the
+dimensions that they follow. A batch that is larger than the largest is answered in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from paddleship.candidate import Candidate
+from paddleship.errors import RequestError
+from paddleship.spec import TensorSpec
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+class Bucketed:
+    """`programs` are pairs of the fixed sizes, by dimension, and the runtime that takes them."""
+
+    def __init__(self, candidate: Candidate, programs: Sequence[tuple[Mapping[str, int], Any]]) -> None:
+        self._inputs, self._outputs = candidate.inputs, candidate.outputs
+        self._programs = sorted(programs, key=lambda program: int(np.prod(list(program[0].values()))))
+        self._batch = candidate.inputs[0].shape[0]
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        """Answer one batch. Raises RequestError for a row that no program is large enough for."""
+        sizes = _sizes(self._inputs, inputs)
+        largest = max((fixed.get(str(self._batch), 0) for fixed, _ in self._programs), default=0)
+        if largest and sizes[str(self._batch)] > largest:
+            parts = [
+                self.run({name: array[start : start + largest] for name, array in inputs.items()})
+                for start in range(0, sizes[str(self._batch)], largest)
+            ]
+            return {spec.name: _join([part[spec.name] for part in parts], spec, self._batch) for spec in self._outputs}
+        fixed, program = self._fitting(sizes)
+        answer = program.run({spec.name: _pad(inputs[spec.name], spec, fixed) for spec in self._inputs})
+        return {spec.name: _cut(answer[spec.name], spec, fixed, sizes) for spec in self._outputs}
+
+    def _fitting(self, sizes: Mapping[str, int]) -> tuple[Mapping[str, int], Any]:
+        for fixed, program in self._programs:
+            if all(sizes[name] <= size for name, size in fixed.items()):
+                return fixed, program
+        allowed = {name: max(fixed[name] for fixed, _ in self._programs) for name in self._programs[-1][0]}
+        name = next(name for name, size in allowed.items() if sizes[name] > size)
+        raise RequestError(
+            f"{name} is {sizes[name]}, this model was exported for at most {allowed[name]}: send less, or enlarge export.buckets"
+        )
+
+
+def _sizes(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:
+    return {size: inputs[spec.name].shape[axis] for spec in specs for axis, size in enumerate(spec.shape) if isinstance(size, str)}
+
+
+def _pad(array: np.ndarray[Any, Any], spec: TensorSpec, fixed: Mapping[str, int]) -> np.ndarray[Any, Any]:
+    for axis, name in enumerate(spec.shape):
+        short = fixed.get(str(name), array.shape[axis]) - array.shape[axis] if isinstance(name, str) else 0
+        if short > 0 and axis == 0:
+            array = np.concatenate([array, array[-1:].repeat(short, axis=0)])
+        elif short > 0:
+            array = np.pad(array, [(0, short if axis == other else 0) for other in range(array.ndim)], constant_values=spec.pad)
+    return array
+
+
+def _cut(array: np.ndarray[Any, Any], spec: TensorSpec, fixed: Mapping[str, int], sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
+    place = tuple(slice(sizes[name]) if isinstance(name, str) and name in fixed else slice(None) for name in spec.shape)
+    return np.ascontiguousarray(array[place]) if place else array
+
+
+def _join(parts: Sequence[np.ndarray[Any, Any]], spec: TensorSpec, batch: int | str) -> np.ndarray[Any, Any]:
+    if not spec.shape or spec.shape[0] != batch:
+        raise RequestError(
+            f"output {spec.name!r} has no row for each row sent, so a large batch cannot be answered in parts: send fewer rows"
+        )
+    return np.concatenate(parts)
