@@ -7,7 +7,7 @@ from importlib import import_module
 
 from tests.zoo.specimen import Specimen
 
-_MODULES = ("traps", "errors", "structures", "control_flow", "convolutions", "sequences", "repositories", "vision")
+_MODULES = ("traps", "errors", "structures", "control_flow", "convolutions", "sequences", "runtimes", "repositories", "vision")
 SHORT = (
     "RememberedScale",
     "ForgottenTraining",
