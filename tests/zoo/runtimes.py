@@ -43,7 +43,7 @@ class GramMatrix(nn.Layer):
 
     def forward(self, image: Any) -> Any:
         features = self.conv(image)
-        return paddle.matmul(features, features)  # <- guilty-pass
+        return paddle.matmul(features, features)  # <- wrong-layer
 
 
 class ChannelsLast(nn.Layer):
@@ -168,7 +168,7 @@ ONNX: Any = {"proven": ("paddle",), "refused": ("onnxruntime",)}
 SPECIMENS: list[Specimen] = [
     specimen(Upsampler, image(16), finding="unsupported-operator", **ONEDNN, because="oneDNN: interpolate"),
     specimen(LeakyConvolution, BITMAP, finding="crash", **ONEDNN, because="oneDNN dies of it"),
-    specimen(GramMatrix, BITMAP, finding="guilty-pass", **ONEDNN, because="oneDNN answers wrong"),
+    specimen(GramMatrix, BITMAP, finding="wrong-layer", **ONEDNN, because="oneDNN answers wrong"),
     specimen(ChannelsLast, floats("signal", 16, 8), finding="another-form", **ONEDNN, because="oneDNN: wrong shape"),
     specimen(ChannelsLastRecurrent, SIGNAL, finding="conversion-failed", **ONEDNN, because="oneDNN throws"),
     specimen(NormOverAll, BITMAP, finding="conversion-failed", **ONEDNN, because="oneDNN throws"),
