@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from paddleship import host
@@ -33,8 +34,9 @@ def main() -> None:
     except ValueError as error:
         sys.exit(f"error: {error}")
     start = time.monotonic()
-    seen = visit(chosen)
-    print("\n" + table(seen))
+    with redirect_stdout(sys.stderr):  # what the examinations say of their progress
+        seen = visit(chosen)
+    print(table(seen))
     missed = [observation.specimen.name for observation in seen if not observation]
     figures = {
         "specimens": len(seen),
