@@ -34,7 +34,7 @@ class Outcome:
 def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Batch, timeout_s: float) -> Outcome:
     """Make the candidate `name` in `target` and let it answer `probe` once, both in processes of their own."""
     base = Candidate.load(exported)
-    made = replace(_CANDIDATES[name][0](base), name=name, threads=threads)
+    made = plan(name, base, threads=threads)
     try:
         with new_folder(target) as beside:
             for part in [program.folder for program in base.programs] or ["."]:
@@ -46,6 +46,11 @@ def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Bat
     except CandidateError as error:
         return Outcome(name, made.runtime, made.precision, reason=str(error))
     return Outcome(name, made.runtime, made.precision, bytes=sum((target / file).stat().st_size for file in made.files))
+
+
+def plan(name: str, base: Candidate, *, threads: int) -> Candidate:
+    """What the candidate `name` of an exported program says of itself, before it is made."""
+    return replace(_CANDIDATES[name][0](base), name=name, threads=threads)
 
 
 def _copy_program(exported: Path, target: Path) -> None:

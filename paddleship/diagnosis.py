@@ -66,7 +66,7 @@ def explain(
     if {finding.kind for finding in findings} & _SUFFICIENT or (failed and set(failed) <= _CIRCUMSTANCES):
         return Diagnosis(findings)
     place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
-    located = _locate(subject, folder, evidence, place, settings, say)
+    located = _locate(subject, _stripped(subject, folder), evidence, place, settings, say)
     if isinstance(located, str):
         return Diagnosis([*findings, Finding("wrong-answers", "error", f"the layers could not be replayed ({located})")])
     findings += located.findings
@@ -75,6 +75,14 @@ def explain(
     if not any(finding.severity == "error" for finding in findings):
         findings.append(_nothing(evidence, ratios, limit))
     return Diagnosis(findings, located.errors)
+
+
+def blame(subject: Subject, candidate: Candidate, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Finding | None:
+    """The first sublayer that a candidate which could not be made fails on; None where each alone can be made and is right."""
+    located = _locate(subject, replace(candidate, preprocess={}, programs=()), evidence, _small(evidence), settings, say)
+    if isinstance(located, str):
+        return None
+    return next((finding for finding in located.findings if finding.where), None)
 
 
 def _facts(subject: Subject, folder: Path | None, preprocess: Mapping[str, Any] | None) -> list[Finding]:
@@ -110,14 +118,11 @@ def _small(evidence: Evidence) -> int:
     return min(several, key=lambda place: sum(array.size for array in evidence.cases[place].inputs.values()))
 
 
-def _locate(subject: Subject, folder: Path | None, evidence: Evidence, place: int, settings: Verify, say: Say) -> Located | str:
+def _locate(subject: Subject, candidate: Candidate, evidence: Evidence, place: int, settings: Verify, say: Say) -> Located | str:
     batch = evidence.cases[place].inputs
     shape = [array.shape for array in batch.values()]
     others = [case.inputs for case in evidence.cases if [array.shape for array in case.inputs.values()] != shape]
     other = max(others, key=lambda inputs: _sizes_apart(inputs, batch), default=None)
-    specs = tuple(item.spec() for item in subject.model.inputs)
-    plain = Candidate("to_static", subject.model.factory, "paddle", "float32", 1, specs, (), {}, "", "")
-    candidate = replace(Candidate.load(folder), preprocess={}) if folder is not None else plain
     with tempfile.TemporaryDirectory(prefix="paddleship-replay-") as work:
         try:
             return replay.locate(
@@ -132,6 +137,14 @@ def _locate(subject: Subject, folder: Path | None, evidence: Evidence, place: in
             )
         except BadInput as obstacle:
             return str(obstacle)
+
+
+def _stripped(subject: Subject, folder: Path | None) -> Candidate:
+    """What the replay needs of a candidate: runtime, options, precision, threads."""
+    if folder is not None:
+        return replace(Candidate.load(folder), preprocess={}, programs=())
+    specs = tuple(item.spec() for item in subject.model.inputs)
+    return Candidate("to_static", subject.model.factory, "paddle", "float32", 1, specs, (), {}, "", "")
 
 
 def _sizes_apart(inputs: Mapping[str, Any], batch: Mapping[str, Any]) -> int:

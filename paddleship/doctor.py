@@ -141,13 +141,23 @@ class Visit:
 
     def _troubles(self, outcomes: Sequence[Outcome], proved: Proof, checkup: Checkup) -> list[Finding]:
         """Why runtimes were not made or are not proven. Where `to_static` is wrong already, all are wrong for one reason."""
-        found = [remarks.not_made(outcome, checkup.suspects) for outcome in outcomes if not outcome.made]
+        found = [self._unmade(outcome, proved, checkup) for outcome in outcomes if not outcome.made]
         wrong = [outcome.name for outcome in outcomes if outcome.made and not proved.judgements[outcome.name]]
         if not proved.judgements[proof.TO_STATIC]:
             return [*remarks.frozen(checkup.suspects), *found, *(self._wrong(wrong[0], proved, checkup) if wrong else [])]
         for name in wrong:
             found += [replace(item, message=f"{name}: {item.message}") for item in self._wrong(name, proved, checkup)]
         return found
+
+    def _unmade(self, outcome: Outcome, proved: Proof, checkup: Checkup) -> Finding:
+        """Why a runtime could not be made, with the line that it fails on where a sublayer alone shows it."""
+        finding = remarks.not_made(outcome, checkup.suspects)
+        if finding.where or finding.kind == "hang":
+            return finding
+        self._say(f"looking for the line that {outcome.name} fails on")
+        planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
+        guilty = diagnosis.blame(self._subject, planned, proved.evidence, settings=self._settings)
+        return replace(finding, where=guilty.where) if guilty else finding
 
     def _candidate(self, checkup: Checkup, program: Program, answered: Sequence[Case]) -> Candidate:
         weights, sources = program
@@ -190,4 +200,6 @@ class Visit:
             self._subject, folder, evidence=proved.evidence, answers=proved.answers[name], settings=self._settings, failed=failed
         )
         kinds = {item.kind for item in explained.findings}
-        return [*explained.findings, *(item for item in judgement.findings if item.kind not in kinds)]
+        where = next((item.where for item in explained.findings if item.where), None)
+        own = [replace(item, where=item.where or where) for item in judgement.findings if item.kind not in kinds]
+        return [*explained.findings, *own]

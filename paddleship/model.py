@@ -24,7 +24,8 @@ def build(model: Model) -> Any:
 
     factory = resolve(model.factory, key="model.factory", error=ModelError)
     try:
-        layer = factory(**model.kwargs)
+        with paddle.utils.unique_name.guard():  # a factory that fixes names of parameters can be called again
+            layer = factory(**model.kwargs)
     except Exception as failure:
         raise ModelError(
             f"model.factory {model.factory!r} failed with model.kwargs {model.kwargs} ({explain(failure)}): mend the factory or the kwargs"

@@ -120,6 +120,8 @@ class Verify(Section):
     typical_limit: Annotated[float, Field(gt=0)] = Field(3, description="the same for the root mean square error")
     max_flip_rate: Annotated[float, Field(ge=0)] = Field(0.02, description="share of decisions that a lower precision may change")
     max_metric_drop: Annotated[float, Field(ge=0)] = Field(0.01, description="of accuracy (or R²) that a lower precision may cost")
+    training: bool = Field(False, description="also compare a few steps of training, eager and to_static")
+    training_steps: Positive = 8
     threads: Positive = Field(4, description="callers that ask a candidate at the same time, as clients ask a server")
     timeout_s: Seconds = 300
 

@@ -46,9 +46,11 @@ def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, n
     return _save(figure, reports, name)
 
 
-def noise(ratios: Mapping[str, float], limit: float, reports: Path, name: str) -> str:
+def noise(
+    ratios: Mapping[str, float], limit: float, reports: Path, name: str, *, title: str = "Error of each candidate, in units of eager's own"
+) -> str:
     """Each candidate's error in units of eager float32's own error, on a logarithmic axis with the limit."""
-    figure, axes = _new("Error of each candidate, in units of eager's own", height=0.55 * len(ratios) + 1.6)
+    figure, axes = _new(title, height=0.55 * len(ratios) + 1.6)
     labels = list(reversed(list(ratios)))
     floor = 0.01
     for place, label in enumerate(labels):

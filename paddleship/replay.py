@@ -216,12 +216,12 @@ def _findings(
     """What the replay says, and whether it agrees with the whole program."""
     asked = [error for error in errors if error.ratio is not None]
     if wrong is None:
-        message = f"each of {len(asked)} sublayers is right when {candidate.runtime} answers it alone, the model itself included: "
+        message = f"each of {len(asked)} sublayers is right when {candidate.name} answers it alone, the model itself included: "
         message += "the whole program and the replay disagree"
         return [Finding("wrong-layer", "note", message, "the fault is in this one export, or in inputs that the replay did not have")]
     call, children = wrong.call, [error for error in asked if error.call.parent == wrong.call.number]
     found = wrong.reason or f"its error is {wrong.ratio:.3g} × eager's own noise"
-    message = f"{call.label} is the first that departs from the truth in {candidate.runtime}: {found}"
+    message = f"{call.label} is the first that departs from the truth in {candidate.name}: {found}"
     if children:
         message += f"; the {len(children)} it calls are right alone, so it is what its forward does with them"
     if call.times > 1:

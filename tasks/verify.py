@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from paddleship import answering, dataset, diagnosis, exhibits, inputs, past, proof
+from paddleship import answering, dataset, diagnosis, exhibits, inputs, past, proof, training_parity
 from paddleship.candidate import Candidate
 from paddleship.diagnosis import Diagnosis
 from paddleship.eager import Subject
@@ -17,6 +17,7 @@ from paddleship.files import new_folder
 from paddleship.finding import Finding
 from paddleship.params import Params
 from paddleship.parity import Judgement
+from paddleship.preprocess import Preprocess
 from paddleship.proof import Proof
 from paddleship.report import Report
 from paddleship.verdict import Check, Verdict
@@ -63,7 +64,8 @@ def verify(params: Params) -> Report:
     past.write(
         Path(params.paths.regression), known, [asked[judgement.worst] for judgement in proved.judgements.values() if judgement.checks]
     )
-    return _report(params, proved, diagnoses, table, passed)
+    report = _report(params, proved, diagnoses, table, passed)
+    return _with_training(params, preprocess, report) if params.verify.training else report
 
 
 def _report(
@@ -112,6 +114,25 @@ def _checks(proved: Proof, passed: dict[str, float]) -> list[Check]:
         Check.at_least("proven_candidates", len(passed), 1, advice=advice),
         Check.at_most("eager_errors", len(errors), 0, advice=f"the model itself cannot be proven: {errors[0].message}" if errors else ""),
     ]
+
+
+def _with_training(params: Params, preprocess: Preprocess, report: Report) -> Report:
+    """The report with what a few steps of training in eager mode and as `to_static` say."""
+    rows = dataset.read(Path(params.paths.prepared), "train")
+    count = min(len(rows), params.train.batch_size * params.verify.training_steps)
+    examples = dataset.encode(preprocess, rows.take(range(count)))
+    starts = range(0, count, params.train.batch_size)
+    ends = [min(start + params.train.batch_size, count) for start in starts]
+    batches = [(preprocess.collate(examples[start:end]), rows.labels[start:end]) for start, end in zip(starts, ends, strict=True)]
+    print(f"training {len(batches)} steps, eager and to_static")
+    trained = training_parity.compare(Subject.of(params), batches, params.train, task=params.data.task, settings=params.verify)
+    for finding in trained.findings:
+        print(finding)
+    report.verdict = Verdict(checks=[*report.verdict.checks, *trained.checks])
+    report.facts |= {"training": {"losses": trained.losses, "gradient_ratios": trained.ratios}}
+    report.facts["findings"] += [finding.to_dict() for finding in trained.findings]
+    report.pictures += trained.draw(params.verify.noise_limit, Path(params.paths.reports))
+    return report
 
 
 def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str, Diagnosis]:
