@@ -16,6 +16,7 @@ from paddleship.preprocess import Batch
 from paddleship.progress import Progress
 from paddleship.runtimes import Arrays
 from paddleship.runtimes.turns import Turns
+from paddleship.tracing import Spot, TracedEager
 
 
 class Caller(Protocol):
@@ -46,10 +47,14 @@ class Originals:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._eager: Eager | None = None
+        self._traced: TracedEager | None = None
 
     def become(self, dtype: str, static: bool) -> None:
         self._eager = None  # one set of weights at a time
-        self._eager = Eager(self._subject, dtype=dtype, static=static)
+        if dtype == "float32" and not static:
+            self._traced = self._eager = TracedEager(self._subject)
+        else:
+            self._eager = Eager(self._subject, dtype=dtype, static=static)
 
     def run(self, inputs: Batch) -> Arrays | str:
         """The answer, or why there is none."""
@@ -57,6 +62,10 @@ class Originals:
             return self._eager.run(inputs) if self._eager else "nothing is loaded"
         except ModelError as refusal:
             return str(refusal)
+
+    def taken(self) -> dict[Spot, set[int]]:
+        """Which ways eager float32 went at each `if` and loop of the user's code, over all inputs so far."""
+        return self._traced.taken() if self._traced else {}
 
 
 class Answering:

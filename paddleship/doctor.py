@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from paddleship import answering, breaks, converting, diagnosis, exporting, inputs, isolate, proof, remarks, sizes
+from paddleship import answering, breaks, controlflow, converting, diagnosis, exporting, inputs, isolate, proof, remarks, sizes
 from paddleship.breaks import Program
 from paddleship.candidate import Candidate
 from paddleship.converting import Outcome
@@ -135,6 +135,7 @@ class Visit:
         found = [
             *proved.findings,
             *remarks.structure(program),
+            *self._uncovered(proved),
             *(replace(item, severity="warning" if proven else "error") for item in troubles),
         ]
         return found, rows
@@ -144,10 +145,30 @@ class Visit:
         found = [self._unmade(outcome, proved, checkup) for outcome in outcomes if not outcome.made]
         wrong = [outcome.name for outcome in outcomes if outcome.made and not proved.judgements[outcome.name]]
         if not proved.judgements[proof.TO_STATIC]:
-            return [*remarks.frozen(checkup.suspects), *found, *(self._wrong(wrong[0], proved, checkup) if wrong else [])]
+            return [
+                *(self._frozen(proved) or remarks.frozen(checkup.suspects)),
+                *found,
+                *(self._wrong(wrong[0], proved, checkup) if wrong else []),
+            ]
         for name in wrong:
             found += [replace(item, message=f"{name}: {item.message}") for item in self._wrong(name, proved, checkup)]
         return found
+
+    def _control_flow(self, proved: Proof) -> list[Finding]:
+        return controlflow.judge(controlflow.read(self._work / "exported"), proved.taken)[0]
+
+    def _frozen(self, proved: Proof) -> list[Finding]:
+        """What was decided while converting, for a program that is wrong."""
+        return [finding for finding in self._control_flow(proved) if finding.kind != "uncovered-branch"]
+
+    def _uncovered(self, proved: Proof) -> list[Finding]:
+        """Sides of the program that no input took, and what is decided for ever without having been seen to be wrong."""
+        right = bool(proved.judgements[proof.TO_STATIC])
+        return [
+            finding
+            for finding in self._control_flow(proved)
+            if finding.kind == "uncovered-branch" or (right and finding.severity == "warning")
+        ]
 
     def _unmade(self, outcome: Outcome, proved: Proof, checkup: Checkup) -> Finding:
         """Why a runtime could not be made, with the line that it fails on where a sublayer alone shows it."""

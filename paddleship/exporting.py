@@ -1,4 +1,4 @@
-"""From the checkpoint to a static program: `to_static` on a fresh instance, saved beside a candidate.json.
+"""From the checkpoint to a static program: `to_static` on a fresh instance, saved beside what became of its control flow.
 
 The program that export writes is itself the first candidate: Paddle Inference with nothing switched on.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import fixing, isolate, measures, model, runtimes
+from paddleship import controlflow, deciding, fixing, isolate, measures, model, runtimes
 from paddleship.candidate import Candidate, Program
 from paddleship.eager import Eager, Subject
 from paddleship.errors import BadInput, ModelError
@@ -152,7 +152,8 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], sk
     layer.eval()
     _leave_to_python(layer, skip)
     try:
-        sources = convert_layer(layer, folder, specs)
+        with deciding.watching(layer) as decisions:
+            sources = convert_layer(layer, folder, specs)
     except ModelError:
         raise
     except Exception as failure:
@@ -160,6 +161,7 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], sk
             f"{subject.model.factory!r} does not convert to a static graph ({explain(failure)}): "
             "keep Python values, numpy and data-dependent Python control flow out of forward, and name every input in model.inputs"
         ) from None
+    controlflow.write(folder, controlflow.decisions(decisions))
     return weights, sources
 
 

@@ -23,6 +23,7 @@ from paddleship.measures import Array
 from paddleship.params import Verify
 from paddleship.parity import Judgement
 from paddleship.runtimes import Arrays
+from paddleship.tracing import Spot
 from paddleship.verdict import Check
 
 TO_STATIC = "to_static"
@@ -33,7 +34,7 @@ Say = Callable[[str], None]
 class Proof:
     """What is known after all were asked: one judgement per name, and the cases that eager itself refused, with its words.
 
-    `answers` holds what each contender said to every case, None where it died.
+    `answers` holds what each contender said to every case, None where it died; `taken` which ways the inputs took in eager mode.
     """
 
     evidence: Evidence
@@ -41,6 +42,7 @@ class Proof:
     answers: dict[str, list[Arrays] | None] = field(repr=False)
     refused: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    taken: dict[Spot, set[int]] = field(default_factory=dict, repr=False)
 
 
 def prove(
@@ -54,7 +56,7 @@ def prove(
     say: Say = print,
 ) -> Proof:
     """Ask eager, the truth, `to_static` and every contender all cases, and judge. Raises ModelError when eager answers none."""
-    evidence, static, refused, findings = _originals(subject, cases, settings, task=task, labels=labels, say=say)
+    evidence, static, refused, findings, taken = _originals(subject, cases, settings, task=task, labels=labels, say=say)
     judgements: dict[str, Judgement] = {}
     answers: dict[str, list[Arrays] | None] = {}
     if isinstance(static, str):
@@ -65,7 +67,7 @@ def prove(
     for name, contender in contenders.items():
         judgements[name], answers[name] = _examine(name, contender, evidence, settings)
         _tell(name, judgements[name], say, precision=contender.precision)
-    return Proof(evidence, judgements, answers, refused, findings)
+    return Proof(evidence, judgements, answers, refused, findings, taken)
 
 
 def unanswered(reason: str) -> Judgement:
@@ -81,8 +83,8 @@ def _originals(
     task: str | None,
     labels: Array | None,
     say: Say,
-) -> tuple[Evidence, list[Arrays] | str, dict[str, str], list[Finding]]:
-    """The evidence, the answers of `to_static` (or why there are none), what eager refused, and what is odd about eager itself."""
+) -> tuple[Evidence, list[Arrays] | str, dict[str, str], list[Finding], dict[Spot, set[int]]]:
+    """The evidence, the answers of `to_static` (or why there are none), what eager refused, what is odd about it, and the ways it took."""
     with isolate.Isolated("eager", Originals, subject, timeout_s=settings.timeout_s, environment=isolate.threads(1)) as child:
         child.call("become", "float32", False)
         told = ask("eager", child, cases)
@@ -92,13 +94,14 @@ def _originals(
             raise ModelError(next(iter(refused.values()), "there are no cases: give rows or inputs"))
         reference = [answer for answer in told if not isinstance(answer, str)]
         again = ask("eager, again", child, kept[:2])
+        taken = child.call("taken")
         truth, why = _truth(child, kept, reference)
         if truth is None:
             say(f"float64 is not to be had ({why}): measuring eager's own noise instead")
         evidence = evidences.gather(kept, reference, truth, task=task, labels=labels, why=why)
         findings = _oddities(evidence, again, settings)
         static = _static(child, kept)
-    return evidence, static, refused, findings
+    return evidence, static, refused, findings, taken
 
 
 def _truth(child: isolate.Isolated, cases: Sequence[Case], reference: list[Arrays]) -> tuple[list[Arrays] | None, str]:

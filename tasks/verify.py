@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from paddleship import answering, dataset, diagnosis, exhibits, inputs, past, proof, training_parity
+from paddleship import answering, controlflow, dataset, diagnosis, exhibits, inputs, past, proof, training_parity
 from paddleship.candidate import Candidate
 from paddleship.diagnosis import Diagnosis
 from paddleship.eager import Subject
@@ -49,6 +49,11 @@ def verify(params: Params) -> Report:
     proved = proof.prove(Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels)
     if refused := [name for name, _ in proved.refused.items() if name in {case.name for case in real}]:
         raise ModelError(f"the eager model fails on real rows ({refused[0]}): {proved.refused[refused[0]]}")
+    exported = Path(params.paths.exported)
+    decisions = controlflow.of(exported, [program.folder for program in Candidate.load(exported).programs])
+    coverage, ways = controlflow.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage)
+    for finding in coverage:
+        print(finding)
     sound = not any(finding.severity == "error" for finding in proved.findings)
     for contestant, judgement in proved.judgements.items():
         table[contestant] = table.get(contestant, _row()) | _judged(judgement, proven=bool(judgement) and sound)
@@ -65,6 +70,12 @@ def verify(params: Params) -> Report:
         Path(params.paths.regression), known, [asked[judgement.worst] for judgement in proved.judgements.values() if judgement.checks]
     )
     report = _report(params, proved, diagnoses, table, passed)
+    report.metrics |= ways
+    report.facts["findings"] += [finding.to_dict() for finding in coverage]
+    uncovered = [finding for finding in coverage if finding.kind == "uncovered-branch" and finding.severity == "error"]
+    if params.verify.require_branch_coverage:
+        advice = f"{uncovered[0].message} at {uncovered[0].where}: {uncovered[0].advice}" if uncovered else ""
+        report.verdict = Verdict(checks=[*report.verdict.checks, Check.at_most("uncovered_branches", len(uncovered), 0, advice=advice)])
     return _with_training(params, preprocess, report) if params.verify.training else report
 
 

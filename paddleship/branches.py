@@ -1,0 +1,207 @@
+"""Where the user's code can go two ways: every `if`, `while`, `for` and ternary of a source file, and the instructions that belong to it.
+
+The positions of instructions are CPython 3.11's: a conditional jump carries the place of its statement or of its test.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import linecache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import CodeType
+from typing import Literal
+
+Kind = Literal["if", "while", "for", "ternary"]
+Span = tuple[int, int, int, int]  # first line, first column, last line, last column
+OUTSIDE, TEST, BODY = 0, 1, 2
+
+_SUSPENDED = 0x20 | 0x80 | 0x200  # code flags of generators and coroutines, whose frames come and go
+_COMPREHENSIONS = {ast.ListComp: "<listcomp>", ast.SetComp: "<setcomp>", ast.DictComp: "<dictcomp>", ast.GeneratorExp: "<genexpr>"}
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, *_COMPREHENSIONS)
+_READS = frozenset({"item", "numpy", "tolist"})
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place where the code goes one way or another; `text` is its condition, or what a `for` goes over.
+
+    `reads` says that the condition is made from a tensor's value that was read into Python (`.item()` and its like),
+    in the condition itself or in a variable of the same function.
+    """
+
+    file: str
+    line: int
+    column: int
+    kind: Kind
+    text: str
+    reads: bool = field(default=False, compare=False)
+
+    @property
+    def loops(self) -> bool:
+        return self.kind in ("while", "for")
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site in the syntax tree: the function that holds it (name and first line of its code), and its parts."""
+
+    site: Site
+    function: tuple[str, int]
+    span: Span
+    test: Span | None
+    body: tuple[Span, ...]
+
+    def part(self, span: Span, *, jumps: bool) -> int:
+        """Which part of the site an instruction at `span` belongs to; `jumps` is True for one that may go either way."""
+        if jumps and span == self.span:
+            return TEST
+        if self.test is not None and _inside(span, self.test):
+            return TEST
+        return BODY if any(_inside(span, part) for part in self.body) else OUTSIDE
+
+
+@cache
+def places(file: str) -> tuple[Place, ...]:
+    """All sites of a source file, the outer before the inner; none where it cannot be read."""
+    name = short(file)
+    return tuple(_place(name, node, scopes) for node, scopes in _walk(_tree(file), ()) if scopes)
+
+
+def short(file: str) -> str:
+    """The path as it is written down: relative to the working directory where it lies inside, so that it means the same elsewhere."""
+    path = Path(file).resolve()
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def parts(code: CodeType) -> tuple[list[Place], list[tuple[int, ...] | None]]:
+    """The places of one function, and for each instruction the part of each place that it belongs to (None: not known)."""
+    mine = [place for place in places(code.co_filename) if place.function == (code.co_name, code.co_firstlineno)]
+    if not mine or code.co_flags & _SUSPENDED:
+        return [], []
+    jumping = _conditional(code)
+    table: list[tuple[int, ...] | None] = []
+    for index, (line, last, column, end) in enumerate(code.co_positions()):
+        if line is None or last is None or column is None or end is None:
+            table.append(None)
+        else:
+            table.append(tuple(place.part((line, column, last, end), jumps=index in jumping) for place in mine))
+    return mine, table
+
+
+def _conditional(code: CodeType) -> set[int]:
+    return {
+        step.offset // 2
+        for step in dis.get_instructions(code)
+        if step.opname == "FOR_ITER" or step.opname.startswith(("POP_JUMP", "JUMP_IF"))
+    }
+
+
+def _inside(span: Span, whole: Span) -> bool:
+    return whole[:2] <= span[:2] and span[2:] <= whole[2:]
+
+
+def _walk(node: ast.AST, scopes: tuple[ast.AST, ...]) -> Iterator[tuple[ast.If | ast.IfExp | ast.While | ast.For, tuple[ast.AST, ...]]]:
+    """Every site with the functions around it; a field of the node comes in the order in which Python evaluates it."""
+    if isinstance(node, ast.If | ast.IfExp | ast.While | ast.For):
+        yield node, scopes
+    if isinstance(node, _SCOPES):
+        scopes = (*scopes, node)
+    for child in ast.iter_child_nodes(node):
+        yield from _walk(child, scopes)
+
+
+def _place(file: str, node: ast.If | ast.IfExp | ast.While | ast.For, scopes: tuple[ast.AST, ...]) -> Place:
+    condition = node.iter if isinstance(node, ast.For) else node.test
+    kind: Kind = (
+        "ternary"
+        if isinstance(node, ast.IfExp)
+        else "for"
+        if isinstance(node, ast.For)
+        else "while"
+        if isinstance(node, ast.While)
+        else "if"
+    )
+    function = next((scope for scope in reversed(scopes) if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef)), scopes[-1])
+    site = Site(file, node.lineno, node.col_offset, kind, ast.unparse(condition), _reads(condition, function))
+    body: list[ast.AST] = [node.body] if isinstance(node, ast.IfExp) else list(node.body)
+    body += [node.target] if isinstance(node, ast.For) else []
+    test = None if isinstance(node, ast.For) else _span(node.test)
+    return Place(site, _name(scopes[-1]), _span(node), test, tuple(_span(part) for part in body))
+
+
+def _span(node: ast.AST) -> Span:
+    return (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+
+
+def _name(scope: ast.AST) -> tuple[str, int]:
+    """Name and first line of a function's code, where decorators count."""
+    line = min([scope.lineno, *(decorator.lineno for decorator in getattr(scope, "decorator_list", []))])  # type: ignore[attr-defined]
+    if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+        return scope.name, line
+    return _COMPREHENSIONS.get(type(scope), "<lambda>"), line
+
+
+def _reads(condition: ast.AST, function: ast.AST) -> bool:
+    names = {node.id for node in ast.walk(condition) if isinstance(node, ast.Name)}
+    made = [
+        node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
+    ]
+    return any(_is_read(node) for part in [condition, *made] for node in ast.walk(part))
+
+
+def _is_read(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _READS
+
+
+@cache
+def at(file: str, line: int, column: int, *, loop: bool) -> Site | None:
+    """The `if` (or the loop) that begins exactly there."""
+    found = (place.site for place in places(file) if (place.site.line, place.site.column) == (line, column))
+    return next((site for site in found if site.loops == loop and site.kind != "ternary"), None)
+
+
+@cache
+def ternaries(file: str, line: int, column: int) -> Sequence[Site]:
+    """The ternaries of the simple statement, or of the head of the compound one, that begins there, the outer before the inner."""
+    statement = _statement(file, line, column)
+    if statement is None:
+        return []
+    spans = [_span(part) for part in _head(statement)]
+    return [place.site for place in places(file) if place.site.kind == "ternary" and any(_inside(place.span, span) for span in spans)]
+
+
+@cache
+def around(file: str, line: int, column: int) -> Site | None:
+    """The loop whose body has a statement of its own exactly there."""
+    for place in places(file):
+        if place.site.loops and any(span[:2] == (line, column) for span in place.body):
+            return place.site
+    return None
+
+
+@cache
+def _tree(file: str) -> ast.Module:
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _statement(file: str, line: int, column: int) -> ast.stmt | None:
+    return next(
+        (node for node in ast.walk(_tree(file)) if isinstance(node, ast.stmt) and (node.lineno, node.col_offset) == (line, column)), None
+    )
+
+
+def _head(statement: ast.stmt) -> list[ast.AST]:
+    return [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt) and hasattr(child, "lineno")]
