@@ -17,6 +17,7 @@ from paddleship.eager import Eager, Subject
 from paddleship.references import is_users
 from paddleship.runtimes import Arrays
 
+_Parts = tuple[list[Place], list[tuple[int, ...] | None]]
 Spot = tuple[Site, str]  # a site, and the path of the sublayer that it ran in ("" for the model itself)
 
 
@@ -49,13 +50,9 @@ class Ways:
 @contextmanager
 def following(ways: Ways) -> Iterator[None]:
     """Note the ways that the user's functions take in the block, on this thread. Not for generators, whose frames are left and entered."""
-    tables: dict[CodeType, tuple[list[Place], list[tuple[int, ...] | None]]] = {}
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
-        code = frame.f_code
-        if code not in tables:
-            tables[code] = branches.parts(code) if is_users(code.co_filename) else ([], [])
-        places, table = tables[code]
+        places, table = _parts(frame.f_code)
         if not places:
             return None
         frame.f_trace_opcodes = True
@@ -68,6 +65,18 @@ def following(ways: Ways) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
+
+
+_KNOWN: dict[
+    int, tuple[CodeType, _Parts]
+] = {}  # by identity, since code of one text in two files is equal; it is kept, or its id would return
+
+
+def _parts(code: CodeType) -> _Parts:
+    known = _KNOWN.get(id(code))
+    if known is None:
+        known = _KNOWN[id(code)] = (code, branches.parts(code) if is_users(code.co_filename) else ([], []))
+    return known[1]
 
 
 class _Follower:

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
-from paddleship import answering, controlflow, dataset, diagnosis, exhibits, inputs, past, proof, training_parity
+from paddleship import answering, controlflow, dataset, diagnosis, inputs, past, proof, training_parity
 from paddleship.candidate import Candidate
 from paddleship.diagnosis import Diagnosis
 from paddleship.eager import Subject
 from paddleship.errors import ModelError
-from paddleship.evidence import ROWS
 from paddleship.files import new_folder
 from paddleship.finding import Finding
 from paddleship.params import Params
-from paddleship.parity import Judgement
 from paddleship.preprocess import Preprocess
 from paddleship.proof import Proof
 from paddleship.report import Report
-from paddleship.verdict import Check, Verdict
+from paddleship.training_parity import TrainingParity
+from paddleship.verified import Verified, row
 from tasks.stage import main
-
-_MEASURES = (
-    "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio",
-    "max_abs_diff", "max_rel_diff", "required_atol", "max_ulp", "cosine",
-    "flip_rate", "flip_rate_low", "flip_rate_high", "metric_drop", "metric_drop_low", "metric_drop_high",
-)  # fmt: skip
 
 
 def verify(params: Params) -> Report:
@@ -35,128 +27,63 @@ def verify(params: Params) -> Report:
     preprocess, config, specs = dataset.read_preprocess(Path(params.paths.prepared))
     held_out = dataset.read(Path(params.paths.prepared), "test")
     rows = held_out.take(range(min(params.verify.samples, len(held_out))))
-    examples = dataset.encode(preprocess, rows)
-    real = inputs.from_rows(examples, specs, preprocess.collate, max_batch=params.verify.max_batch)
+    real = inputs.from_rows(dataset.encode(preprocess, rows), specs, preprocess.collate, max_batch=params.verify.max_batch)
     known = past.read(Path(params.paths.regression), specs)
     cases = [*real, *inputs.edges(specs, [case.inputs for case in real]), *known]
 
-    table: dict[str, dict[str, Any]] = {}
-    contenders: dict[str, answering.Contender] = {}
-    for name in params.optimize.candidates:
-        table[name], contender = _entry(Path(params.paths.candidates) / name, config)
-        if contender:
-            contenders[name] = contender
+    entries = {name: _entry(Path(params.paths.candidates) / name, config) for name in params.optimize.candidates}
+    contenders: dict[str, answering.Contender] = {name: contender for name, (_, contender) in entries.items() if contender}
     proved = proof.prove(Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels)
-    if refused := [name for name, _ in proved.refused.items() if name in {case.name for case in real}]:
-        raise ModelError(f"the eager model fails on real rows ({refused[0]}): {proved.refused[refused[0]]}")
-    exported = Path(params.paths.exported)
-    decisions = controlflow.of(exported, [program.folder for program in Candidate.load(exported).programs])
-    coverage, ways = controlflow.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage)
-    for finding in coverage:
-        print(finding)
-    sound = not any(finding.severity == "error" for finding in proved.findings)
-    for contestant, judgement in proved.judgements.items():
-        table[contestant] = table.get(contestant, _row()) | _judged(judgement, proven=bool(judgement) and sound)
-    diagnoses = _explain(params, proved, config)
-    for contestant, cause in diagnoses.items():
-        table[contestant]["findings"] += [finding.to_dict() for finding in cause.findings]
-    passed = {name: row["noise_ratio"] for name, row in table.items() if row["status"] == "proven" and name in contenders}
-
+    if refused := next((case.name for case in real if case.name in proved.refused), None):
+        raise ModelError(f"the eager model fails on real rows ({refused}): {proved.refused[refused]}")
+    coverage, ways = _control_flow(params, proved)
+    verified = Verified(
+        proved,
+        {name: before for name, (before, _) in entries.items()},
+        _explain(params, proved, config),
+        coverage,
+        ways,
+        _train(params, preprocess) if params.verify.training else None,
+    )
     with new_folder(Path(params.paths.parity)) as beside:
         proved.evidence.save(beside)
-        (beside / "passed.json").write_text(json.dumps(passed) + "\n")
-    asked = proved.evidence.cases
-    past.write(
-        Path(params.paths.regression), known, [asked[judgement.worst] for judgement in proved.judgements.values() if judgement.checks]
-    )
-    report = _report(params, proved, diagnoses, table, passed)
-    report.metrics |= ways
-    report.facts["findings"] += [finding.to_dict() for finding in coverage]
-    uncovered = [finding for finding in coverage if finding.kind == "uncovered-branch" and finding.severity == "error"]
-    if params.verify.require_branch_coverage:
-        advice = f"{uncovered[0].message} at {uncovered[0].where}: {uncovered[0].advice}" if uncovered else ""
-        report.verdict = Verdict(checks=[*report.verdict.checks, Check.at_most("uncovered_branches", len(uncovered), 0, advice=advice)])
-    return _with_training(params, preprocess, report) if params.verify.training else report
+        (beside / "passed.json").write_text(json.dumps(verified.passed) + "\n")
+    worst = [proved.evidence.cases[judgement.worst] for judgement in proved.judgements.values()]
+    past.write(Path(params.paths.regression), known, worst)
+    return verified.report(params)
 
 
-def _report(
-    params: Params, proved: Proof, diagnoses: dict[str, Diagnosis], table: dict[str, dict[str, Any]], passed: dict[str, float]
-) -> Report:
-    evidence = proved.evidence
-    ratios = {name: row["noise_ratio"] for name, row in table.items() if row["noise_ratio"] is not None and row["precision"] == "float32"}
-    proven_ratios = [ratio for name, ratio in ratios.items() if name in passed]
-    own_error = max((noise.largest / noise.scale for noise in evidence.noise[ROWS].values() if noise.scale), default=0.0)
-    return Report(
-        stage="verify",
-        headline=f"{len(passed)} of {len(params.optimize.candidates)} candidates proven"
-        + (f", noise ratio {min(proven_ratios):.2f} to {max(proven_ratios):.2f}" if proven_ratios else ""),
-        metrics={
-            "proven_candidates": len(passed),
-            "verified_rows": len({row for case in evidence.cases for row in case.rows}),
-            "verified_batches": len(evidence.cases),
-            "reference_error_log10": round(math.log10(own_error), 3) if own_error else 0.0,
-        },
-        verdict=Verdict(checks=_checks(proved, passed)),
-        candidates=table,
-        facts={
-            "rule": evidence.rule,
-            "why": evidence.why,
-            "noise": {group: {name: noise.__dict__ for name, noise in rows.items()} for group, rows in evidence.noise.items()},
-            "cases": [{"name": case.name, "group": case.group, "rows": len(case.rows)} for case in evidence.cases],
-            "refused": proved.refused,
-            "findings": [finding.to_dict() for finding in proved.findings],
-            "outputs": {name: judgement.outputs for name, judgement in proved.judgements.items()},
-        },
-        pictures=exhibits.draw(
-            proved,
-            ratios,
-            diagnoses,
-            limit=params.verify.noise_limit,
-            classes=params.data.classes,
-            reports=Path(params.paths.reports),
-        ),
-    )
+def _entry(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], answering.Contender | None]:
+    """The row of a candidate before it is asked, and the contender if it can be. Raises CandidateError for a changed folder."""
+    if not folder.exists():
+        return row("not made", "see the report of optimize"), None
+    candidate = Candidate.load(folder)
+    if candidate.preprocess != config:
+        finding = Finding("preprocess-differs", "error", "the candidate prepares its inputs in another way than the data was prepared")
+        return row("failed", f"{finding.message}: run `dvc repro -f optimize`", finding=finding), None
+    contender = answering.candidate(folder, precision=candidate.precision, thread_count=candidate.threads)
+    return row(precision=candidate.precision), contender
 
 
-def _checks(proved: Proof, passed: dict[str, float]) -> list[Check]:
-    errors = [finding for finding in proved.findings if finding.severity == "error"]
-    advice = "no candidate answers as eager does: see the findings in the report"
-    return [
-        Check.at_least("proven_candidates", len(passed), 1, advice=advice),
-        Check.at_most("eager_errors", len(errors), 0, advice=f"the model itself cannot be proven: {errors[0].message}" if errors else ""),
-    ]
-
-
-def _with_training(params: Params, preprocess: Preprocess, report: Report) -> Report:
-    """The report with what a few steps of training in eager mode and as `to_static` say."""
-    rows = dataset.read(Path(params.paths.prepared), "train")
-    count = min(len(rows), params.train.batch_size * params.verify.training_steps)
-    examples = dataset.encode(preprocess, rows.take(range(count)))
-    starts = range(0, count, params.train.batch_size)
-    ends = [min(start + params.train.batch_size, count) for start in starts]
-    batches = [(preprocess.collate(examples[start:end]), rows.labels[start:end]) for start, end in zip(starts, ends, strict=True)]
-    print(f"training {len(batches)} steps, eager and to_static")
-    trained = training_parity.compare(Subject.of(params), batches, params.train, task=params.data.task, settings=params.verify)
-    for finding in trained.findings:
+def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[str, float]]:
+    """What the inputs exercised of the program's control flow, said as it is found."""
+    decisions = controlflow.read(Path(params.paths.exported))
+    findings, ways = controlflow.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage)
+    for finding in findings:
         print(finding)
-    report.verdict = Verdict(checks=[*report.verdict.checks, *trained.checks])
-    report.facts |= {"training": {"losses": trained.losses, "gradient_ratios": trained.ratios}}
-    report.facts["findings"] += [finding.to_dict() for finding in trained.findings]
-    report.pictures += trained.draw(params.verify.noise_limit, Path(params.paths.reports))
-    return report
+    return findings, ways
 
 
 def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str, Diagnosis]:
-    """Why each candidate that failed did so, for people as it is found."""
+    """Why each candidate that failed did so, said as it is found."""
     found = {}
     for name, judgement in proved.judgements.items():
         if judgement:
             continue
         print(f"{name}: looking for the cause")
-        folder = None if name == proof.TO_STATIC else Path(params.paths.candidates) / name
         found[name] = diagnosis.explain(
             Subject.of(params),
-            folder,
+            None if name == proof.TO_STATIC else Path(params.paths.candidates) / name,
             evidence=proved.evidence,
             answers=proved.answers[name],
             settings=params.verify,
@@ -168,31 +95,18 @@ def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str,
     return found
 
 
-def _entry(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], answering.Contender | None]:
-    """The row of a candidate before it is asked, and the contender if it can be. Raises CandidateError for a changed folder."""
-    if not folder.exists():
-        return _row() | {"status": "not made", "reason": "see the report of optimize"}, None
-    candidate = Candidate.load(folder)
-    if candidate.preprocess != config:
-        finding = Finding("preprocess-differs", "error", "the candidate prepares its inputs in another way than the data was prepared")
-        return _row() | {"reason": f"{finding.message}: run `dvc repro -f optimize`", "findings": [finding.to_dict()]}, None
-    return _row() | {"precision": candidate.precision}, answering.candidate(
-        folder, precision=candidate.precision, thread_count=candidate.threads
-    )
-
-
-def _row() -> dict[str, Any]:
-    return {"status": "failed", "reason": "", "precision": "float32", "worst_case": "", "findings": [], **dict.fromkeys(_MEASURES)}
-
-
-def _judged(judgement: Judgement, *, proven: bool) -> dict[str, Any]:
-    return {
-        "status": "proven" if proven else "failed",
-        "reason": "; ".join(str(check) for check in judgement.checks if not check.passed),
-        "worst_case": judgement.worst_case,
-        "findings": [finding.to_dict() for finding in judgement.findings],
-        **{key: judgement.metrics.get(key) for key in _MEASURES},
-    }
+def _train(params: Params, preprocess: Preprocess) -> TrainingParity:
+    """A few steps of training on the first rows, in eager mode and as `to_static`."""
+    rows, size = dataset.read(Path(params.paths.prepared), "train"), params.train.batch_size
+    count = min(len(rows), size * params.verify.training_steps)
+    examples = dataset.encode(preprocess, rows.take(range(count)))
+    places = [slice(start, min(start + size, count)) for start in range(0, count, size)]
+    batches = [(preprocess.collate(examples[place]), rows.labels[place]) for place in places]
+    print(f"training {len(batches)} steps, eager and to_static")
+    trained = training_parity.compare(Subject.of(params), batches, params.train, task=params.data.task, settings=params.verify)
+    for finding in trained.findings:
+        print(finding)
+    return trained
 
 
 if __name__ == "__main__":

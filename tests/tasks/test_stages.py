@@ -140,7 +140,51 @@ def test_a_wrong_candidate_is_caught_and_does_not_take_part(trained, tmp_path):
     rows = report(checkout, "verify")["candidates"]
     assert rows["onnxruntime"]["status"] == "failed"
     assert rows["onnxruntime"]["noise_ratio"] > 8
+    assert rows["onnxruntime"]["findings"]
     assert list(json.loads((checkout / "models/parity/passed.json").read_text())) == ["paddle", "paddle-onednn"]
+
+
+BRANCHING = """
+
+class Branching(nn.Linear):
+    def forward(self, x):
+        y = super().forward(x)
+        if x.sum() > LIMIT:
+            y = y * 2
+        return y
+"""
+
+
+@pytest.mark.parametrize(("limit", "code"), [(1e6, 3), (0, 0)], ids=["one side", "both sides"])
+def test_a_side_that_no_row_takes_fails_where_coverage_is_required(trained, tmp_path, limit, code):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
+    source = (checkout / "examples/linear/model.py").read_text().replace("nn.Linear(features, 1)", "Branching(features, 1)")
+    (checkout / "examples/linear/model.py").write_text(source + BRANCHING.replace("LIMIT", str(limit)))
+    change(checkout, verify={"require_branch_coverage": True}, optimize={"candidates": ["paddle"]})
+    for stage in ("export", "optimize"):
+        done = run(checkout, stage)
+        assert done.returncode == 0, done.stderr
+    done = run(checkout, "verify")
+    assert done.returncode == code, done.stderr
+    assert report(checkout, "verify")["metrics"]["regions"] == 1
+    if code:
+        line = (checkout / "examples/linear/model.py").read_text().split("x.sum()")[0].count("\n") + 1
+        assert f"examples/linear/model.py:{line}" in last_line(done)
+        assert "uncovered_branches is 1" in last_line(done)
+
+
+def test_training_is_compared_where_it_is_asked_for(trained, tmp_path):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
+    change(checkout, verify={"training": True}, optimize={"candidates": ["paddle"]})
+    for stage in ("export", "optimize", "verify"):
+        done = run(checkout, stage)
+        assert done.returncode == 0, done.stderr
+    found = report(checkout, "verify")
+    assert {"training_loss_ratio", "gradient_ratio"} <= {check["name"] for check in found["verdict"]["checks"]}
+    assert set(found["facts"]["training"]["gradient_ratios"]) == {"weight", "bias"}
+    assert (checkout / "reports/verify/training.png").stat().st_size > 5000
 
 
 @pytest.mark.parametrize(
