@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,7 @@ def build(model: Model) -> Any:
 
     factory = resolve(model.factory, key="model.factory", error=ModelError)
     try:
-        with paddle.utils.unique_name.guard():  # a factory that fixes names of parameters can be called again
-            layer = factory(**model.kwargs)
+        layer = _made(lambda: factory(**model.kwargs))
     except Exception as failure:
         raise ModelError(
             f"model.factory {model.factory!r} failed with model.kwargs {model.kwargs} ({explain(failure)}): mend the factory or the kwargs"
@@ -33,6 +32,17 @@ def build(model: Model) -> Any:
     if not isinstance(layer, paddle.nn.Layer):
         raise ModelError(f"model.factory {model.factory!r} returned {type(layer).__name__}, not a paddle.nn.Layer: return the model itself")
     return layer
+
+
+def _made(factory: Callable[[], Any]) -> Any:
+    """What the factory makes; where it fixes the names of parameters and was called before, Paddle lets it only under new names."""
+    import paddle
+
+    try:
+        return factory()
+    except Exception:
+        with paddle.utils.unique_name.guard():
+            return factory()
 
 
 def forward(layer: Any, inputs: Sequence[Any]) -> dict[str, Any]:

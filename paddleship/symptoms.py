@@ -48,10 +48,15 @@ def distance(answer: object, truth: object) -> float:
 def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:
     """Outputs whose answer is the truth of another output."""
     found = {}
-    for name in evidence.truth[0]:
-        for other in evidence.truth[0]:
+    kinds = {name: array.dtype for name, array in evidence.reference[0].items()}
+    for name in kinds:
+        for other in kinds:
             noise = evidence.noise["rows"][other].largest * limit
-            if name != other and all(distance(answers[place].get(name), evidence.truth[place][other]) <= noise for place in wrong):
+            if (
+                name != other
+                and kinds[name] == kinds[other]
+                and all(distance(answers[place].get(name), evidence.truth[place][other]) <= noise for place in wrong)
+            ):
                 found[name] = other
     if not found:
         return []
