@@ -1,7 +1,7 @@
 """`make parity-bench`: faults put into exports on purpose, and honest exports; who catches which, and who cries wolf.
 
 Prints a table for people and, as the last line, its figures as JSON; exits 3 when a goal is missed. `SHORT=1` is the
-form that CI runs: fewer models and seeds, and no Polygraphy where it is not installed already.
+form that CI runs: fewer models and seeds, no Polygraphy where it is not installed already, and not what verify costs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from paddleship import host, isolate
 from paddleship.quiet import quiet
-from tests.faults import peers
+from tests.faults import cost, peers
 from tests.faults.forge import Forge, Outcome, allclose_refuses
 from tests.faults.models import INPUTS
 
@@ -33,14 +33,20 @@ def main() -> None:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(2) as pool:
         parts = list(pool.map(lambda name: measure(name, Path(work) / name, seeds), names))
+        costs = {} if short else cost.measure(Path(work))
     outcomes = [outcome for part in parts for outcome in part]
     missing = "" if (peers.HOME / "ready").exists() else "not installed: run the long form" if short else peers.install()
     refused = peers.polygraphy_refuses([outcome.pair for outcome in outcomes]) if not missing else [None] * len(outcomes)
     rows = [(outcome, allclose_refuses(outcome.pair), peer) for outcome, peer in zip(outcomes, refused, strict=True)]
     print(table(rows, missing))
-    figures = summary(rows) | {"seconds": round(time.monotonic() - start, 1), "host": host.fingerprint()}
+    if costs:
+        print(cost.table(costs))
+    figures = summary(rows) | costs | {"seconds": round(time.monotonic() - start, 1), "host": host.fingerprint()}
     print(json.dumps(figures))
-    goals_met = figures["caught_share"] == 1 and figures["false_alarms"] == 0 and (short or figures["honest_exports"] >= 200)
+    goals_met = figures["caught_share"] == 1 and figures["false_alarms"] == 0
+    if not short:
+        cheap = costs["verify_s"] < costs["verify_s_goal"] and costs["verify_peak_memory_bytes"] < costs["verify_peak_memory_bytes_goal"]
+        goals_met = goals_met and cheap and figures["honest_exports"] >= 200
     sys.exit(0 if goals_met else 3)
 
 
