@@ -14,7 +14,7 @@ from pathlib import Path
 from paddleship.branches import Site
 from paddleship.deciding import Decisions
 from paddleship.files import read_json
-from paddleship.finding import Finding
+from paddleship.finding import Finding, Severity
 from paddleship.tracing import Spot
 
 FILE = "control_flow.json"
@@ -79,20 +79,22 @@ def read(folder: Path) -> list[Decision]:
 
 
 def judge(
-    found: Sequence[Decision], taken: Mapping[Spot, set[int]], *, require_coverage: bool = False
+    found: Sequence[Decision], taken: Mapping[Spot, set[int]], *, require_coverage: bool = False, agreed: bool = False
 ) -> tuple[list[Finding], dict[str, float]]:
     """Findings, one for each line, and the metrics `regions`, `regions_exercised` (share of their sides) and `frozen_branches`.
 
-    `found` is of an export, `taken` of eager on the inputs of the proof (`TracedEager.taken`).
+    `found` is of an export, `taken` of eager on the inputs of the proof (`TracedEager.taken`). `agreed` says that the
+    program answered these inputs as eager does: a branch that was decided otherwise is then a warning, since what it
+    skips is perhaps only a cache that is filled once.
     """
     regions = [decision for decision in found if decision.region]
     sides = [side for decision in regions for side in _sides(decision, taken)]
     findings = [
         *_uncovered(regions, taken, "error" if require_coverage else "warning"),
         *_never_skipped(regions, taken),
-        *_frozen([decision for decision in found if not decision.region], taken),
+        *_frozen([decision for decision in found if not decision.region], taken, "warning" if agreed else "error"),
     ]
-    frozen = sum(finding.severity == "error" and finding.kind != "uncovered-branch" for finding in findings)
+    frozen = sum(finding.kind not in ("uncovered-branch", "frozen-value") for finding in findings)
     share = sum(sides) / len(sides) if sides else 1.0
     return findings, {"regions": len(regions), "regions_exercised": round(share, 4), "frozen_branches": frozen}
 
@@ -108,7 +110,7 @@ def _by_site(found: Sequence[Decision]) -> Iterator[tuple[Site, list[Decision]]]
         yield site, [decision for decision in found if decision.site == site]
 
 
-def _uncovered(regions: Sequence[Decision], taken: Mapping[Spot, set[int]], severity: str) -> Iterator[Finding]:
+def _uncovered(regions: Sequence[Decision], taken: Mapping[Spot, set[int]], severity: Severity) -> Iterator[Finding]:
     for site, group in _by_site(regions):
         missing = {decision.layer: sides for decision in group if not all(sides := _sides(decision, taken))}
         if not missing:
@@ -139,14 +141,14 @@ def _never_skipped(regions: Sequence[Decision], taken: Mapping[Spot, set[int]]) 
             yield Finding("uncovered-branch", "note", message, "add a row that does not go round, if there can be one", site.where)
 
 
-def _frozen(decided: Sequence[Decision], taken: Mapping[Spot, set[int]]) -> Iterator[Finding]:
+def _frozen(decided: Sequence[Decision], taken: Mapping[Spot, set[int]], severity: Severity) -> Iterator[Finding]:
     for site, group in _by_site(decided):
         wrong = [decision for decision in group if taken.get((site, decision.layer), set()) - set(decision.ways)]
         if wrong:
             ways = set().union(*(taken[site, decision.layer] for decision in wrong))
             kept = {way for decision in wrong for way in decision.ways}
             message = f"{_quote(site)} was decided while converting: the program {_kept(site, kept)}, and inputs {_took(site, ways)}"
-            yield Finding(_kind(site), "error", message, _INSTEAD, site.where, wrong[0].layer or None)
+            yield Finding(_kind(site), severity, message, _INSTEAD, site.where, wrong[0].layer or None)
         elif site.reads or any(decision.constant for decision in group):
             message = f"{_quote(site)} was decided while converting from a tensor's value, and the program keeps it"
             yield Finding("frozen-value", "warning", message, _INSTEAD, site.where, group[0].layer or None)

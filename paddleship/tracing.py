@@ -67,9 +67,8 @@ def following(ways: Ways) -> Iterator[None]:
         sys.settrace(before)
 
 
-_KNOWN: dict[
-    int, tuple[CodeType, _Parts]
-] = {}  # by identity, since code of one text in two files is equal; it is kept, or its id would return
+# By identity, since code of one text in two files is equal; the code is kept, or another would get its id.
+_KNOWN: dict[int, tuple[CodeType, _Parts]] = {}
 
 
 def _parts(code: CodeType) -> _Parts:

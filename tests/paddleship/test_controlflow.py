@@ -30,8 +30,18 @@ def doubling(function):
 def several(x):
     return x.shape[0] > 1
 
+SWITCH = paddle.ones([1])
+
+@paddle.jit.not_to_static
+def switched():
+    on = SWITCH.item()
+    if on > 0:  # reads
+        return 2
+    return 1
+
 class Base(nn.Layer):
     deep = True
+    cached = None
 
     def __init__(self):
         super().__init__()
@@ -117,6 +127,12 @@ MODELS = {
         for _ in [0] * (3 if isinstance(x, paddle.Tensor) else 2):  # here
             x = x + 1
         return x""",
+    "cache": """
+        if self.cached is None:
+            self.cached = 2
+        return x * self.cached""",
+    "reads_weight": """
+        return x * switched()""",
     "training": """
         if self.training:
             x = x * 2
@@ -304,6 +320,19 @@ def test_a_branch_that_export_decided_otherwise_is_an_error_at_its_line(theirs, 
     assert (first.kind, first.severity, first.where.rpartition(":")[2]) == (kind, "error", str(line(theirs, name)))
     assert words in first.message
     assert metrics["frozen_branches"] >= 1
+
+
+def test_a_branch_decided_otherwise_without_effect_is_a_warning(theirs):
+    found, metrics, _ = judged(built("cache"), rows(1, 2), agreed=True)
+    assert [(finding.kind, finding.severity) for finding in found] == [("frozen-branch", "warning")]
+    assert metrics["frozen_branches"] == 1
+
+
+def test_a_value_that_was_read_where_paddle_does_not_convert_is_named(theirs):
+    found, _, _ = judged(built("reads_weight"), rows(1))
+    assert [(finding.kind, finding.severity, finding.where.rpartition(":")[2]) for finding in found] == [
+        ("frozen-value", "warning", str(line(theirs, "", "# reads")))
+    ]
 
 
 def test_a_model_left_in_train_mode_while_converting_is_named(theirs):
