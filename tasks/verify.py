@@ -68,7 +68,8 @@ def _entry(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], answer
 def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[str, float]]:
     """What the inputs exercised of the program's control flow, said as it is found."""
     decisions = controlflow.read(Path(params.paths.exported))
-    findings, ways = controlflow.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage)
+    agreed = bool(proved.judgements[proof.TO_STATIC])
+    findings, ways = controlflow.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage, agreed=agreed)
     for finding in findings:
         print(finding)
     return findings, ways

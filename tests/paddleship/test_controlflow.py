@@ -369,6 +369,24 @@ def test_two_classes_with_one_text_keep_their_own_lines(theirs):
     assert len({site.line for site, _ in seen.regions}) == 2
 
 
+def test_functions_of_one_text_in_two_files_are_told_apart(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}_text.py").write_text("def ask(x):\n    return 1 if x else 2\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import one_text
+    import two_text
+
+    assert one_text.ask.__code__ == two_text.ask.__code__
+    ways = tracing.Ways()
+    with tracing.following(ways):
+        one_text.ask(True)
+        two_text.ask(False)
+    assert [(site.file.rpartition("/")[2], taken) for (site, _), taken in ways.taken.items()] == [
+        ("one_text.py", {1}),
+        ("two_text.py", {0}),
+    ]
+
+
 def test_an_exception_in_a_condition_decides_nothing(theirs, tmp_path, monkeypatch):
     (tmp_path / "fails.py").write_text("def ask(x):\n    if x.missing:\n        return 1\n    return 2\n")
     monkeypatch.syspath_prepend(tmp_path)
