@@ -59,16 +59,23 @@ def write(folder: Path, found: Sequence[Decision]) -> None:
 
 
 def read(folder: Path) -> list[Decision]:
-    """The decisions of the export in `folder`; raises BadInput when there are none."""
-    values = read_json(folder / FILE, stage="export")
-    return [Decision(**{**value, "site": Site(**value["site"]), "ways": tuple(value["ways"])}) for value in values]
+    """The decisions of the export in `folder`, over all its programs; raises BadInput when there are none.
 
-
-def of(exported: Path, programs: Sequence[str]) -> list[Decision]:
-    """The decisions of an export of one program, or, where sizes are fixed and so decide much by right, its regions in all programs."""
-    if not programs:
-        return read(exported)
-    return list(dict.fromkeys(decision for program in programs for decision in read(exported / program) if decision.region))
+    What one of several programs for fixed sizes decided, the others need not decide: their ways are taken together.
+    """
+    files = sorted(folder.rglob(FILE)) or [folder / FILE]
+    found: dict[Spot, Decision] = {}
+    for value in (value for file in files for value in read_json(file, stage="export")):
+        decision = Decision(**{**value, "site": Site(**value["site"]), "ways": tuple(value["ways"])})
+        before = found.get((decision.site, decision.layer), decision)
+        found[decision.site, decision.layer] = Decision(
+            decision.site,
+            decision.layer,
+            before.region or decision.region,
+            tuple(sorted({*before.ways, *decision.ways})),
+            before.constant or decision.constant,
+        )
+    return list(found.values())
 
 
 def judge(
