@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from paddleship import runtimes
+from paddleship.candidate import Candidate
 from paddleship.eager import Eager, Subject
 from paddleship.errors import ModelError
 from paddleship.inputs import Case
@@ -27,18 +28,24 @@ class Caller(Protocol):
 
 @dataclass(frozen=True)
 class Contender:
-    """What answers in a process of its own: `load(*arguments)` gives a Runtime there, `share()` lets threads share it."""
+    """What answers in a process of its own: `load(*arguments)` gives a Runtime there, `share()` lets threads share it.
+
+    `exact` where it is the exported program on eager's own kernels, whose answers are eager's own.
+    """
 
     load: Callable[..., Any]
     arguments: tuple[Any, ...]
     precision: str = "float32"
     thread_count: int = 1
     share: Callable[[], Turns] = Turns
+    exact: bool = False
 
 
 def candidate(folder: Path, *, precision: str = "float32", thread_count: int = 1) -> Contender:
     """The candidate in `folder` as a contender."""
-    return Contender(runtimes.load, (folder,), precision, thread_count)
+    made = Candidate.load(folder)
+    exact = made.runtime == "paddle" and not made.options.get("onednn") and precision == "float32" and thread_count == 1
+    return Contender(runtimes.load, (folder,), precision, thread_count, exact=exact)
 
 
 class Originals:

@@ -41,6 +41,7 @@ KINDS: dict[str, str] = {
     "fewer-dimensions": "the program keeps fewer dynamic dimensions than declared; inputs are padded to fixed sizes",
     # a candidate: how it answers
     "another-form": "names, number, dtypes or shapes of the outputs differ from eager's",
+    "program-departs": "the exported program answers otherwise than eager on the same kernels, by more than rounding explains",
     "weights-differ": "the candidate holds other weights than the checkpoint",
     "dtype-differs": "the candidate computes or answers in another dtype than it says",
     "preprocess-differs": "the candidate carries another preprocessing than the prepared data",

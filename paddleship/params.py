@@ -118,6 +118,9 @@ class Verify(Section):
         8, description="largest error of a float32 candidate, in units of eager float32's own"
     )
     typical_limit: Annotated[float, Field(gt=0)] = Field(3, description="the same for the root mean square error")
+    drift_limit: Annotated[float, Field(gt=0)] = Field(
+        2, description="largest change where none is expected: asked again, by many callers, exported but on eager's own kernels"
+    )
     max_flip_rate: Annotated[float, Field(ge=0)] = Field(0.02, description="share of decisions that a lower precision may change")
     max_metric_drop: Annotated[float, Field(ge=0)] = Field(0.01, description="of accuracy (or R²) that a lower precision may cost")
     require_branch_coverage: bool = Field(False, description="fail where no input took a side of a data-dependent if or loop")

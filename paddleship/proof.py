@@ -4,15 +4,17 @@ Each candidate lives in a process of its own, whose death is its row. Besides it
 things are proven of it, in the same unit of eager's own noise: a row's answer does not depend on its batch
 (where eager's does not), the same question gives the same answer later, and callers on many threads get what one
 caller gets.
+
+`to_static` and the exported program on eager's own kernels are held to eager itself, see `drift`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from paddleship import drift, isolate, parity, stability
 from paddleship import evidence as evidences
-from paddleship import isolate, parity, stability
 from paddleship.answering import Answering, Caller, Contender, Originals, ask
 from paddleship.eager import Subject
 from paddleship.errors import BadInput, ModelError
@@ -62,10 +64,16 @@ def prove(
     if isinstance(static, str):
         judgements[TO_STATIC], answers[TO_STATIC] = unanswered(static), None
     else:
-        judgements[TO_STATIC], answers[TO_STATIC] = parity.judge(evidence, static, limits=settings), static
+        judgement = parity.judge(evidence, static, limits=settings)
+        judgements[TO_STATIC], answers[TO_STATIC] = drift.hold_to_eager(judgement, evidence, static, settings=settings), static
     _tell(TO_STATIC, judgements[TO_STATIC], say)
-    for name, contender in contenders.items():
-        judgements[name], answers[name] = _examine(name, contender, evidence, settings)
+    program: list[Arrays] | None = None  # what the exported program answers, where it departs from eager
+    for name, contender in sorted(contenders.items(), key=lambda item: not item[1].exact):
+        judgements[name], answers[name] = judgement, told = _examine(name, contender, evidence, settings)
+        if contender.exact and drift.departs(judgement):
+            program = told
+        elif program and told and contender.precision == "float32":
+            judgements[name] = drift.hold_to_program(judgement, evidence, told, program=program)
         _tell(name, judgements[name], say, precision=contender.precision)
     return Proof(evidence, judgements, answers, refused, findings, taken)
 
@@ -157,13 +165,21 @@ def _examine(name: str, contender: Contender, evidence: Evidence, settings: Veri
     told: list[Arrays] = []
     try:
         with isolate.Isolated(name, Answering, contender, timeout_s=settings.timeout_s, environment=environment) as child:
-            return question(child, evidence, told, name=name, precision=contender.precision, settings=settings), told
+            precision, exact = contender.precision, contender.exact
+            return question(child, evidence, told, name=name, precision=precision, exact=exact, settings=settings), told
     except BadInput as error:
         return unanswered(str(error)), told if len(told) == len(evidence.cases) else None
 
 
 def question(
-    contender: Caller, evidence: Evidence, told: list[Arrays], *, name: str = "", precision: str = "float32", settings: Verify
+    contender: Caller,
+    evidence: Evidence,
+    told: list[Arrays],
+    *,
+    name: str = "",
+    precision: str = "float32",
+    exact: bool = False,
+    settings: Verify,
 ) -> Judgement:
     """Ask a contender (an Answering, wherever it lives) all cases, some again and by many threads at once; its answers go to `told`."""
     told += ask(name, contender, evidence.cases)
@@ -177,38 +193,9 @@ def question(
     repeat = stability.change(evidence, places, expected, [again[place] for place in places])
     threads = max(stability.change(evidence, places, expected, got) for got in crowd)
     batch = stability.batch_variance(evidence, told, noise_limit=settings.noise_limit)
-    limit = settings.noise_limit if precision == "float32" else max(settings.noise_limit, 2 * judgement.metrics["noise_ratio"])
-    return _with_changes(judgement, {"repeat_ratio": repeat, "threads_ratio": threads, "batch_ratio": batch}, limit)
-
-
-_CHANGES = {
-    "repeat_ratio": ("not-deterministic", "the same question gets another answer later", "keep no state between calls"),
-    "threads_ratio": (
-        "thread-specific",
-        "callers on several threads get other answers than one caller",
-        "share the runtime by taking turns",
-    ),
-    "batch_ratio": (
-        "batch-variant",
-        "the answer to a row changes with its batch, where eager's does not",
-        "look for fixed sizes in the program",
-    ),
-}
-
-
-def _with_changes(judgement: Judgement, changes: Mapping[str, float], limit: float) -> Judgement:
-    checks = [Check.at_most(key, value, limit, advice=f"{_CHANGES[key][1]}: {_CHANGES[key][2]}") for key, value in changes.items()]
-    findings = [
-        Finding(_CHANGES[check.name][0], "error", f"{_CHANGES[check.name][1]} ({check.measured} × eager's noise)", _CHANGES[check.name][2])
-        for check in checks
-        if not check.passed
-    ]
-    return replace(
-        judgement,
-        metrics={**judgement.metrics, **changes},
-        checks=[*judgement.checks, *checks],
-        findings=[*judgement.findings, *findings],
-    )
+    changes = {"repeat_ratio": repeat, "threads_ratio": threads, "batch_ratio": batch}
+    judgement = drift.add(judgement, changes, drift.limits(judgement, settings, precision=precision))
+    return drift.hold_to_eager(judgement, evidence, told, settings=settings) if exact else judgement
 
 
 def _tell(name: str, judgement: Judgement, say: Say, *, precision: str = "float32") -> None:

@@ -36,6 +36,28 @@ def change(evidence: Evidence, places: Sequence[int], first: Sequence[Arrays], s
     return worst
 
 
+def departure(evidence: Evidence, answers: Sequence[Arrays]) -> float:
+    """The largest difference from the reference itself, in units of eager's noise; 0 where the same kernels do the same."""
+    return change(evidence, range(len(answers)), evidence.reference, answers)
+
+
+def shared(evidence: Evidence, program: Sequence[Arrays], answers: Sequence[Arrays]) -> float:
+    """How much of the program's departure from the reference is also in other answers: 1 all of it, 0 none.
+
+    The departure is projected out of the answers, so that it is seen where it is smaller than their own rounding.
+    """
+    along = size = 0.0
+    for group, places in evidence.groups.items():
+        for name, noise in evidence.noise[group].items():
+            for place in places:
+                reference = wide(evidence.reference[place][name])
+                departs, differs = (wide(one[place][name]) - reference for one in (program, answers))
+                valid = np.isfinite(departs) & np.isfinite(differs)
+                along += float((departs[valid] * differs[valid]).sum()) / noise.largest**2
+                size += float((departs[valid] ** 2).sum()) / noise.largest**2
+    return along / size if size else 0.0
+
+
 def batch_variance(evidence: Evidence, answers: Sequence[Arrays], *, noise_limit: float) -> float:
     """How much a row's answer changes with its batch, over the outputs whose truth does not."""
     own = batch_changes(evidence, evidence.truth)

@@ -20,7 +20,7 @@ from paddleship.training_parity import TrainingParity
 from paddleship.verdict import Check, Verdict
 
 _MEASURES = (
-    "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio",
+    "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio", "departure_ratio", "departure_share",
     "max_abs_diff", "max_rel_diff", "required_atol", "max_ulp", "cosine",
     "flip_rate", "flip_rate_low", "flip_rate_high", "metric_drop", "metric_drop_low", "metric_drop_high",
 )  # fmt: skip

@@ -86,6 +86,28 @@ class LastRowWrong(Honest):
         return {"output": output}
 
 
+class SlightlyOff(Honest):
+    """Off in one answer by five times eager's noise: less than another runtime may round otherwise."""
+
+    def __init__(self, subject):
+        super().__init__(subject)
+        self.exact = Eager(subject, dtype="float64")
+
+    def run(self, batch):
+        output, truth = self.round(batch).copy(), self.exact.run(batch)["output"]
+        noise = max(np.abs(super().run(batch)["output"] - truth).max(), np.finfo(np.float32).eps * np.abs(truth).max())
+        output[:1, 0] += np.float32(5 * noise * (len(output) == 32))
+        return {"output": output}
+
+    def round(self, batch):
+        return super().run(batch)["output"]
+
+
+class SlightlyOffAndRoundedOtherwise(SlightlyOff):
+    def round(self, batch):
+        return self.exact.run(batch)["output"].astype(np.float32)
+
+
 class Dies(Honest):
     def run(self, batch):
         os.kill(os.getpid(), 11)
@@ -187,3 +209,21 @@ def test_without_float64_the_rule_is_stated_with_its_reason(subject_of):
 def test_a_model_that_answers_nothing_is_an_error(subject_of):
     with pytest.raises(ModelError, match="ValueError: never"):
         prove(subject_of("Refuses"))
+
+
+def test_a_small_fault_of_the_program_is_found_on_eagers_kernels_and_condemns_what_was_converted_from_it(subject_of):
+    subject = subject_of("Plain")
+    loose = SETTINGS.model_copy(update={"drift_limit": 4.0})  # another batch may then change by 8: this test is about the program alone
+    program = Contender(SlightlyOff, (subject,), exact=True)
+    judged = prove(subject, loose, converted=SlightlyOffAndRoundedOtherwise, honest=Honest, program=program).judgements
+    assert failed(judged["program"]) == {"departure_ratio"}
+    assert [finding.kind for finding in judged["program"].findings] == ["program-departs"]
+    assert failed(judged["converted"]) == {"departure_share"}
+    assert judged["honest"]
+    assert prove(subject, loose, converted=SlightlyOffAndRoundedOtherwise).judgements["converted"]
+
+
+def test_an_honest_program_on_eagers_kernels_departs_by_nothing(subject_of):
+    subject = subject_of("Plain")
+    judged = prove(subject, program=Contender(Honest, (subject,), exact=True)).judgements
+    assert judged["program"].metrics["departure_ratio"] == judged["to_static"].metrics["departure_ratio"] == 0
