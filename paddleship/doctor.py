@@ -145,11 +145,8 @@ class Visit:
         found = [self._unmade(outcome, proved, checkup) for outcome in outcomes if not outcome.made]
         wrong = [outcome.name for outcome in outcomes if outcome.made and not proved.judgements[outcome.name]]
         if not proved.judgements[proof.TO_STATIC]:
-            return [
-                *(self._frozen(proved) or remarks.frozen(checkup.suspects)),
-                *found,
-                *(self._wrong(wrong[0], proved, checkup) if wrong else []),
-            ]
+            decided = self._frozen(proved) or remarks.frozen(checkup.suspects)
+            return remarks.causes([*decided, *found, *(self._wrong(wrong[0], proved, checkup) if wrong else [])])
         for name in wrong:
             found += [replace(item, message=f"{name}: {item.message}") for item in self._wrong(name, proved, checkup)]
         return found
@@ -223,4 +220,4 @@ class Visit:
         kinds = {item.kind for item in explained.findings}
         where = next((item.where for item in explained.findings if item.where), None)
         own = [replace(item, where=item.where or where) for item in judgement.findings if item.kind not in kinds]
-        return [*explained.findings, *own]
+        return remarks.causes([*explained.findings, *own])

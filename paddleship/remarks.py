@@ -20,6 +20,7 @@ from paddleship.source import FILLED_IN_LOOP, LEFT_BY_BREAK, Suspect
 
 _BREAK, _FILLED = "left by `break`", "a list that a loop fills"  # words of paddleship.breaks
 _STATE = frozenset({"stale-tensor", "parameter-assignment", "global-state"})
+_FACTS = frozenset({"program-departs", "wrong-answers"})  # that it is wrong, and not why
 _FREEZERS = (
     (
         "frozen-branch",
@@ -163,6 +164,12 @@ def frozen(suspects: Sequence[Suspect]) -> list[Finding]:
             ((where, suspect),) = lines.items()
             return [Finding(kind, "error", f"{words} ({suspect.text})", advice, where)]
     return []
+
+
+def causes(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, without the bare fact that the program departs where another error says why."""
+    told = any(item.severity == "error" and item.kind not in _FACTS for item in findings)
+    return [item for item in findings if not (told and item.kind == "program-departs")]
 
 
 def graver(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[Finding]:

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from paddleship import doctor
+from paddleship import doctor, remarks
+from paddleship.finding import Finding
 from paddleship.params import Model
 
 MODELS = """
@@ -213,3 +214,10 @@ def test_a_factory_that_gives_no_model_is_one_finding(tmp_path, factory, words):
     assert [finding.kind for finding in found.findings] == ["bad-model"]
     assert words in found.findings[0].message
     assert found.exit_code == 2
+
+
+def test_that_a_program_departs_is_left_unsaid_only_where_another_error_says_why():
+    departs, frozen = Finding("program-departs", "error", "words"), Finding("frozen-branch", "error", "words")
+    assert remarks.causes([frozen, departs]) == [frozen]
+    for other in (Finding("wrong-answers", "error", "words"), Finding("uncovered-branch", "warning", "words")):
+        assert remarks.causes([other, departs]) == [other, departs]
