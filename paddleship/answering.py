@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,8 +13,9 @@ from typing import Any, Protocol
 from paddleship import runtimes
 from paddleship.candidate import Candidate
 from paddleship.eager import Eager, Subject
-from paddleship.errors import ModelError
+from paddleship.errors import BadInput, ModelError
 from paddleship.inputs import Case
+from paddleship.isolate import Isolated, threads
 from paddleship.preprocess import Batch
 from paddleship.progress import Progress
 from paddleship.runtimes import Arrays
@@ -105,6 +108,41 @@ class Answering:
             thread.join()
         turns.close()
         return found
+
+
+class Queue:
+    """Contenders in their order, each with its process or the reason why it has none; the next one loads while one is asked."""
+
+    def __init__(self, order: Sequence[tuple[str, Contender]], *, timeout_s: float) -> None:
+        self._order, self._timeout_s = order, timeout_s
+        self._starter = ThreadPoolExecutor(1)
+        self._loading: deque[Future[Isolated | BadInput]] = deque()
+
+    def __enter__(self) -> Queue:
+        self._start(0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for loading in self._loading:
+            if isinstance(child := loading.result(), Isolated):
+                child.close()
+        self._starter.shutdown()
+
+    def __iter__(self) -> Iterator[tuple[str, Contender, Isolated | BadInput]]:
+        for place, (name, contender) in enumerate(self._order):
+            child = self._loading.popleft().result()
+            self._start(place + 1)
+            yield name, contender, child
+
+    def _start(self, place: int) -> None:
+        if place < len(self._order):
+            self._loading.append(self._starter.submit(self._load, *self._order[place]))
+
+    def _load(self, name: str, contender: Contender) -> Isolated | BadInput:
+        try:
+            return Isolated(name, Answering, contender, timeout_s=self._timeout_s, environment=threads(contender.thread_count))
+        except BadInput as error:
+            return error
 
 
 def ask(name: str, child: Caller, cases: Sequence[Case]) -> list[Any]:

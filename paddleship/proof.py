@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from paddleship import drift, isolate, parity, stability
 from paddleship import evidence as evidences
-from paddleship.answering import Answering, Caller, Contender, Originals, ask
+from paddleship.answering import Caller, Contender, Originals, Queue, ask
 from paddleship.eager import Subject
 from paddleship.errors import BadInput, ModelError
 from paddleship.evidence import Evidence
@@ -58,6 +58,14 @@ def prove(
     say: Say = print,
 ) -> Proof:
     """Ask eager, the truth, `to_static` and every contender all cases, and judge. Raises ModelError when eager answers none."""
+    order = sorted(contenders.items(), key=lambda item: not item[1].exact)
+    with Queue(order, timeout_s=settings.timeout_s) as queue:
+        return _prove(subject, cases, queue, settings=settings, task=task, labels=labels, say=say)
+
+
+def _prove(
+    subject: Subject, cases: Sequence[Case], queue: Queue, *, settings: Verify, task: str | None, labels: Array | None, say: Say
+) -> Proof:
     evidence, static, refused, findings, taken = _originals(subject, cases, settings, task=task, labels=labels, say=say)
     judgements: dict[str, Judgement] = {}
     answers: dict[str, list[Arrays] | None] = {}
@@ -68,8 +76,8 @@ def prove(
         judgements[TO_STATIC], answers[TO_STATIC] = drift.hold_to_eager(judgement, evidence, static, settings=settings), static
     _tell(TO_STATIC, judgements[TO_STATIC], say)
     program: list[Arrays] | None = None  # what the exported program answers, where it departs from eager
-    for name, contender in sorted(contenders.items(), key=lambda item: not item[1].exact):
-        judgements[name], answers[name] = judgement, told = _examine(name, contender, evidence, settings)
+    for name, contender, child in queue:
+        judgements[name], answers[name] = judgement, told = _examine(name, contender, child, evidence, settings)
         if contender.exact and drift.departs(judgement):
             program = told
         elif program and told and contender.precision == "float32":
@@ -159,12 +167,15 @@ def _oddities(evidence: Evidence, again: Sequence[Arrays | str], settings: Verif
     return found
 
 
-def _examine(name: str, contender: Contender, evidence: Evidence, settings: Verify) -> tuple[Judgement, list[Arrays] | None]:
-    """Ask one contender everything in a process of its own, and judge."""
-    environment = isolate.threads(contender.thread_count)
+def _examine(
+    name: str, contender: Contender, child: isolate.Isolated | BadInput, evidence: Evidence, settings: Verify
+) -> tuple[Judgement, list[Arrays] | None]:
+    """Ask one contender everything, and judge."""
     told: list[Arrays] = []
+    if isinstance(child, BadInput):
+        return unanswered(str(child)), None
     try:
-        with isolate.Isolated(name, Answering, contender, timeout_s=settings.timeout_s, environment=environment) as child:
+        with child:
             precision, exact = contender.precision, contender.exact
             return question(child, evidence, told, name=name, precision=precision, exact=exact, settings=settings), told
     except BadInput as error:
