@@ -116,6 +116,8 @@ def summary(rows: Sequence[tuple[Outcome, bool, bool | None]]) -> dict[str, floa
         "polygraphy_false_alarms": sum(bool(row[2]) for row in honest) if asked else None,
         "honest_noise_ratio_max": max(row[0].noise_ratio for row in honest),
         "honest_typical_ratio_max": max(row[0].typical_ratio for row in honest),
+        "honest_drift_ratio_max": max(row[0].drift_ratio for row in honest),
+        "smallest_fault_ratio": min(row[0].change for row in real),
     }
 
 

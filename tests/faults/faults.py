@@ -146,7 +146,13 @@ class NoTurns:
         """Nothing is waiting."""
 
 
-def _largest(weights: Mapping[str, Any]) -> str:
+def replaced(weights: Weights, name: str, array: np.ndarray[Any, Any]) -> Weights:
+    """The weights with another array under `name`, and under every other name of the same one: recurrent layers have two of each."""
+    old = weights[name]
+    return {other: array if value.shape == old.shape and np.array_equal(value, old) else value for other, value in weights.items()}
+
+
+def largest(weights: Mapping[str, Any]) -> str:
     """The matrix or kernel with the most values, embeddings aside."""
     return max(
         (name for name, array in weights.items() if array.ndim > 1 and "embed" not in name), key=lambda name: (weights[name].size, name)
@@ -154,24 +160,24 @@ def _largest(weights: Mapping[str, Any]) -> str:
 
 
 def _one_weight_off(weights: Weights, _: Weights) -> Weights:
-    name = _largest(weights)
+    name = largest(weights)
     array = weights[name].copy()
     array[np.unravel_index(np.abs(array).argmax(), array.shape)] *= 1.001
-    return {**weights, name: array}
+    return replaced(weights, name, array)
 
 
 def _channels_swapped(weights: Weights, _: Weights) -> Weights:
-    name = _largest(weights)
+    name = largest(weights)
     array = weights[name].copy()
     array[[0, 1]] = array[[1, 0]]
-    return {**weights, name: array}
+    return replaced(weights, name, array)
 
 
 def _bias_dropped(weights: Weights, _: Weights) -> Weights:
     name = next(name for name in reversed(weights) if "bias" in name)
     array = weights[name].copy()
-    array[-1] = 0 if array[-1] else 0.01
-    return {**weights, name: array}
+    array[-1] = 0
+    return replaced(weights, name, array)
 
 
 def _rounded(bits: int) -> Callable[[Weights, Weights], Weights]:
@@ -237,7 +243,7 @@ FAULTS = (
     Fault("an approximate activation", ("TwoTowers",), code="approximate"),
     Fault("a frozen branch", ("Branching",), code="frozen"),
     Fault("a frozen length", TEXTS, wrap=FrozenLength),
-    Fault("input transposed", ALL, wrap=before(_transposed)),
+    Fault("input transposed", (*IMAGES, "Recurrent", *TABLES), wrap=before(_transposed)),
     Fault("wrong normalisation", (*IMAGES, *TABLES), wrap=before(lambda array: array * 1.0001 + 1e-4)),
     Fault("input in float16", (*IMAGES, *TABLES), wrap=before(lambda array: array.astype(np.float16))),
     Fault("padding id off by one", TEXTS, wrap=before(lambda array: np.where(array == 0, 1, array))),

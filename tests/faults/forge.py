@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from paddleship import evidence as evidences
-from paddleship import exporting, inputs, model, proof, runtimes, stability
+from paddleship import drift, proof, stability
 from paddleship.answering import Answering, Contender
-from paddleship.candidate import Candidate
-from paddleship.converting import to_onnx
-from paddleship.eager import Eager, Subject
+from paddleship.eager import Subject
 from paddleship.evidence import Evidence
-from paddleship.params import Model, Verify
+from paddleship.params import Verify
+from paddleship.parity import Judgement
 from paddleship.runtimes import Arrays
 from paddleship.runtimes.turns import Turns
+from tests.faults import small
+from tests.faults.exports import PROGRAM, Exports
 from tests.faults.faults import FAULTS, Fault, NoTurns
-from tests.faults.models import INPUTS
+from tests.faults.small import SMALL, Small
 
 SETTINGS = Verify()
 RANDOM_INPUT = "batch of 2"  # what the usual checks are given
-_STALE = 10_000
+HONEST = "honest"
+Answers = dict[str, list[Arrays]]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Outcome:
     change: float
     noise_ratio: float
     typical_ratio: float
+    drift_ratio: float
     pair: tuple[Arrays, Arrays] = field(repr=False)
 
 
@@ -60,118 +61,67 @@ class Forge:
     """Exports of one model, each from weights of its own seed."""
 
     def __init__(self, name: str, work: Path) -> None:
-        self._name, self._work = name, work
-        self._specs = tuple(item.spec() for item in INPUTS[name])
+        self._name, self._exports = name, Exports(name, work)
 
     def honest(self, seed: int) -> list[Outcome]:
         """A clean export in each runtime."""
-        evidence, subject = self._evidence(seed)
-        exported = self._export(subject, evidence)
-        return [self._ask("honest", kind, evidence, lambda runtime=runtime: runtime) for kind, runtime in self._load(exported).items()]
+        evidence, subject = self._exports.evidence(seed)
+        return list(self._ask(HONEST, evidence, self._made(subject, evidence)))
 
     def faulty(self, seed: int) -> list[Outcome]:
-        """Every fault that can be put into this model: into both runtimes where it changes the export, else around one."""
-        evidence, subject = self._evidence(seed)
-        clean = self._load(self._export(subject, evidence))
-        clean_answers = {kind: [runtime.run(case.inputs) for case in evidence.cases] for kind, runtime in clean.items()}
-        outcomes = []
+        """Every fault that can be put into this model: in each runtime where it changes the export, else around one."""
+        evidence, subject = self._exports.evidence(seed)
+        runtimes = self._made(subject, evidence)
+        clean = {kind: [runtime.run(case.inputs) for case in evidence.cases] for kind, runtime in runtimes.items()}
+        outcomes: list[Outcome] = []
         for fault in FAULTS:
-            if self._name not in fault.models:
-                continue
-            made = dict([*clean.items()][-1:]) if fault.wrap else self._load(self._export(self._broken(subject, fault), evidence))
-            for kind, runtime in made.items():
-                factory = (lambda runtime=runtime, fault=fault: fault.wrap(runtime)) if fault.wrap else (lambda runtime=runtime: runtime)
-                outcomes.append(self._ask(fault.name, kind, evidence, factory, clean_answers[kind], crowd=fault.crowd))
+            if self._name in fault.models:
+                last = next(reversed(runtimes))
+                made = {last: fault.wrap(runtimes[last])} if fault.wrap else self._made(self._broken(subject, fault), evidence)
+                outcomes += self._ask(fault.name, evidence, made, clean, crowd=fault.crowd)
+        for kind in SMALL:
+            for size in small.SIZES:
+                made = self._made(self._slightly_broken(subject, evidence, kind, size), evidence)
+                outcomes += self._ask(kind.name, evidence, made, clean)
         return outcomes
 
-    def _evidence(self, seed: int) -> tuple[Evidence, Subject]:
-        subject = Subject(
-            Model(factory="tests.faults.models:build", kwargs={"name": self._name}, inputs=INPUTS[self._name]), self._work / f"{seed}"
-        )
-        self._save(subject, seed)
-        cases = inputs.generate(self._specs, seed=seed, max_batch=32)
-        eager = Eager(subject)
-        reference = [eager.run(case.inputs) for case in cases]
-        exact = Eager(subject, dtype="float64")
-        truth = [exact.run(case.inputs) for case in cases]
-        return evidences.gather(cases, reference, truth, task="classification"), subject
-
-    def _save(self, subject: Subject, seed: int) -> None:
-        import paddle
-
-        paddle.set_default_dtype("float32")
-        paddle.seed(seed)
-        model.save(model.build(subject.model), subject.checkpoint, {})
+    def _made(self, subject: Subject, evidence: Evidence) -> dict[str, Any]:
+        return self._exports.load(self._exports.export(subject, evidence))
 
     def _broken(self, subject: Subject, fault: Fault) -> Subject:
-        """The subject that is exported by mistake."""
         if fault.code:
-            return replace(subject, model=subject.model.model_copy(update={"kwargs": {"name": self._name, "change": fault.code}}))
-        import paddle
+            return self._exports.recoded(subject, fault.code)
+        if fault.weights is None:
+            raise ValueError(f"{fault.name!r} changes nothing: give it weights, code or wrap")
+        return self._exports.reweighted(subject, fault.weights)
 
-        paddle.set_default_dtype("float32")
-        paddle.seed(_STALE)
-        stale = model.build(subject.model)
-        layer = model.build(subject.model)
-        model.restore(layer, subject.checkpoint)
-        weights, other = ({name: tensor.numpy() for name, tensor in one.state_dict().items()} for one in (layer, stale))
-        layer.set_state_dict(fault.weights(weights, other))
-        folder = self._work / "broken"
-        model.save(layer, folder, {})
-        return replace(subject, checkpoint=folder)
+    def _slightly_broken(self, subject: Subject, evidence: Evidence, kind: Small, size: float) -> Subject:
+        def broken(dose: float) -> Subject:
+            return self._exports.reweighted(subject, lambda weights, _: kind.change(weights, dose))
 
-    def _export(self, subject: Subject, evidence: Evidence) -> Path:
-        import paddle
+        def moved(dose: float) -> float:
+            answers = self._exports.truth(broken(dose), evidence)
+            return stability.change(evidence, range(len(answers)), evidence.truth, answers)
 
-        paddle.set_default_dtype("float32")
-        folder = self._work / "exported"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        weights, sources = exporting.save_program(subject, folder, self._specs)
-        probes = [case.inputs for case in evidence.cases]
-        outputs = exporting.describe_outputs(self._specs, probes, evidence.reference)
-        Candidate(
-            name="paddle",
-            model=self._name,
-            runtime="paddle",
-            precision="float32",
-            threads=1,
-            inputs=self._specs,
-            outputs=outputs,
-            sources=sources,
-            preprocess={"kind": "tensors"},
-            weights_sha256=weights,
-            task="classification",
-            options={"onednn": False},
-        ).save(folder)
-        return folder
-
-    def _load(self, exported: Path) -> dict[str, Any]:
-        onnx = exported.parent / "onnx"
-        shutil.rmtree(onnx, ignore_errors=True)
-        loaded = {"paddle": runtimes.load(exported)}
-        if self._name == "Branching":  # paddle2onnx aborts the process on a data-dependent branch
-            return loaded
-        onnx.mkdir()
-        to_onnx(exported, onnx)
-        replace(Candidate.load(exported), name="onnxruntime", runtime="onnxruntime", options={}).save(onnx)
-        return loaded | {"onnxruntime": runtimes.load(onnx)}
+        return broken(small.dose(kind, size, moved))
 
     def _ask(
-        self,
-        name: str,
-        kind: str,
-        evidence: Evidence,
-        runtime: Callable[[], Any],
-        clean: list[Arrays] | None = None,
-        *,
-        crowd: bool = False,
+        self, name: str, evidence: Evidence, made: Mapping[str, Any], clean: Answers | None = None, *, crowd: bool = False
+    ) -> Iterator[Outcome]:
+        """Each runtime's outcome, the program's first: what is converted from one that departs is held to it, as `verify` does."""
+        program: list[Arrays] | None = None
+        for kind, runtime in made.items():
+            judgement, told = _question(evidence, runtime, exact=kind == PROGRAM, crowd=crowd)
+            if drift.departs(judgement):
+                program = told
+            elif program:
+                judgement = drift.hold_to_program(judgement, evidence, told, program=program)
+            yield self._outcome(name, kind, evidence, judgement, told, clean[kind] if clean else None)
+
+    def _outcome(
+        self, name: str, kind: str, evidence: Evidence, judgement: Judgement, told: list[Arrays], clean: list[Arrays] | None
     ) -> Outcome:
-        told: list[Arrays] = []
-        contender = Contender(runtime, (), share=NoTurns if crowd else Turns)
-        judgement = proof.question(Near(Answering(contender)), evidence, told, settings=SETTINGS)
         ways = [judgement.metrics.get(key, 0.0) for key in ("repeat_ratio", "threads_ratio")]
-        change = max([stability.change(evidence, range(len(told)), clean, told), *ways]) if clean else 0.0
         place = next(place for place, case in enumerate(evidence.cases) if case.name == RANDOM_INPUT)
         return Outcome(
             name,
@@ -179,11 +129,19 @@ class Forge:
             kind,
             not judgement,
             "; ".join(check.name for check in judgement.checks if not check.passed),
-            change,
+            max([stability.change(evidence, range(len(told)), clean, told), *ways]) if clean else 0.0,
             judgement.metrics.get("noise_ratio", float("inf")),
             judgement.metrics.get("typical_ratio", float("inf")),
+            max(judgement.metrics.get(key, 0.0) for key in ("repeat_ratio", "threads_ratio", "departure_ratio", "batch_ratio")),
             (evidence.reference[place], told[place]),
         )
+
+
+def _question(evidence: Evidence, runtime: Any, *, exact: bool, crowd: bool) -> tuple[Judgement, list[Arrays]]:
+    """What the gate says of one runtime, and what that answered; in this very process, to ask many."""
+    told: list[Arrays] = []
+    contender = Contender(lambda: runtime, (), share=NoTurns if crowd else Turns)
+    return proof.question(Near(Answering(contender)), evidence, told, exact=exact, settings=SETTINGS), told
 
 
 def allclose_refuses(pair: tuple[Arrays, Arrays]) -> bool:

@@ -21,6 +21,7 @@ def test_every_fault_is_caught_and_no_honest_export_is_refused():
     assert figures["caught_share"] == 1
     assert figures["false_alarms"] == 0
     assert figures["faulty_exports"] > 60
+    assert figures["smallest_fault_ratio"] < 4
     assert figures["allclose_caught_share"] < 1
 
 

@@ -1,0 +1,118 @@
+"""Makes exports of one model, as it is or with other weights or other code, and loads them in each runtime."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from paddleship import evidence as evidences
+from paddleship import exporting, inputs, model, runtimes
+from paddleship.candidate import Candidate
+from paddleship.converting import to_onnx
+from paddleship.eager import Eager, Subject
+from paddleship.evidence import Evidence
+from paddleship.params import Model
+from paddleship.runtimes import Arrays
+from tests.faults.faults import Weights
+from tests.faults.models import INPUTS
+
+PROGRAM = "paddle"  # the exported program on eager's own kernels; the others are converted from it or run it otherwise
+_STALE = 10_000
+_NO_ONNX = ("Branching",)  # paddle2onnx aborts the process on a data-dependent branch
+
+
+class Exports:
+    """Exports of the model `name`, made in the folder `work`."""
+
+    def __init__(self, name: str, work: Path) -> None:
+        self._name, self._work = name, work
+        self._specs = tuple(item.spec() for item in INPUTS[name])
+
+    def evidence(self, seed: int) -> tuple[Evidence, Subject]:
+        subject = Subject(
+            Model(factory="tests.faults.models:build", kwargs={"name": self._name}, inputs=INPUTS[self._name]), self._work / f"{seed}"
+        )
+        self._save(subject, seed)
+        cases = inputs.generate(self._specs, seed=seed, max_batch=32)
+        eager = Eager(subject)
+        reference = [eager.run(case.inputs) for case in cases]
+        bare = evidences.gather(cases, reference, None)
+        return evidences.gather(cases, reference, self.truth(subject, bare), task="classification"), subject
+
+    def _save(self, subject: Subject, seed: int) -> None:
+        import paddle
+
+        paddle.set_default_dtype("float32")
+        paddle.seed(seed)
+        model.save(model.build(subject.model), subject.checkpoint, {})
+
+    def recoded(self, subject: Subject, change: str) -> Subject:
+        """The subject with a fault in its code."""
+        return replace(subject, model=subject.model.model_copy(update={"kwargs": {"name": self._name, "change": change}}))
+
+    def reweighted(self, subject: Subject, change: Callable[[Weights, Weights], Weights]) -> Subject:
+        """The subject with changed weights; `change` is given its own, and those of another training."""
+        import paddle
+
+        paddle.set_default_dtype("float32")
+        paddle.seed(_STALE)
+        stale, layer = model.build(subject.model), model.build(subject.model)
+        model.restore(layer, subject.checkpoint)
+        weights, other = ({name: tensor.numpy() for name, tensor in one.state_dict().items()} for one in (layer, stale))
+        layer.set_state_dict(change(weights, other))
+        folder = self._work / "changed"
+        model.save(layer, folder, {})
+        return replace(subject, checkpoint=folder)
+
+    def truth(self, subject: Subject, evidence: Evidence) -> list[Arrays]:
+        """What the subject answers in float64."""
+        exact = Eager(subject, dtype="float64")
+        return [exact.run(case.inputs) for case in evidence.cases]
+
+    def export(self, subject: Subject, evidence: Evidence) -> Path:
+        import paddle
+
+        paddle.set_default_dtype("float32")
+        folder = self._work / "exported"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        weights, sources = exporting.save_program(subject, folder, self._specs)
+        probes = [case.inputs for case in evidence.cases]
+        outputs = exporting.describe_outputs(self._specs, probes, evidence.reference)
+        Candidate(
+            name="paddle",
+            model=self._name,
+            runtime="paddle",
+            precision="float32",
+            threads=1,
+            inputs=self._specs,
+            outputs=outputs,
+            sources=sources,
+            preprocess={"kind": "tensors"},
+            weights_sha256=weights,
+            task="classification",
+            options={"onednn": False},
+        ).save(folder)
+        return folder
+
+    def load(self, exported: Path) -> dict[str, Any]:
+        """The export in every runtime that takes it, the program itself first."""
+        return {kind: runtimes.load(folder) for kind, folder in self._folders(exported).items()}
+
+    def _folders(self, exported: Path) -> dict[str, Path]:
+        made, base = {PROGRAM: exported}, Candidate.load(exported)
+        onednn, onnx = (exported.parent / kind for kind in ("onednn", "onnx"))
+        for folder in (onednn, onnx):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(exported, onednn)
+        replace(base, name="paddle-onednn", options={"onednn": True}).save(onednn)
+        made["paddle-onednn"] = onednn
+        if self._name not in _NO_ONNX:
+            onnx.mkdir()
+            to_onnx(exported, onnx)
+            replace(base, name="onnxruntime", runtime="onnxruntime", options={}).save(onnx)
+            made["onnxruntime"] = onnx
+        return made
