@@ -119,7 +119,6 @@ class Queue:
         self._loading: deque[Future[Isolated | BadInput]] = deque()
 
     def __enter__(self) -> Queue:
-        self._start(0)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,6 +128,7 @@ class Queue:
         self._starter.shutdown()
 
     def __iter__(self) -> Iterator[tuple[str, Contender, Isolated | BadInput]]:
+        self._start(0)
         for place, (name, contender) in enumerate(self._order):
             child = self._loading.popleft().result()
             self._start(place + 1)

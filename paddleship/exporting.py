@@ -59,7 +59,8 @@ def export(
             return made, findings
     if isinstance(first, WrongError):
         return attempt.make((), trusting=True), findings  # type: ignore[return-value]  # verify says why it is wrong
-    raise first
+    others = [finding.message for finding in findings if str(first) not in finding.message]
+    raise type(first)("; ".join([str(first), *others]))
 
 
 class WrongError(ModelError):

@@ -14,7 +14,10 @@ from paddleship.finding import Finding
 from paddleship.runtimes import Arrays
 from paddleship.source import Suspect
 
-_ADVICE = "compute sizes with tensors (reshape with -1, paddle.shape(x)), not with Python numbers; or declare the size as a number"
+_ADVICE = (
+    "compute sizes with tensors (reshape with -1, paddle.shape(x)), not with Python numbers; or declare the size as a number; "
+    "as it is, `export` falls back on a few fixed sizes and pads to them (export.buckets)"
+)
 
 
 def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, timeout_s: float) -> list[Finding]:

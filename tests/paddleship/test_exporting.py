@@ -56,6 +56,11 @@ class Rows(Positions):
         weights = paddle.to_tensor(np.arange(x.shape[0], dtype="float32")) * 0 + 1
         return self.scale((x.sum(1) * weights).unsqueeze(1))
 
+class MindsPadding(Positions):
+    def forward(self, x):
+        places = paddle.to_tensor(np.arange(x.shape[1], dtype="float32"))
+        return self.scale((x + 1 + places).mean(1, keepdim=True))
+
 class Never(Positions):
     def forward(self, x):
         return self.scale(x.sum(1, keepdim=True)) * math.tanh(float(x.mean()))
@@ -184,6 +189,11 @@ def test_a_model_that_keeps_its_dimensions_is_one_program_without_findings(tmp_p
 def test_a_model_that_never_converts_is_an_error_with_its_line(tmp_path):
     with pytest.raises(ModelError, match=r"does not convert to a static graph .*their_exports.py:\d+"):
         bucketed("Never", tmp_path, batch=[1, 4], length=[4, 8])
+
+
+def test_where_only_padding_stops_fixed_sizes_the_error_says_so(tmp_path):
+    with pytest.raises(ModelError, match=r"does not convert .*with fixed sizes \(length is 4, 8\) .*other values of output than eager"):
+        bucketed("MindsPadding", tmp_path, batch=[1, 4], length=[4, 8])
 
 
 def test_a_sublayer_to_skip_that_is_not_there_is_an_error(tmp_path):
