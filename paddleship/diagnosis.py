@@ -77,6 +77,12 @@ def explain(
     return Diagnosis(findings, located.errors)
 
 
+def along(subject: Subject, folder: Path | None, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Diagnosis:
+    """The errors of every sublayer by itself, for something that is proven; none where the layers could not be replayed."""
+    located = _locate(subject, _stripped(subject, folder), evidence, _small(evidence), settings, say)
+    return Diagnosis([], [] if isinstance(located, str) else located.errors)
+
+
 def blame(subject: Subject, candidate: Candidate, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Finding | None:
     """The first sublayer that a candidate which could not be made fails on; None where each alone can be made and is right."""
     located = _locate(subject, replace(candidate, preprocess={}, programs=()), evidence, _small(evidence), settings, say)

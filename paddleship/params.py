@@ -124,6 +124,7 @@ class Verify(Section):
     max_flip_rate: Annotated[float, Field(ge=0)] = Field(0.02, description="share of decisions that a lower precision may change")
     max_metric_drop: Annotated[float, Field(ge=0)] = Field(0.01, description="of accuracy (or R²) that a lower precision may cost")
     require_branch_coverage: bool = Field(False, description="fail where no input took a side of a data-dependent if or loop")
+    layers: bool = Field(False, description="ask every layer by itself, for the picture of errors along the network, where nothing failed too")
     training: bool = Field(False, description="also compare a few steps of training, eager and to_static")
     training_steps: Positive = 8
     threads: Positive = Field(4, description="callers that ask a candidate at the same time, as clients ask a server")

@@ -76,15 +76,19 @@ def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[st
 
 
 def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str, Diagnosis]:
-    """Why each candidate that failed did so, said as it is found."""
+    """Why each candidate that failed did so, said as it is found; and where it was asked for, how the layers of the others fare."""
     found = {}
     for name, judgement in proved.judgements.items():
+        folder = None if name == proof.TO_STATIC else Path(params.paths.candidates) / name
+        if judgement and params.verify.layers:
+            print(f"{name}: asking layer by layer")
+            found[name] = diagnosis.along(Subject.of(params), folder, proved.evidence, settings=params.verify)
         if judgement:
             continue
         print(f"{name}: looking for the cause")
         found[name] = diagnosis.explain(
             Subject.of(params),
-            None if name == proof.TO_STATIC else Path(params.paths.candidates) / name,
+            folder,
             evidence=proved.evidence,
             answers=proved.answers[name],
             settings=params.verify,

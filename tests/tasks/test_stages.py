@@ -174,17 +174,18 @@ def test_a_side_that_no_row_takes_fails_where_coverage_is_required(trained, tmp_
         assert "uncovered_branches is 1" in last_line(done)
 
 
-def test_training_is_compared_where_it_is_asked_for(trained, tmp_path):
+def test_training_and_single_layers_are_compared_where_it_is_asked_for(trained, tmp_path):
     checkout = tmp_path / "checkout"
     subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
-    change(checkout, verify={"training": True}, optimize={"candidates": ["paddle"]})
+    change(checkout, verify={"training": True, "layers": True}, optimize={"candidates": ["paddle"]})
     for stage in ("export", "optimize", "verify"):
         done = run(checkout, stage)
         assert done.returncode == 0, done.stderr
     found = report(checkout, "verify")
     assert {"training_loss_ratio", "gradient_ratio"} <= {check["name"] for check in found["verdict"]["checks"]}
     assert set(found["facts"]["training"]["gradient_ratios"]) == {"weight", "bias"}
-    assert (checkout / "reports/verify/training.png").stat().st_size > 5000
+    for picture in ("training.png", "layers-to_static.png", "layers-paddle.png"):
+        assert (checkout / "reports/verify" / picture).stat().st_size > 5000
 
 
 @pytest.mark.parametrize(
