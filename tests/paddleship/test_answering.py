@@ -36,4 +36,5 @@ def test_a_contender_that_loaded_and_was_never_asked_is_ended():
     with Queue([("one", WELL), ("two", WELL)], timeout_s=60) as queue:
         _, _, child = next(iter(queue))
         child.close()
-    assert not [process for process in set(psutil.Process().children(recursive=True)) - before if "spawn_main" in " ".join(process.cmdline())]
+    left = set(psutil.Process().children(recursive=True)) - before
+    assert not [process for process in left if "spawn_main" in " ".join(process.cmdline())]
