@@ -124,7 +124,9 @@ class Verify(Section):
     max_flip_rate: Annotated[float, Field(ge=0)] = Field(0.02, description="share of decisions that a lower precision may change")
     max_metric_drop: Annotated[float, Field(ge=0)] = Field(0.01, description="of accuracy (or R²) that a lower precision may cost")
     require_branch_coverage: bool = Field(False, description="fail where no input took a side of a data-dependent if or loop")
-    layers: bool = Field(False, description="ask every layer by itself, for the picture of errors along the network, where nothing failed too")
+    layers: bool = Field(
+        False, description="ask every layer by itself, for the picture of errors along the network, where nothing failed too"
+    )
     training: bool = Field(False, description="also compare a few steps of training, eager and to_static")
     training_steps: Positive = 8
     threads: Positive = Field(4, description="callers that ask a candidate at the same time, as clients ask a server")
@@ -140,7 +142,11 @@ class Benchmark(Section):
 
 
 class Select(Section):
-    objective: Literal["p50_ms", "p99_ms", "throughput_per_s"] = "p99_ms"
+    objective: Literal["p50_ms", "p99_ms", "throughput_per_s", "cost_per_million", "image_bytes"] = "p99_ms"
+    price_per_core_hour: Annotated[float, Field(gt=0)] = Field(0.04, description="in any currency; cost_per_million rows is in the same")
+    slo_p99_ms: Annotated[float, Field(gt=0)] | None = Field(None, description="a candidate above it takes no part")
+    max_memory_bytes: Positive | None = None
+    max_flip_rate: Annotated[float, Field(ge=0)] | None = Field(None, description="at the unfavourable end of its 95% interval")
     candidate: str | None = Field(None, description="ship this one instead of the winner")
 
 

@@ -145,6 +145,7 @@ def _decisions(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float
     labels = evidence.labels[rows] if len(evidence.labels) > max(rows) else None
     if labels is not None and (evidence.task == "regression" or before.ndim == labels.ndim + 1):
         drop, low, high = measures.drop_interval(measures.SCORES[evidence.task], before, after, labels)
+        found |= {"metric": measures.SCORES[evidence.task](after, labels)}
         found |= {"metric_drop": drop, "metric_drop_low": low, "metric_drop_high": high}
     return found
 

@@ -46,6 +46,33 @@ def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, n
     return _save(figure, reports, name)
 
 
+def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, reports: Path, name: str) -> str:
+    """Latency against the task's score, image size as area; a line joins those that none beats in both, the winner is green."""
+    figure, axes = _new(f"What {winner} is chosen from: latency against {quality}", height=4.2)
+    largest = max(row.get("image_bytes") or 0 for row in rows.values())
+    front = [
+        (row["p50_ms"], row["metric"])
+        for row in rows.values()
+        if not any(other["p50_ms"] < row["p50_ms"] and other["metric"] >= row["metric"] for other in rows.values())
+    ]
+    axes.step(*zip(*sorted(front), strict=True), where="post", color=BLUE, linewidth=1, zorder=1)
+    for place, (label, row) in enumerate(sorted(rows.items(), key=lambda item: item[1]["p50_ms"])):
+        area = 40 + 600 * (row.get("image_bytes") or 0) / largest if largest else 80
+        color = GREEN if label == winner else GREY
+        axes.scatter(row["p50_ms"], row["metric"], s=area, color=color, alpha=0.7, edgecolors="white", zorder=2)
+        size = f", {row['image_bytes'] / 1e6:.0f} MB" if row.get("image_bytes") else ""
+        offset = (0, (18 + 11 * (place % 3)) * (1 if place % 2 else -1))
+        arrow = {"arrowstyle": "-", "color": GREY, "linewidth": 0.6}
+        axes.annotate(
+            f"{label}{size}", (row["p50_ms"], row["metric"]), offset, textcoords="offset points", ha="center", fontsize=8, arrowprops=arrow
+        )
+    _plain_log_axis(axes)
+    axes.margins(x=0.25, y=0.6)
+    axes.set_xlabel("p50 of one request in ms (left is better); area: size of the image")
+    axes.set_ylabel(f"{quality} (up is better)")
+    return _save(figure, reports, name)
+
+
 def noise(
     ratios: Mapping[str, float], limit: float, reports: Path, name: str, *, title: str = "Error of each candidate, in units of eager's own"
 ) -> str:
@@ -133,6 +160,15 @@ def layers(errors: Sequence[Any], candidate: str, limit: float, reports: Path, n
     axes.set_ylabel("error relative to the size of the answer")
     axes.legend(frameon=False, fontsize=9)
     return _save(figure, reports, name)
+
+
+def _plain_log_axis(axes: Any) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _colors() -> Any:

@@ -1,49 +1,136 @@
-"""Which candidate ships, and why, in one sentence."""
+"""Which candidate ships, and why, in one sentence.
+
+Only what was proven and measured takes part. A lower precision gives something up, so it must be better than the best
+float32 candidate by more than the interval of the comparison; and it must keep the constraints, as everything else must.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from paddleship.errors import ParamsError
 from paddleship.params import Select
+from paddleship.verdict import Check
 
-_FALLBACK = {"p99_ms": ("p99_ms", "p95_ms", "p90_ms", "p50_ms"), "p50_ms": ("p50_ms",), "throughput_per_s": ("throughput_per_s",)}
+Row = Mapping[str, Any]
+Compare = Callable[[str, str], tuple[float, float, float]]  # median and 95% interval of the first's latency over the second's
+
+_FALLBACK = {"p99_ms": ("p99_ms", "p95_ms", "p90_ms", "p50_ms")}
+_MORE_IS_BETTER = frozenset({"throughput_per_s"})
+_TIMED = frozenset({"p50_ms", "p90_ms", "p95_ms", "p99_ms", "throughput_per_s", "cost_per_million"})
+_CONSTRAINTS = (("slo_p99_ms", "p99_ms"), ("max_memory_bytes", "peak_memory_bytes"), ("max_flip_rate", "flip_rate_high"))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The winner; `metric` is what it was chosen by, which is weaker than the objective when there were too few samples."""
+    """The winner, None where no candidate keeps the constraints; `metric` is what it was chosen by, which is weaker than
+    the objective when there were too few samples. `refused` says of each candidate that took no part why."""
 
-    candidate: str
+    candidate: str | None
     metric: str
     reason: str
+    refused: dict[str, str] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
 
 
-def choose(rows: Mapping[str, Mapping[str, Any]], settings: Select) -> Choice:
+def choose(rows: Mapping[str, Row], settings: Select, *, compare: Compare | None = None, eager: Row | None = None) -> Choice:
     """Choose among the candidates that were proven and measured. Raises ParamsError for a select.candidate that is none of them."""
-    metric = next(key for key in _FALLBACK[settings.objective] if all(row[key] is not None for row in rows.values()))
-    sign = -1 if metric == "throughput_per_s" else 1
-    ranking = sorted(rows, key=lambda name: sign * rows[name][metric])
-    best = ranking[0]
     if settings.candidate is not None and settings.candidate not in rows:
         raise ParamsError(
             f"select.candidate {settings.candidate!r} is not proven and measured (those are {', '.join(rows)}): choose one of them, or null"
         )
-    weaker = "" if metric == settings.objective else f"; too few samples for {settings.objective}: raise benchmark.max_seconds or blocks"
-    if settings.candidate is not None and settings.candidate != best:
-        gives_up = _distance(rows[settings.candidate][metric], rows[best][metric])
-        return Choice(
-            settings.candidate,
-            metric,
-            f"{settings.candidate} was asked for by select.candidate; {best} has {gives_up} better {metric}{weaker}",
-        )
-    words = f"{best} has the best {metric} of {len(rows)} proven candidates ({rows[best][metric]:.3g})"
+    refused = {name: words for name, row in rows.items() if (words := _missed(row, settings))}
+    fit = {name: row for name, row in rows.items() if name not in refused}
+    metric = next(
+        key for key in _FALLBACK.get(settings.objective, (settings.objective,)) if all(row[key] is not None for row in rows.values())
+    )
+    if not fit:
+        return Choice(None, metric, "no candidate keeps the constraints of select", refused, _nearest(rows, settings))
+    ranking = sorted(fit, key=lambda name: _cost(fit[name], metric))
+    ranking, lossy = _prefer_exact(ranking, fit, metric, compare)
+    refused |= lossy
+    return _decide(ranking, fit, metric, settings, refused, eager)
+
+
+def _decide(
+    ranking: list[str], rows: Mapping[str, Row], metric: str, settings: Select, refused: dict[str, str], eager: Row | None
+) -> Choice:
+    best = ranking[0]
+    weaker = (
+        ""
+        if metric == settings.objective or settings.objective not in _FALLBACK
+        else (f"; too few samples for {settings.objective}: raise benchmark.max_seconds or blocks")
+    )
+    wished = settings.candidate
+    if wished is not None and wished != best:
+        price = f"{best} has {_distance(rows[best], rows[wished], metric)} better {metric}" if wished in rows else f"it {refused[wished]}"
+        return Choice(wished, metric, f"{wished} was asked for by select.candidate; {price}{weaker}", refused)
+    words = f"{best} has the best {metric} of {len(ranking)} proven candidates ({rows[best][metric]:.3g})"
     if len(ranking) > 1:
-        words += f"; the next best, {ranking[1]}, is {_distance(rows[ranking[1]][metric], rows[best][metric])} worse"
-    return Choice(best, metric, words + weaker)
+        words += f"; the next best, {ranking[1]}, is {_distance(rows[ranking[1]], rows[best], metric)} worse"
+    return Choice(best, metric, words + _eager(eager, rows[best], metric) + weaker, refused)
 
 
-def _distance(one: float, other: float) -> str:
-    return f"{100 * (max(one, other) / min(one, other) - 1):.0f}%"
+def _missed(row: Row, settings: Select) -> str:
+    """Which constraint a candidate misses, in words; nothing where it keeps all."""
+    for limit, key in _CONSTRAINTS:
+        allowed, measured = getattr(settings, limit), row.get(key)
+        if allowed is None or (measured is None and key == "flip_rate_high"):
+            continue
+        if measured is None:
+            return f"has too few samples for {key}, which select.{limit} asks for: raise benchmark.max_seconds"
+        if measured > allowed:
+            return f"misses select.{limit} ({key} is {measured:.4g}, allowed {allowed:.4g})"
+    return ""
+
+
+def _nearest(rows: Mapping[str, Row], settings: Select) -> list[Check]:
+    """A check for each constraint that nothing keeps, with the candidate that comes nearest; all of them where no one alone is to blame."""
+    checks = []
+    for limit, key in _CONSTRAINTS:
+        allowed = getattr(settings, limit)
+        measured = {name: row[key] for name, row in rows.items() if row.get(key) is not None}
+        if allowed is None:
+            continue
+        name = min(measured, key=measured.__getitem__, default=None)
+        words = f"{name} comes nearest" if name else "there are too few samples: raise benchmark.max_seconds"
+        checks.append(Check.at_most(key, measured[name] if name else None, allowed, advice=f"{words}: raise select.{limit}"))
+    if all(check.passed for check in checks):
+        words = "each constraint is kept by some candidate and all by none: loosen one of them"
+        checks.append(Check.at_least("candidates_within_constraints", 0, 1, advice=words))
+    return checks
+
+
+def _prefer_exact(ranking: list[str], rows: Mapping[str, Row], metric: str, compare: Compare | None) -> tuple[list[str], dict[str, str]]:
+    """The ranking without candidates of lower precision that are not really better than the best float32 one; and why they are out."""
+    exact = next((name for name in ranking if rows[name].get("precision", "float32") == "float32"), None)
+    if exact is None or compare is None or metric not in _TIMED:
+        return ranking, {}
+    out = {}
+    for name in ranking[: ranking.index(exact)]:
+        _, low, high = compare(exact, name)
+        if low <= 1:
+            out[name] = (
+                f"is no faster than {exact} beyond doubt ({low:.2f} to {high:.2f}×), and gives up precision ({rows[name]['precision']})"
+            )
+    return [name for name in ranking if name not in out], out
+
+
+def _cost(row: Row, metric: str) -> float:
+    return float(-row[metric] if metric in _MORE_IS_BETTER else row[metric])
+
+
+def _eager(eager: Row | None, best: Row, metric: str) -> str:
+    """What eager would cost, or that it would cost less."""
+    if eager is None or eager.get(metric) is None:
+        return ""
+    if _cost(eager, metric) < _cost(best, metric):
+        return f"; eager itself is {_distance(eager, best, metric)} better, so going static gains no speed here"
+    return f"; eager would be {_distance(eager, best, metric)} worse"
+
+
+def _distance(one: Row, other: Row, metric: str) -> str:
+    ratio = max(one[metric], other[metric]) / min(one[metric], other[metric])
+    return f"{100 * (ratio - 1):.0f}%" if ratio < 3 else f"{ratio:.1f}×"

@@ -22,8 +22,9 @@ from paddleship.verdict import Check, Verdict
 _MEASURES = (
     "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio", "departure_ratio", "departure_share",
     "max_abs_diff", "max_rel_diff", "required_atol", "max_ulp", "cosine",
-    "flip_rate", "flip_rate_low", "flip_rate_high", "metric_drop", "metric_drop_low", "metric_drop_high",
+    "flip_rate", "flip_rate_low", "flip_rate_high", "metric", "metric_drop", "metric_drop_low", "metric_drop_high",
 )  # fmt: skip
+_KEPT = ("precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
 
 
 def row(status: str = "failed", reason: str = "", *, precision: str = "float32", finding: Finding | None = None) -> dict[str, Any]:
@@ -53,9 +54,10 @@ class Verified:
         return {**self.rows, **{name: self._row(name, judgement) for name, judgement in self.proof.judgements.items()}}
 
     @property
-    def passed(self) -> dict[str, float]:
-        """Noise ratio of every candidate that is proven."""
-        return {name: found["noise_ratio"] for name, found in self.table.items() if found["status"] == "proven" and name in self.rows}
+    def passed(self) -> dict[str, dict[str, Any]]:
+        """What the stages after this one need to know of every candidate that is proven."""
+        proven = {name: found for name, found in self.table.items() if found["status"] == "proven" and name in self.rows}
+        return {name: {key: found[key] for key in _KEPT} for name, found in proven.items()}
 
     def report(self, params: Params) -> Report:
         evidence, table, passed = self.proof.evidence, self.table, self.passed

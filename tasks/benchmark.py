@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from paddleship import benchmarking, dataset, eager, pictures, runtimes, selection
+from paddleship import benchmarking, dataset, eager, footprint, pictures, runtimes, selection
+from paddleship.candidate import Candidate
 from paddleship.files import new_folder, read_json
 from paddleship.params import Params
 from paddleship.preprocess import Batch
@@ -29,8 +30,9 @@ def benchmark(params: Params) -> Report:
     batches = _batches(params)
     found = benchmarking.compare(contestants, batches, params.benchmark, thread_count=params.optimize.threads)
     table = {name: _row(measurement, params) for name, measurement in found.items()}
-    for name in ("eager", "to_static"):
-        table[name] |= {"runtime": name, "precision": "float32"}
+    for name, row in table.items():
+        row |= proven.get(name) or {"precision": "float32", "metric": _eagers(next(iter(proven.values())))}
+        row["image_bytes"] = _image_bytes(params, name) if name in proven else None
     measured = {name: table[name] for name in proven if table[name]["status"] == "measured"}
 
     folder = Path(params.paths.benchmark)
@@ -47,8 +49,16 @@ def benchmark(params: Params) -> Report:
     ]
     if not all(check.passed for check in checks):
         return Report(stage="benchmark", headline="nothing to choose from", verdict=Verdict(checks=checks), candidates=table)
-    choice = selection.choose(measured, params.select)
-    winner, size = found[choice.candidate], params.benchmark.batch_sizes[0]
+    size = params.benchmark.batch_sizes[0]
+    choice = selection.choose(
+        measured,
+        params.select,
+        compare=lambda one, other: benchmarking.ratio_interval(found[one], found[other], size),
+        eager=table["eager"],
+    )
+    if choice.candidate is None:
+        return Report(stage="benchmark", headline=choice.reason, verdict=Verdict(checks=[*checks, *choice.checks]), candidates=table)
+    winner = found[choice.candidate]
     chosen = table[choice.candidate]
     speedup, low, high = benchmarking.ratio_interval(found["eager"], winner, size)
     for row in table.values():
@@ -74,11 +84,12 @@ def benchmark(params: Params) -> Report:
             "winner": choice.candidate,
             "chosen_by": choice.metric,
             "reason": choice.reason,
+            "took_no_part": choice.refused,
             "threads": params.optimize.threads,
             "loop": "closed",
             "batch_size": size,
         },
-        pictures=[pictures.latency(shown, choice.candidate, Path(params.paths.reports), "benchmark/latency.png")],
+        pictures=_draw(shown, choice.candidate, params),
     )
 
 
@@ -93,12 +104,38 @@ def _row(measurement: benchmarking.Measurement, params: Params) -> dict[str, Any
         "reason": measurement.reason,
         **measurement.percentiles(sizes[0]),
         "throughput_per_s": max(rates, default=None),
+        "cost_per_million": _price(params) / max(rates) if rates else None,
         "load_ms": measurement.load_ms,
         "first_call_ms": measurement.first_call_ms,
         "peak_memory_bytes": measurement.peak_memory_bytes,
         "samples": sum(len(block) for block in measurement.blocks.get(sizes[0], [])),
         "winner": False,
     }
+
+
+def _price(params: Params) -> float:
+    """Of a million seconds on the cores that a candidate may use."""
+    return params.select.price_per_core_hour * params.optimize.threads / 3600 * 1e6
+
+
+def _eagers(candidate: dict[str, Any]) -> float | None:
+    """What eager itself scores: what a candidate does, and what that lost."""
+    return None if candidate["metric"] is None else candidate["metric"] + candidate["metric_drop"]
+
+
+def _image_bytes(params: Params, name: str) -> int | None:
+    folder = Path(params.paths.candidates) / name
+    return footprint.image_bytes(Path("docker/requirements") / f"{Candidate.load(folder).runtime}.txt", folder)
+
+
+def _draw(rows: dict[str, dict[str, Any]], winner: str, params: Params) -> list[str]:
+    reports = Path(params.paths.reports)
+    drawn = [pictures.latency(rows, winner, reports, "benchmark/latency.png")]
+    scored = {name: row for name, row in rows.items() if row["metric"] is not None}
+    if winner in scored:
+        quality = "accuracy" if params.data.task == "classification" else "R²"
+        drawn.append(pictures.pareto(scored, winner, quality, reports, "benchmark/pareto.png"))
+    return drawn
 
 
 def _batches(params: Params) -> dict[int, list[Batch]]:

@@ -19,6 +19,7 @@ from typing import Any
 from paddleship.candidate import Candidate
 from paddleship.errors import BadInput, Unavailable
 from paddleship.files import read_json, write_text
+from paddleship.footprint import NOT_SERVED
 from paddleship.lineage import Lineage
 from paddleship.params import Params
 from paddleship.report import Report
@@ -27,17 +28,6 @@ from tasks import image, source
 from tasks.stage import main
 
 _LIBRARY = ("__init__.py", "candidate.py", "errors.py", "files.py", "preprocess.py", "quiet.py", "spec.py", "runtimes", "serving")
-_NOT_SERVED = (
-    "**/tests",
-    "**/*.pyi",
-    "bin",
-    "numpy/f2py",
-    "onnxruntime/tools",
-    "onnxruntime/transformers",
-    "onnxruntime/quantization",
-    "paddle/include",
-    "paddle/libs/libopenvino_intel_cpu_plugin.so",
-)
 
 
 def package(params: Params) -> Report:
@@ -93,7 +83,7 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any]) -> Li
         candidate=candidate.name,
         candidate_digest=candidate.digest,
         runtime=candidate.runtime,
-        noise_ratio=proven[candidate.name],
+        noise_ratio=proven[candidate.name]["noise_ratio"],
         speedup=choice["speedup"],
         speedup_low=choice["speedup_low"],
         speedup_high=choice["speedup_high"],
@@ -142,7 +132,7 @@ def _install(requirements: Path, target: Path) -> None:
     if done.returncode:
         reason = " ".join(done.stderr.split())[-300:]
         raise Unavailable(f"the packages of {requirements} cannot be installed ({reason}): check the network and the pins")
-    for pattern in _NOT_SERVED:
+    for pattern in NOT_SERVED:
         for path in list(target.glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     for record in target.glob("*.dist-info/*"):

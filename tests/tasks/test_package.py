@@ -36,6 +36,14 @@ def test_the_image_runs_as_nobody_and_watches_its_health(packaged, engine):
     assert config["Entrypoint"][:3] == ["python", "-m", "paddleship.serving"]
 
 
+def test_the_size_that_the_choice_was_made_by_is_that_of_the_image(packaged):
+    checkout, receipt = packaged
+    report = json.loads((checkout / "reports/benchmark.json").read_text())
+    base = json.loads((checkout / "reports/package.json").read_text())["metrics"]["base_image_bytes"]
+    expected = report["candidates"][receipt["lineage"]["candidate"]]["image_bytes"]
+    assert expected == pytest.approx(receipt["size_bytes"] - base, rel=0.15)
+
+
 def test_two_builds_of_the_same_inputs_give_identical_layers(packaged, copy_of, stage):
     checkout, receipt = packaged
     again = copy_of(checkout)

@@ -1,0 +1,49 @@
+"""How large an image will be, before it is built: the pinned packages of its runtime as they are installed here, and the candidate."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatch
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path, PurePosixPath
+
+NOT_SERVED = (  # below the folder that packages are installed in; `**` stands for any depth
+    "**/tests",
+    "**/*.pyi",
+    "bin",
+    "numpy/f2py",
+    "onnxruntime/tools",
+    "onnxruntime/transformers",
+    "onnxruntime/quantization",
+    "paddle/include",
+    "paddle/libs/libopenvino_intel_cpu_plugin.so",
+)
+_NAME = re.compile(r"^[A-Za-z0-9._-]+")
+
+
+def image_bytes(requirements: Path, candidate: Path) -> int | None:
+    """Bytes on top of the base image, compiled Python apart; None where a pinned package is not installed here."""
+    if not requirements.exists():
+        return None
+    names = [found[0] for line in requirements.read_text().splitlines() if (found := _NAME.match(line))]
+    try:
+        packages = sum(_package_bytes(name) for name in names)
+    except PackageNotFoundError:
+        return None
+    return packages + sum(path.stat().st_size for path in candidate.rglob("*") if path.is_file())
+
+
+def _package_bytes(name: str) -> int:
+    kept = [file for file in distribution(name).files or [] if not _left_out(str(file))]
+    return sum(path.stat().st_size for file in kept if (path := Path(str(file.locate()))).is_file())
+
+
+def _left_out(file: str) -> bool:
+    parts = PurePosixPath(file).parts
+    return ".." in parts or "__pycache__" in parts or any(_meets(parts, pattern.split("/")) for pattern in NOT_SERVED)
+
+
+def _meets(parts: tuple[str, ...], pattern: list[str]) -> bool:
+    if pattern[0] == "**":
+        return any(fnmatch(part, pattern[1]) for part in parts)
+    return list(parts[: len(pattern)]) == pattern
