@@ -111,4 +111,21 @@ def restore(layer: Any, folder: Path) -> str:
         )
     dtypes = {name: str(tensor.dtype).removeprefix("paddle.") for name, tensor in layer.state_dict().items()}
     layer.set_state_dict({name: array.astype(dtypes[name]) for name, array in weights.items()})
+    _derive(layer)
     return str(expected)
+
+
+def _derive(layer: Any) -> None:
+    """Compute the weights that weight_norm and spectral_norm derive at every call in eager mode.
+
+    A conversion drops what their hooks assign, and keeps what was derived before: from the weights of the constructor.
+    """
+    import paddle
+
+    for part in layer.sublayers(include_self=True):
+        for hook in part._forward_pre_hooks.values():
+            if type(hook).__module__.startswith("paddle.nn.utils."):
+                training, part.training = part.training, False  # in train mode spectral_norm moves its own buffers
+                with paddle.no_grad():
+                    hook(part, ())
+                part.training = training

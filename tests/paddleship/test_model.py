@@ -78,6 +78,15 @@ def test_weights_survive_disk_exactly(tmp_path):
     assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["checkpoint.json", "weights.safetensors"]
 
 
+@pytest.mark.parametrize("norm", [paddle.nn.utils.weight_norm, paddle.nn.utils.spectral_norm])
+def test_a_weight_that_a_hook_derives_is_the_checkpoints_before_the_first_call(tmp_path, norm):
+    trained, fresh = norm(paddle.nn.Linear(4, 3)).eval(), norm(paddle.nn.Linear(4, 3)).eval()
+    trained(paddle.ones([1, 4]))
+    model.save(trained, tmp_path / "checkpoint", {})
+    model.restore(fresh, tmp_path / "checkpoint")
+    np.testing.assert_array_equal(fresh.weight.numpy(), trained.weight.numpy())
+
+
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     model.save(model.build(settings("their_models:good")), tmp_path / "checkpoint", {})
     with pytest.raises(ModelError, match="they differ in weight"):

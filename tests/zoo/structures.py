@@ -201,6 +201,18 @@ class KeepsAttention(nn.Layer):
         return self.head((x * self.attention).sum(axis=1))
 
 
+class Reparameterised(nn.Layer):
+    """weight_norm and spectral_norm keep a weight that hooks derive from the parameters at every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.utils.spectral_norm(nn.Conv1D(8, 8, 3, padding=2))
+        self.fc = nn.utils.weight_norm(nn.Linear(8, 4))
+
+    def forward(self, x: Any) -> Any:
+        return self.fc(F.relu(self.conv(x.transpose([0, 2, 1]))[:, :, :-2]).transpose([0, 2, 1]))
+
+
 class NoParameters(nn.Layer):
     """Cosine similarity, without a single weight."""
 
@@ -225,5 +237,6 @@ SPECIMENS: list[Specimen] = [
     specimen(ScaledTanh, X, because="a parameter of a layer that is no paddle.nn layer"),
     specimen(CarefulDropout, X, because="evaluation is evaluation"),
     specimen(KeepsAttention, floats("x", "length", 8), because="a tensor on self that no answer reads"),
+    specimen(Reparameterised, floats("x", "length", 8), because="the program has the weights of the checkpoint, not of the constructor"),
     specimen(NoParameters, floats("query", 8), floats("document", 8), because="no file of parameters is written"),
 ]
