@@ -84,8 +84,8 @@ def along(subject: Subject, folder: Path | None, evidence: Evidence, *, settings
 
 
 def blame(subject: Subject, candidate: Candidate, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Finding | None:
-    """The first sublayer that a candidate which could not be made fails on; None where each alone can be made and is right."""
-    located = _locate(subject, replace(candidate, preprocess={}, programs=()), evidence, _small(evidence), settings, say)
+    """The first sublayer that a candidate which could not be made fails on; None where each alone can be made."""
+    located = _locate(subject, replace(candidate, preprocess={}, programs=()), evidence, _small(evidence), settings, say, unmade=True)
     if isinstance(located, str):
         return None
     return next((finding for finding in located.findings if finding.where), None)
@@ -124,7 +124,9 @@ def _small(evidence: Evidence) -> int:
     return min(several, key=lambda place: sum(array.size for array in evidence.cases[place].inputs.values()))
 
 
-def _locate(subject: Subject, candidate: Candidate, evidence: Evidence, place: int, settings: Verify, say: Say) -> Located | str:
+def _locate(
+    subject: Subject, candidate: Candidate, evidence: Evidence, place: int, settings: Verify, say: Say, *, unmade: bool = False
+) -> Located | str:
     batch = evidence.cases[place].inputs
     shape = [array.shape for array in batch.values()]
     others = [case.inputs for case in evidence.cases if [array.shape for array in case.inputs.values()] != shape]
@@ -140,6 +142,7 @@ def _locate(subject: Subject, candidate: Candidate, evidence: Evidence, place: i
                 timeout_s=settings.timeout_s,
                 other=other,
                 say=say,
+                unmade=unmade,
             )
         except BadInput as obstacle:
             return str(obstacle)

@@ -21,6 +21,7 @@ from paddleship.errors import CandidateError, PaddleshipError
 from paddleship.quiet import quiet
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_NAMES_OPERATOR = re.compile(r"\[OP: ")
 _NAMES_ERROR = re.compile(r"\[ERROR\]|\w+Error: |terminate called|what\(\):")
 
 
@@ -142,12 +143,13 @@ def _death(code: int | None) -> str:
 
 
 def _last_words(log: Path) -> str:
-    """The last line in which a dead child named an error; the fatal signal itself is known already."""
+    """The last line in which a dead child named an operator, or else an error; the fatal signal itself is known already."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
     errors = [line.strip() for line in lines if _NAMES_ERROR.search(line) and "FatalError: " not in line]
+    errors = [line for line in errors if _NAMES_OPERATOR.search(line)] or errors
     return _COLOUR.sub("", errors[-1]).removeprefix("[ERROR]")[:300] if errors else ""
 
 

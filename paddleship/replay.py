@@ -40,7 +40,7 @@ class LayerError:
     """How one sublayer fared on its own: errors relative to the size of its answer, None where it could not be asked (`reason`).
 
     `candidate` is infinite where it died, or answered in another form or with NaN; `reason` then says which. `reference`
-    is eager float32's own error, `noise` what counts as such.
+    is eager float32's own error, `noise` what counts as such. `dead`: it could not be converted, or its process died.
     """
 
     call: Call
@@ -48,6 +48,7 @@ class LayerError:
     noise: float = NOISE_FLOOR
     reason: str = ""
     reference: float = 0.0
+    dead: bool = False
 
     @property
     def ratio(self) -> float | None:
@@ -76,11 +77,13 @@ def locate(
     timeout_s: float,
     other: Batch | None = None,
     say: Callable[[str], None] = lambda _: None,
+    unmade: bool = False,
 ) -> Located:
     """Ask every sublayer on its own, the model itself first and then deeper, until `timeout_s` is over; name the first wrong one.
 
     `candidate` says runtime, options and threads; `other` is a batch of other sizes, for the dynamic axes; `limit` is a
-    noise ratio. The errors are in the order in which the sublayers are called.
+    noise ratio. `unmade` says that the candidate could not be made: what cannot be made either is sought, not what is wrong.
+    The errors are in the order in which the sublayers are called.
     """
     deadline = time.monotonic() + timeout_s
     work.mkdir(parents=True, exist_ok=True)
@@ -99,14 +102,22 @@ def locate(
             )
             say(f"{call.label}: {errors[call.number]}")
         ordered = [errors[call.number] for call in calls]
-        wrong = first_wrong(ordered, limit=limit)
-        line = stage.line(wrong, limit=limit) if wrong is not None and wrong.call.own else None
+        wrong = first_dead(ordered) if unmade else first_wrong(ordered, limit=limit)
+        line = stage.line(wrong, limit=float("inf") if unmade else limit) if wrong is not None and wrong.call.own else None
     return Located(ordered, _findings(ordered, wrong, line, candidate, limit))
 
 
 def first_wrong(errors: Sequence[LayerError], *, limit: float) -> LayerError | None:
     """The innermost wrong sublayer that is called first: wrong itself, while all that it calls are right."""
-    wrong = [error for error in errors if error.ratio is not None and error.ratio > limit]
+    return _innermost(errors, [error for error in errors if error.ratio is not None and error.ratio > limit])
+
+
+def first_dead(errors: Sequence[LayerError]) -> LayerError | None:
+    """The innermost sublayer that is called first and cannot be made, while all that it calls can."""
+    return _innermost(errors, [error for error in errors if error.dead])
+
+
+def _innermost(errors: Sequence[LayerError], wrong: Sequence[LayerError]) -> LayerError | None:
     above: set[int] = set()
     for error in wrong:
         parent = error.call.parent
@@ -151,6 +162,10 @@ class Stage:
             self.exporter.call("export", call, self.candidate)
         except CandidateError as obstacle:
             return LayerError(call, reason=f"it cannot be converted on its own: {obstacle}")
+        try:
+            self.exporter.call("become", str(call.number), self.candidate.runtime)
+        except CandidateError as death:
+            return LayerError(call, reason=f"it cannot be converted on its own: {death}", dead=True)
         with np.load(self.work / f"{call.number}.npz", allow_pickle=False) as stored:
             arrays = dict(stored)
         pairs = [(name, arrays[f"true/{name}"], arrays[f"out/{name}"]) for name in call.outputs]
@@ -159,7 +174,7 @@ class Stage:
         try:
             answer = self.player.call("run", call.number, str(call.number))
         except CandidateError as death:
-            return LayerError(call, float("inf"), max(own, floor), str(death), own)
+            return LayerError(call, float("inf"), max(own, floor), str(death), own, dead=True)
         finally:
             shutil.rmtree(self.work / str(call.number), ignore_errors=True)
         error, reason = _compare(answer, pairs)
@@ -190,6 +205,7 @@ class Stage:
         truth = self.player.call("run", call.number, folder)["output"]
         self.exporter.call("cut", call, place, self.candidate)
         try:
+            self.exporter.call("become", folder, self.candidate.runtime)
             answer = self.player.call("run", call.number, folder)["output"]
         except CandidateError:
             return True

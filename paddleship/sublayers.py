@@ -54,6 +54,11 @@ class Exporter:
         """The lines of the sublayer's forward in the order in which the program computes them."""
         return [where for where, _ in self._trace(call)[1]]
 
+    def become(self, folder: str, runtime: str) -> None:
+        """Convert what was exported into the folder for a runtime; the converter may abort, and the parent goes on with a new child."""
+        if runtime == "onnxruntime":
+            converting.to_onnx(self._work / folder, self._work / folder)
+
     def cut(self, call: Call, place: int, candidate: Candidate) -> None:
         """Write the program up to one of `lines` into the folder `<number>-<place>`."""
         import paddle
@@ -87,8 +92,6 @@ class Exporter:
 
 
 def _save(candidate: Candidate, folder: Path) -> None:
-    if candidate.runtime == "onnxruntime":
-        converting.to_onnx(folder, folder)  # may abort: the parent goes on with the next sublayer
     replace(candidate, nesting=None, warm_shapes=(), files={}).save(folder)
 
 

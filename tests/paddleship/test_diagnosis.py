@@ -65,6 +65,16 @@ class Leaky(Plain):
         y = F.leaky_relu(y, 0.1)  # kills oneDNN
         return self.fc(y.mean([2, 3]))
 
+class Rows(Plain):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.GroupNorm(2, 8)
+
+    def forward(self, x):
+        y = self.conv(x).flatten(2)
+        y = self.norm(y)  # kills paddle2onnx
+        return y.mean([1])
+
 class Scale(nn.Layer):
     def forward(self, x, factors, *, power=1):
         return x * factors["first"] ** power, None
@@ -187,6 +197,18 @@ def test_a_layer_that_kills_the_runtime_is_found_with_its_line(subject_of, tmp_p
     assert "died of SIG" in layer.message
     assert layer.where.endswith(line_of("kills oneDNN"))
     assert [error.ratio for error in found.errors if error.call.path] < [8, 8]
+
+
+def test_a_layer_that_the_converter_dies_of_is_found_with_its_line(subject_of, tmp_path):
+    subject = subject_of("Rows")
+    specs = tuple(item.spec() for item in subject.model.inputs)
+    candidate = Candidate("onnxruntime", "test", "onnxruntime", "float32", 1, specs, (), {}, "", "")
+    batches = [case.inputs for case in cases(subject)[1:3]]
+    found = replay.locate(subject, batches[1], candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, unmade=True)
+    (layer,) = found.findings
+    assert "[OP: pd_op.group_norm]" in layer.message
+    assert layer.where.endswith(line_of("kills paddle2onnx"))
+    assert {error.call.path: error.dead for error in found.errors} == {"": True, "conv": False, "norm": True}
 
 
 def test_right_layers_are_right_whatever_they_are_called_with(subject_of, tmp_path):

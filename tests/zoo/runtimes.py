@@ -126,6 +126,20 @@ class GroupedNorm(nn.Layer):
         return F.relu(self.norm(self.conv(image)))  # <- wrong-layer
 
 
+class AttentionOverPixels(nn.Layer):
+    """Attends to all pixels of a picture, normalised in groups while they lie in a row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2D(3, 8, 3, padding=1), nn.ReLU())
+        self.norm, self.mix = nn.GroupNorm(2, 8), nn.Conv1D(8, 8, 1)
+
+    def forward(self, image: Any) -> Any:
+        pixels = self.stem(image).flatten(2)
+        normal = self.norm(pixels)  # <- unsupported-operator
+        return F.softmax(self.mix(normal), axis=-1).matmul(pixels.transpose([0, 2, 1]))
+
+
 class LargeKeys(nn.Layer):
     """Hashes large keys; on the way to ONNX the product becomes float32, which is exact up to 2**24 only."""
 
@@ -176,6 +190,7 @@ SPECIMENS: list[Specimen] = [
     specimen(ClippedHidden, floats("x", 8), finding="wrong-layer", **ONNX, because="the bounds are lost"),
     specimen(TanhGelu, floats("x", 8), finding="wrong-layer", **ONNX, because="another formula"),
     specimen(GroupedNorm, BITMAP, finding="wrong-layer", **ONNX, because="epsilon is lost"),
+    specimen(AttentionOverPixels, BITMAP, finding="unsupported-operator", **ONNX, because="only pictures may be normalised in groups"),
     specimen(LargeKeys, ids("keys", 2**40, 5), finding="wrong-layer", **ONNX, because="whole numbers become float32"),
     specimen(DoublePrecision, floats("x", 8), because="precision by name is kept"),
     specimen(LockedToFloat32, floats("x", 8), because="no truth in float64: judged by eager's own noise"),
