@@ -220,4 +220,4 @@ class Visit:
         kinds = {item.kind for item in explained.findings}
         where = next((item.where for item in explained.findings if item.where), None)
         own = [replace(item, where=item.where or where) for item in judgement.findings if item.kind not in kinds]
-        return remarks.causes([*explained.findings, *own])
+        return remarks.causes([*explained.findings, *own], seen=checkup.findings)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from paddleship import breaks
+from paddleship import breaks, memory
 from paddleship.breaks import Program
 from paddleship.converting import Outcome
 from paddleship.errors import BadInput, CandidateError
@@ -36,7 +36,9 @@ _FREEZERS = (
     ),
 )
 _WHERE = re.compile(r" at (\S+:\d+)\)")
-_UNKNOWN_OPERATOR = re.compile(r"(?:unsupported|not registered|no kernel|cannot find|Unimplemented|not support(?:ed)?\b).*", re.IGNORECASE)
+_UNKNOWN_OPERATOR = re.compile(
+    r"(?:\[OP: |unsupported|not registered|no kernel|cannot find|\(Unimplemented|Can not get input|not support(?:ed)?\b).*", re.IGNORECASE
+)
 
 
 def errors(findings: Sequence[Finding]) -> bool:
@@ -152,8 +154,8 @@ def not_made(outcome: Outcome, suspects: Sequence[Suspect]) -> Finding:
         return placed(known, suspects)
     found = death(CandidateError(outcome.reason))
     if words := _UNKNOWN_OPERATOR.search(outcome.reason):
-        return Finding("unsupported-operator", "warning", f"{outcome.name}: {words[0]}", advice, found.where, outcome.name)
-    return Finding(found.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", advice, found.where, outcome.name)
+        return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {words[0]}", advice, found.where)
+    return Finding(found.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", advice, found.where)
 
 
 def frozen(suspects: Sequence[Suspect]) -> list[Finding]:
@@ -166,8 +168,13 @@ def frozen(suspects: Sequence[Suspect]) -> list[Finding]:
     return []
 
 
-def causes(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, without the bare fact that the program departs where another error says why."""
+def causes(findings: Sequence[Finding], *, seen: Sequence[Finding] = ()) -> list[Finding]:
+    """The findings, without the bare fact that the program departs where another error says why.
+
+    `seen` was found in the eager model: where its forward changes state, what the program kept of it looks like other weights.
+    """
+    if any(item.kind in _STATE for item in seen):
+        findings = [item for item in findings if item.kind != "weights-differ"]
     told = any(item.severity == "error" and item.kind not in _FACTS for item in findings)
     return [item for item in findings if not (told and item.kind == "program-departs")]
 
@@ -176,4 +183,9 @@ def graver(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[
     """State that forward changes is an error after all where no runtime answers rightly."""
     if any(row.status == "proven" for row in rows.values()):
         return list(findings)
-    return [replace(item, severity="error") if item.kind in _STATE and item.severity != "error" else item for item in findings]
+    return [_grave(item) if item.kind in _STATE and item.severity != "error" else item for item in findings]
+
+
+def _grave(finding: Finding) -> Finding:
+    message = finding.message.replace(memory.HARMLESS, "the program keeps the one that it was made with")
+    return replace(finding, severity="error", message=message)

@@ -185,6 +185,21 @@ class ShrinksItsWeights(nn.Layer):
         return self.project(x)
 
 
+class DerivesItsKernel(nn.Layer):
+    """Keeps a kernel, made from a weight at every call, in a buffer."""
+
+    kernel: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = self.create_parameter([8, 8])
+        self.register_buffer("kernel", paddle.zeros([8, 8]), persistable=False)
+
+    def forward(self, x: Any) -> Any:
+        self.kernel = self.weight / paddle.linalg.norm(self.weight)  # <- stale-tensor
+        return F.linear(x, self.kernel)
+
+
 class NanWeights(nn.Layer):
     """Was trained until it diverged."""
 
@@ -220,5 +235,12 @@ SPECIMENS: list[Specimen] = [
     specimen(CentredBatch, X, finding="batch-dependent", proven=("paddle",), because="a server that batches changes the answer"),
     specimen(CountsCalls, X, finding="parameter-assignment", because="the answer depends on what was asked before"),
     specimen(ShrinksItsWeights, X, finding="parameter-assignment", because="what export writes to a parameter is lost"),
+    specimen(
+        DerivesItsKernel,
+        X,
+        finding="stale-tensor",
+        also=("wrong-layer", "program-departs"),
+        because="a conversion does not assign to buffers",
+    ),
     specimen(NanWeights, X, finding="nan-weights", because="no answer can be compared"),
 ]
