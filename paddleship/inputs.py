@@ -92,7 +92,7 @@ def edges(specs: Sequence[TensorSpec], seen: Sequence[Batch]) -> list[Case]:
         "lowest values": {name: np.full_like(array, ranges[name][0]) for name, array in like.items()},
         "highest values": {name: np.full_like(array, ranges[name][1]) for name, array in like.items()},
         "lowest and highest values in turn": {name: _in_turn(array, *ranges[name]) for name, array in like.items()},
-        "padding only": {spec.name: np.full_like(like[spec.name], spec.pad) for spec in specs},
+        "padding only": {spec.name: np.full_like(like[spec.name], _padding(spec)) for spec in specs},
     }
     distinct: dict[bytes, Case] = {}
     for name, inputs in made.items():
@@ -121,6 +121,12 @@ def _range(spec: TensorSpec, arrays: Iterable[np.ndarray[Any, Any]]) -> tuple[An
     low = spec.low if spec.low is not None else min((array.min() for array in finite if array.size), default=0)
     high = spec.high if spec.high is not None else max((array.max() for array in finite if array.size), default=1)
     return spec.numpy_dtype.type(low), spec.numpy_dtype.type(high)
+
+
+def _padding(spec: TensorSpec) -> Any:
+    """What fills an input up where its size changes; the nearest declared value for one that is never padded, such as a length."""
+    grows = any(isinstance(size, str) for size in spec.shape[1:])
+    return spec.pad if grows else np.clip(spec.pad, spec.low, spec.high)
 
 
 def _in_turn(array: np.ndarray[Any, Any], low: Any, high: Any) -> np.ndarray[Any, Any]:

@@ -49,6 +49,13 @@ def test_edges_hold_zeros_extremes_padding_and_first_and_last_id():
     assert not found["padding only"]["mask"].any()
 
 
+def test_what_is_never_padded_keeps_its_range_beside_padding():
+    lengths, rows = TensorSpec("lengths", "int64", ("batch",), 1, 9), TensorSpec("rows", "float32", ("batch", "time"), 1, 2)
+    found = {case.name: case.inputs for case in inputs.generate([rows, lengths], seed=0, max_batch=2)}["padding only"]
+    assert found["lengths"].tolist() == [1, 1]
+    assert not found["rows"].any()
+
+
 def test_drawn_inputs_stay_in_their_range_and_are_the_same_for_a_seed():
     image = TensorSpec("image", "float32", ("batch", 3, "height", "width"), 0, 1)
     drawn = inputs.generate([IDS, image], seed=3, max_batch=8)
