@@ -72,6 +72,12 @@ _KNOWN: list[tuple[str, str, str, str]] = [
         _TENSOR_TO_PYTHON,
     ),
     (
+        r"Hint: Expected .* but received [^.\n]*:-1\b",
+        "graph-break",
+        "a size that this line needs is not known while the model is converted (-1)",
+        "in the reshape before it give sizes as numbers and leave -1 to the batch: [-1, 16, 4, 4], not [x.shape[0], -1, 4, 4]",
+    ),
+    (
         r"ArrayToTensor must be equal",
         "graph-break",
         "a list that a loop fills holds tensors of different shapes, which a program cannot join",
@@ -128,10 +134,11 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
         return Finding(kind, "error", f"{message} ({_line(where, short)})", advice, where)
     for kind in ADVICE:
         if otherwise == "graph-break" and kind in habits:
-            return Finding(kind, "error", f"this line does not convert: {short}", ADVICE[kind], where)
+            return Finding(kind, "error", f"this line does not convert: {short.removesuffix(f' at {where}')}", ADVICE[kind], where)
     if otherwise == "bad-model":
         return Finding("bad-model", "error", short, "", where)
-    return Finding(otherwise, "error", f"the model does not become one static graph: {short}", "rewrite this line with tensors", where)
+    said = short.removesuffix(f" at {where}")  # the line is told once
+    return Finding(otherwise, "error", f"the model does not become one static graph: {said}", "rewrite this line with tensors", where)
 
 
 def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from paddleship import doctor, remarks
+from paddleship import breaks, doctor, memory, remarks
 from paddleship.finding import Finding
 from paddleship.params import Model
 
@@ -214,6 +214,27 @@ def test_a_factory_that_gives_no_model_is_one_finding(tmp_path, factory, words):
     assert [finding.kind for finding in found.findings] == ["bad-model"]
     assert words in found.findings[0].message
     assert found.exit_code == 2
+
+
+def test_a_size_that_is_unknown_while_converting_is_told_with_its_line_once():
+    said = "ValueError: [Hint: Expected C == filter_dims[0], but received C:-1 != filter_dims[0]:16.] (at binary.cc:835) at net.py:7"
+    found = breaks.classify(said, said, "net.py:7")
+    assert (found.kind, found.where) == ("graph-break", "net.py:7")
+    assert found.message.startswith("a size that this line needs is not known while the model is converted (-1)")
+    other = breaks.classify("OSError: no such thing at net.py:7", "", "net.py:7")
+    assert str(other).count("net.py:7") == 1
+
+
+def test_state_that_is_an_error_after_all_is_not_called_harmless():
+    (found,) = remarks.graver([Finding("stale-tensor", "note", f"forward keeps a tensor: {memory.HARMLESS}")], {})
+    assert found.severity == "error"
+    assert "harmless" not in found.message
+
+
+def test_what_forward_changes_is_not_taken_for_a_changed_weight():
+    wrong = [Finding("weights-differ", "error", "w"), Finding("wrong-layer", "error", "l")]
+    assert [item.kind for item in remarks.causes(wrong, seen=[Finding("stale-tensor", "note", "t")])] == ["wrong-layer"]
+    assert remarks.causes(wrong) == wrong
 
 
 def test_that_a_program_departs_is_left_unsaid_only_where_another_error_says_why():

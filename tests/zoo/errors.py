@@ -208,6 +208,19 @@ class WrongWidth(Base):
         return self.project(x[:, :7])  # <- bad-model
 
 
+class UnknownChannels(Base):
+    """A generator: gives the batch's size by hand, and leaves the number of channels to reshape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 64)
+        self.grow = nn.Conv2DTranspose(4, 3, 4, 2, 1)
+
+    def forward(self, x: Any) -> Any:
+        seeds = self.project(x).reshape([x.shape[0], -1, 4, 4])
+        return self.grow(seeds)  # <- graph-break
+
+
 def not_a_layer() -> Any:
     """A factory that gives the class and not an instance."""
     return Base
@@ -243,6 +256,7 @@ SPECIMENS: list[Specimen] = [
     specimen(LayerInForward, X, finding="layer-in-forward", because="its weights are new at every call"),
     specimen(GrowingParts, X, finding="graph-break", because="a tensor array holds parts of one shape; it fails when it is run"),
     specimen(StrictZip, X, finding="graph-break", because="zip(strict=True) is rewritten to a zip without strict"),
+    specimen(UnknownChannels, X, finding="graph-break", because="the channels are lost in a reshape that is given the batch's size"),
     specimen(FixedNames, X, because="a fresh process has no other instance"),
     specimen(WrongWidth, X, finding="bad-model", because="forward fails in eager mode"),
     specimen(not_a_layer, X, finding="bad-model", because="the factory gives a class"),
