@@ -17,6 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Return results from different br
 HEAD = """
 import functools
 
+import numpy as np
 import paddle
 from paddle import nn
 
@@ -25,6 +26,10 @@ def doubling(function):
     def wrapper(*arguments):
         return function(*arguments) * 2
     return wrapper
+
+@paddle.jit.not_to_static
+def buffer(x):
+    return np.empty([max(size, 1) for size in x.shape])
 
 @paddle.jit.not_to_static
 def several(x):
@@ -125,6 +130,14 @@ MODELS = {
         return x + 1""",
     "unrolled": """
         for _ in [0] * (3 if isinstance(x, paddle.Tensor) else 2):  # here
+            x = x + 1
+        return x""",
+    "size_kept": """
+        if buffer(x).shape[0] > 1:  # here
+            x = x * 2
+        return x + 1""",
+    "rounds_kept": """
+        for _ in range(len(buffer(x))):  # here
             x = x + 1
         return x""",
     "cache": """
@@ -311,6 +324,8 @@ def test_what_the_configuration_decides_gives_no_finding(theirs, name):
     [
         ("kind_of_value", "frozen-branch", "keeps the side where it is false, and inputs took the side where it is true"),
         ("not_converted", "frozen-branch", "keeps the side where it is false, and inputs took both"),
+        ("size_kept", "dynamic-shape-branch", "keeps the side where it is false, and inputs took both"),
+        ("rounds_kept", "frozen-dimension", "goes round 1 times, and inputs went round 1 to 3 times"),
         ("unrolled", "frozen-branch", "goes round 2 times, and inputs went round 3 times"),
     ],
 )
