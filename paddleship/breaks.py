@@ -124,6 +124,7 @@ def convert(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tupl
 def classify(short: str, text: str, where: str | None, *, otherwise: str = "graph-break") -> Finding:
     """Paddle's words as a finding. `short` is quoted in the message, `text` is everything that was said."""
     habits = {suspect.habit for suspect in source.at(where)}
+    short = short.replace(f" at {where}", "")  # a finding tells its place itself
     for pattern, kind, message, advice in _KNOWN:
         if not re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
             continue
@@ -134,11 +135,10 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
         return Finding(kind, "error", f"{message} ({_line(where, short)})", advice, where)
     for kind in ADVICE:
         if otherwise == "graph-break" and kind in habits:
-            return Finding(kind, "error", f"this line does not convert: {short.removesuffix(f' at {where}')}", ADVICE[kind], where)
+            return Finding(kind, "error", f"this line does not convert: {short}", ADVICE[kind], where)
     if otherwise == "bad-model":
         return Finding("bad-model", "error", short, "", where)
-    said = short.removesuffix(f" at {where}")  # the line is told once
-    return Finding(otherwise, "error", f"the model does not become one static graph: {said}", "rewrite this line with tensors", where)
+    return Finding(otherwise, "error", f"the model does not become one static graph: {short}", "rewrite this line with tensors", where)
 
 
 def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:

@@ -83,7 +83,7 @@ class Visit:
         return Examination(self._subject.model.factory, findings, rows, full_graph=program is not None)
 
     def _checkup(self) -> Checkup:
-        with isolate.Isolated("the eager model", Patient, self._subject, timeout_s=self._settings.timeout_s) as patient:
+        with isolate.Isolated(remarks.EAGER, Patient, self._subject, timeout_s=self._settings.timeout_s) as patient:
             checkup: Checkup = patient.call("examine", self._cases)
         return checkup
 

@@ -108,6 +108,8 @@ class Patient:
         with self._paddle.no_grad():
             result = model.call(layer, [self._paddle.to_tensor(inputs[name]) for name in self._specs])
             self._nesting, named = model.nest_outputs(result)
+            if not named:
+                raise ModelError(f"forward returned no tensor: end it with `return`, and give what it computes{_at(layer)}")
             return {name: tensor.numpy() for name, tensor in named.items()}
 
     def _varies(self, cases: Sequence[Case], answers: Mapping[str, Arrays], *, certain: bool) -> bool:
@@ -149,6 +151,11 @@ class Patient:
         self._paddle.seed(seed)
         random.seed(seed)
         np.random.seed(seed)
+
+
+def _at(layer: Any) -> str:
+    where = strangers.place(type(layer).forward)
+    return f" (at {where})" if where else ""
 
 
 def _twin(layer: Any) -> Any:

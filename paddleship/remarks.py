@@ -18,6 +18,7 @@ from paddleship.parity import Judgement
 from paddleship.proof import Proof
 from paddleship.source import FILLED_IN_LOOP, LEFT_BY_BREAK, Suspect
 
+EAGER = "the eager model"  # as the process is called that is watched
 _BREAK, _FILLED = "left by `break`", "a list that a loop fills"  # words of paddleship.breaks
 _STATE = frozenset({"stale-tensor", "parameter-assignment", "global-state"})
 _FACTS = frozenset({"program-departs", "wrong-answers"})  # that it is wrong, and not why
@@ -60,9 +61,11 @@ def death(error: CandidateError) -> Finding:
     text = str(error)
     kind = "crash" if " died of " in text or " exited with " in text else "hang" if "did not answer" in text else "conversion-failed"
     where = _WHERE.search(text)
-    return Finding(
-        kind, "error", text, "look at the loops and operators of forward, or leave this runtime out", where[1] if where else None
+    own = text.startswith(EAGER)
+    advice = (
+        "build the model and call it in a Python of its own: neither may end it" if own else "look at the loops and operators of forward"
     )
+    return Finding(kind, "error", text, advice if own else f"{advice}, or leave this runtime out", where[1] if where else None)
 
 
 def placed(obstacle: Finding, suspects: Sequence[Suspect]) -> Finding:

@@ -7,7 +7,7 @@ import pytest
 
 from paddleship import breaks, doctor, memory, remarks
 from paddleship.finding import Finding
-from paddleship.params import Model
+from paddleship.params import Model, Verify
 
 MODELS = """
 import paddle
@@ -136,6 +136,22 @@ class NoMatch(Base):
     def forward(self, x, y, z):  # <- bad-model
         return self.head(x + y + z)
 
+def mute():
+    layer = Healthy()
+    layer.forward = lambda x: None
+    return layer
+
+def ends():
+    raise SystemExit(3)
+
+class NeverEnds(Base):
+    def forward(self, x):
+        rounds = paddle.zeros([1])
+        step = 1.0 if isinstance(x, paddle.Tensor) else 0.0
+        while rounds.sum() < 3:
+            rounds = rounds + step
+        return self.head(x) * rounds
+
 def not_a_layer():
     return 7
 """
@@ -165,6 +181,17 @@ def marks():
         if mark := re.search(r"# <- ([a-z-]+)", line):
             found.append((owner, mark[1], number))
     return found
+
+
+@pytest.mark.slow
+def test_a_candidate_that_hangs_is_a_row_and_a_finding(tmp_path):
+    found = examine(tmp_path, "NeverEnds", candidates=("paddle",), settings=Verify(timeout_s=20))
+    assert found.runtimes["paddle"].status == "not made"
+    assert "did not answer in 20 s" in found.runtimes["paddle"].reason
+    (hang,) = [finding for finding in found.findings if finding.kind == "hang"]
+    assert hang.severity == "error"
+    assert "paddle cannot be made" in hang.message
+    assert found.exit_code == 2
 
 
 @pytest.mark.slow
@@ -206,12 +233,18 @@ def test_paddles_own_models_are_clean(tmp_path, factory, kwargs, shape):
 
 
 @pytest.mark.parametrize(
-    ("factory", "words"),
-    [("nowhere:build", "no module named 'nowhere'"), ("their_clinic:not_a_layer", "returned int, not a paddle.nn.Layer")],
+    ("factory", "kind", "words"),
+    [
+        ("nowhere:build", "bad-model", "no module named 'nowhere'"),
+        ("their_clinic:not_a_layer", "bad-model", "returned int, not a paddle.nn.Layer"),
+        ("their_clinic:mute", "output-structure", "forward returned no tensor"),
+        ("their_clinic:ends", "crash", "the eager model exited with 3"),
+    ],
 )
-def test_a_factory_that_gives_no_model_is_one_finding(tmp_path, factory, words):
+def test_a_factory_that_gives_no_model_is_one_finding(tmp_path, factory, kind, words):
     found = doctor.examine(Model(factory=factory, inputs=ONE), work=tmp_path / "work")
-    assert [finding.kind for finding in found.findings] == ["bad-model"]
+    assert [finding.kind for finding in found.findings] == [kind]
+    assert "leave this runtime out" not in found.findings[0].advice
     assert words in found.findings[0].message
     assert found.exit_code == 2
 
