@@ -28,7 +28,7 @@ def inspect(folder: Path, checkpoint: Path) -> list[Finding]:
 
     candidate = Candidate.load(folder)
     own: dict[str, Array] = load_file(checkpoint / model.WEIGHTS)
-    look = _inspect_onnx if candidate.runtime == "onnxruntime" else _inspect_program
+    look = _inspect_program if candidate.runtime == "paddle" else _inspect_onnx
     found = look(folder, candidate, own)
     return [finding for finding in found if finding.kind != "dtype-differs" or candidate.precision == "float32"]
 

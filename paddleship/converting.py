@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from paddleship import isolate, runtimes
+from paddleship import installs, isolate, runtimes
 from paddleship.candidate import Candidate
+from paddleship.catalogue import KINDS, OPSET
 from paddleship.errors import CandidateError
 from paddleship.files import new_folder
 from paddleship.preprocess import Batch
 
-OPSET = 17
+Maker = Callable[[Path, Path], None]
 
 
 @dataclass(frozen=True)
@@ -31,31 +33,68 @@ class Outcome:
         return not self.reason
 
 
+class Workshop:
+    """Makes candidates of the program in `exported`; what several of them are made from is made once, in `scratch`.
+
+    Everything is made in child processes, and every candidate answers `probe` once in a process of its own.
+    """
+
+    def __init__(self, exported: Path, scratch: Path, *, threads: int, probe: Batch, timeout_s: float) -> None:
+        self._exported, self._scratch = exported, scratch
+        self._base = Candidate.load(exported)
+        self._parts = [program.folder for program in self._base.programs] or ["."]
+        self._threads, self._probe, self._timeout_s = threads, probe, timeout_s
+        self._onnx: Path | CandidateError | None = None
+
+    def make(self, name: str, target: Path) -> Outcome:
+        """Make the candidate `name` in `target`; one that cannot be made, dies or hangs has its reason in the outcome."""
+        made = plan(name, self._base, threads=self._threads)
+        try:
+            with new_folder(target) as beside:
+                source = self._exported if made.runtime == "paddle" else self._converted()
+                self._each(f"the conversion to {name}", _MAKERS.get(name, _copy), source, beside)
+                made = made.save(beside)
+                self._try(name, beside)
+        except CandidateError as error:
+            return Outcome(name, made.runtime, made.precision, reason=str(error))
+        return Outcome(name, made.runtime, made.precision, bytes=sum((target / file).stat().st_size for file in made.files))
+
+    def _converted(self) -> Path:
+        """The program as ONNX: once for all, since two conversions of one program may differ. Raises CandidateError, each time."""
+        if self._onnx is None:
+            folder = self._scratch / "onnx"
+            folder.mkdir()
+            try:
+                self._each("the conversion to ONNX", to_onnx, self._exported, folder)
+                self._onnx = folder
+            except CandidateError as error:
+                self._onnx = error
+        if isinstance(self._onnx, CandidateError):
+            raise self._onnx
+        return self._onnx
+
+    def _each(self, words: str, maker: Maker, source: Path, target: Path) -> None:
+        for part in self._parts:
+            (target / part).mkdir(exist_ok=True)
+            environment = isolate.threads(self._threads)
+            isolate.run(words, _run, maker, source / part, target / part, timeout_s=self._timeout_s, environment=environment)
+
+    def _try(self, name: str, folder: Path) -> None:
+        environment = isolate.threads(self._threads)
+        with isolate.Isolated(name, runtimes.load, folder, timeout_s=self._timeout_s, environment=environment) as runtime:
+            runtime.call("run", self._probe)
+
+
 def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Batch, timeout_s: float) -> Outcome:
-    """Make the candidate `name` in `target` and let it answer `probe` once, both in processes of their own."""
-    base = Candidate.load(exported)
-    made = plan(name, base, threads=threads)
-    try:
-        with new_folder(target) as beside:
-            for part in [program.folder for program in base.programs] or ["."]:
-                (beside / part).mkdir(exist_ok=True)
-                isolate.run(f"the conversion to {name}", _CANDIDATES[name][1], exported / part, beside / part, timeout_s=timeout_s)
-            made = made.save(beside)
-            with isolate.Isolated(name, runtimes.load, beside, timeout_s=timeout_s, environment=isolate.threads(threads)) as runtime:
-                runtime.call("run", probe)
-    except CandidateError as error:
-        return Outcome(name, made.runtime, made.precision, reason=str(error))
-    return Outcome(name, made.runtime, made.precision, bytes=sum((target / file).stat().st_size for file in made.files))
+    """Make one candidate in `target`, with nothing kept for others."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return Workshop(exported, Path(scratch), threads=threads, probe=probe, timeout_s=timeout_s).make(name, target)
 
 
 def plan(name: str, base: Candidate, *, threads: int) -> Candidate:
     """What the candidate `name` of an exported program says of itself, before it is made."""
-    return replace(_CANDIDATES[name][0](base), name=name, threads=threads)
-
-
-def _copy_program(exported: Path, target: Path) -> None:
-    for path in exported.glob("model.*"):
-        shutil.copy(path, target)
+    kind = KINDS[name]
+    return replace(base, name=name, runtime=kind.runtime, precision=kind.precision, threads=threads, options=dict(kind.options))
 
 
 def to_onnx(exported: Path, target: Path) -> None:
@@ -74,7 +113,7 @@ def to_onnx(exported: Path, target: Path) -> None:
         str(parameters) if parameters.exists() else "",
         str(output),
         opset_version=OPSET,
-        optimize_tool="None",  # ONNX Runtime folds constants itself, and polygraphy would run pip
+        optimize_tool="None",  # the runtimes fold constants themselves, and polygraphy may install packages
         verbose=False,
     )
     if not output.exists():
@@ -82,25 +121,14 @@ def to_onnx(exported: Path, target: Path) -> None:
     onnx.checker.check_model(str(output))
 
 
-def _paddle(base: Candidate) -> Candidate:
-    return base
+def _run(maker: Maker, source: Path, target: Path) -> None:
+    installs.forbid()
+    maker(source, target)
 
 
-def _paddle_onednn(base: Candidate) -> Candidate:
-    return replace(base, options={"onednn": True})
+def _copy(source: Path, target: Path) -> None:
+    for path in source.glob("model.*"):
+        shutil.copy(path, target)
 
 
-def _paddle_onednn_bf16(base: Candidate) -> Candidate:
-    return replace(base, precision="bfloat16", options={"onednn": True, "bfloat16": True})
-
-
-def _onnxruntime(base: Candidate) -> Candidate:
-    return replace(base, runtime="onnxruntime", options={"opset": OPSET})
-
-
-_CANDIDATES: dict[str, tuple[Callable[[Candidate], Candidate], Callable[[Path, Path], None]]] = {
-    "paddle": (_paddle, _copy_program),
-    "paddle-onednn": (_paddle_onednn, _copy_program),
-    "paddle-onednn-bf16": (_paddle_onednn_bf16, _copy_program),
-    "onnxruntime": (_onnxruntime, to_onnx),
-}
+_MAKERS: dict[str, Maker] = {}

@@ -15,6 +15,12 @@ NOT_SERVED = (  # below the folder that packages are installed in; `**` stands f
     "onnxruntime/tools",
     "onnxruntime/transformers",
     "onnxruntime/quantization",
+    "openvino/tools",
+    "openvino/include",
+    "openvino/cmake",
+    "openvino/libs/cache.json",  # compiled kernels for GPUs
+    "openvino/libs/libopenvino_intel_[gn]pu_plugin.so",
+    *(f"openvino/libs/libopenvino_{name}_frontend.so*" for name in ("gguf", "jax", "paddle", "pytorch", "tensorflow*")),
     "paddle/include",
     "paddle/libs/libopenvino_intel_cpu_plugin.so",
 )
@@ -46,4 +52,4 @@ def _left_out(file: str) -> bool:
 def _meets(parts: tuple[str, ...], pattern: list[str]) -> bool:
     if pattern[0] == "**":
         return any(fnmatch(part, pattern[1]) for part in parts)
-    return list(parts[: len(pattern)]) == pattern
+    return len(parts) >= len(pattern) and all(map(fnmatch, parts, pattern))

@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "onnxruntime", "numpy")
+_PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "onnxruntime", "openvino", "numpy")
 
 
 def fingerprint() -> dict[str, str]:

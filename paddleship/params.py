@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
+from paddleship.catalogue import Name
 from paddleship.errors import ParamsError
 from paddleship.spec import TensorSpec
 
@@ -17,7 +18,6 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
 Reference = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="module:function")]
-RuntimeName = Literal["paddle", "paddle-onednn", "paddle-onednn-bf16", "onnxruntime"]
 
 
 class Section(BaseModel):
@@ -106,7 +106,9 @@ class Export(Section):
 
 
 class Optimize(Section):
-    candidates: Annotated[list[RuntimeName], Field(min_length=1)]
+    candidates: Annotated[list[Name], Field(min_length=1)] | None = Field(
+        None, description="candidates by name; null: every one whose package is installed"
+    )
     threads: Positive = 1
     timeout_s: Seconds = 300
 
@@ -176,7 +178,7 @@ class Params(Section):
     model: Model
     train: Train = Train()
     export: Export = Export()
-    optimize: Optimize
+    optimize: Optimize = Optimize()
     verify: Verify = Verify()
     benchmark: Benchmark = Benchmark()
     select: Select = Select()

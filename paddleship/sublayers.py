@@ -56,7 +56,7 @@ class Exporter:
 
     def become(self, folder: str, runtime: str) -> None:
         """Convert what was exported into the folder for a runtime; the converter may abort, and the parent goes on with a new child."""
-        if runtime == "onnxruntime":
+        if runtime != "paddle":
             converting.to_onnx(self._work / folder, self._work / folder)
 
     def cut(self, call: Call, place: int, candidate: Candidate) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
+from typing import Any
 
-from paddleship import converting, dataset
+from paddleship import catalogue, dataset
+from paddleship.converting import Outcome, Workshop
 from paddleship.params import Params
 from paddleship.report import Report
 from paddleship.verdict import Check, Verdict
@@ -13,7 +16,8 @@ from tasks.stage import main
 
 
 def optimize(params: Params) -> Report:
-    """Make every candidate that optimize.candidates names; one that cannot be made is a row with its reason."""
+    """Make every candidate that optimize.candidates chooses; one that cannot be made is a row with its reason."""
+    names = catalogue.chosen(params.optimize.candidates)
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     rows = dataset.read(Path(params.paths.prepared), "validation").take(range(2))
     probe = preprocess.collate(dataset.encode(preprocess, rows))
@@ -21,41 +25,39 @@ def optimize(params: Params) -> Report:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     outcomes = []
-    for name in params.optimize.candidates:
-        print(f"{name}: converting")
-        outcome = converting.convert(
-            name,
+    with tempfile.TemporaryDirectory() as scratch:
+        workshop = Workshop(
             Path(params.paths.exported),
-            folder / name,
+            Path(scratch),
             threads=params.optimize.threads,
             probe=probe,
             timeout_s=params.optimize.timeout_s,
         )
-        print(f"{name}: " + (f"made, {outcome.bytes / 1e6:.1f} MB" if outcome.made else f"not available because {outcome.reason}"))
-        outcomes.append(outcome)
+        for name in names:
+            print(f"{name}: converting")
+            outcome = workshop.make(name, folder / name)
+            print(f"{name}: " + (f"made, {outcome.bytes / 1e6:.1f} MB" if outcome.made else f"not available because {outcome.reason}"))
+            outcomes.append(outcome)
     made = [outcome for outcome in outcomes if outcome.made]
+    advice = "no runtime takes the exported program; the reasons are in the report"
     return Report(
         stage="optimize",
         headline=f"{len(made)} of {len(outcomes)} candidates made",
         metrics={"candidates_made": len(made), "candidates_failed": len(outcomes) - len(made)},
-        verdict=Verdict(
-            checks=[
-                Check.at_least(
-                    "candidates_made", len(made), 1, advice="no runtime takes the exported program; the reasons are in the report"
-                )
-            ]
-        ),
-        candidates={
-            outcome.name: {
-                "status": "made" if outcome.made else "failed",
-                "reason": outcome.reason,
-                "runtime": outcome.runtime,
-                "precision": outcome.precision,
-                "file_bytes": outcome.bytes,
-            }
-            for outcome in outcomes
-        },
+        verdict=Verdict(checks=[Check.at_least("candidates_made", len(made), 1, advice=advice)]),
+        candidates={outcome.name: _row(outcome) for outcome in outcomes},
+        facts={"not_installed": {name: lacking for name in catalogue.KINDS if (lacking := catalogue.missing(name))}},
     )
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "status": "made" if outcome.made else "failed",
+        "reason": outcome.reason,
+        "runtime": outcome.runtime,
+        "precision": outcome.precision,
+        "file_bytes": outcome.bytes,
+    }
 
 
 if __name__ == "__main__":

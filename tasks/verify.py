@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from paddleship import answering, controlflow, dataset, diagnosis, inputs, past, proof, training_parity
+from paddleship import answering, catalogue, controlflow, dataset, diagnosis, inputs, past, proof, training_parity
 from paddleship.candidate import Candidate
 from paddleship.diagnosis import Diagnosis
 from paddleship.eager import Subject
@@ -31,7 +31,7 @@ def verify(params: Params) -> Report:
     known = past.read(Path(params.paths.regression), specs)
     cases = [*real, *inputs.edges(specs, [case.inputs for case in real]), *known]
 
-    entries = {name: _entry(Path(params.paths.candidates) / name, config) for name in params.optimize.candidates}
+    entries = {name: _entry(Path(params.paths.candidates) / name, config) for name in catalogue.chosen(params.optimize.candidates)}
     contenders: dict[str, answering.Contender] = {name: contender for name, (_, contender) in entries.items() if contender}
     proved = proof.prove(Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels)
     if refused := next((case.name for case in real if case.name in proved.refused), None):

@@ -1,0 +1,67 @@
+"""Every candidate by its name: in which runtime, in which precision, and what must be installed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from paddleship.errors import ParamsError
+
+Name = Literal[
+    "paddle",
+    "paddle-onednn",
+    "paddle-onednn-bf16",
+    "onnxruntime",
+    "openvino",
+    "openvino-bf16",
+]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a candidate of one name is.
+
+    `packages` must be installed, and the `extra` of paddleship brings them where the base installation does not.
+    """
+
+    runtime: str
+    precision: str = "float32"
+    packages: tuple[str, ...] = ()
+    extra: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+OPSET = 17
+_ONNX = {"opset": OPSET}
+KINDS: Mapping[str, Kind] = {
+    "paddle": Kind("paddle", options={"onednn": False}),
+    "paddle-onednn": Kind("paddle", options={"onednn": True}),
+    "paddle-onednn-bf16": Kind("paddle", "bfloat16", options={"onednn": True, "bfloat16": True}),
+    "onnxruntime": Kind("onnxruntime", packages=("onnxruntime",), options=_ONNX),
+    "openvino": Kind("openvino", packages=("openvino",), extra="openvino", options=_ONNX),
+    "openvino-bf16": Kind("openvino", "bfloat16", packages=("openvino",), extra="openvino", options=_ONNX),
+}
+
+
+def chosen(names: Sequence[str] | None) -> list[str]:
+    """The candidates that are asked for: those named, or every one whose packages are installed. Raises ParamsError."""
+    if names is None:
+        return [name for name in KINDS if not missing(name)]
+    for name in names:
+        if lacking := missing(name):
+            extra = KINDS[name].extra
+            install = f"install the extra {extra!r} (`pip install -e '.[{extra}]'`)" if extra else f"`pip install {lacking}`"
+            raise ParamsError(f"optimize.candidates names {name!r} and {lacking} is not installed: {install}, or leave {name} out")
+    return list(dict.fromkeys(names))
+
+
+def missing(name: str) -> str:
+    """The first package that the candidate needs and that is not installed; empty where all are."""
+    return next((package for package in KINDS[name].packages if not installed(package)), "")
+
+
+def installed(package: str) -> bool:
+    """Whether a package is there, without importing it."""
+    return find_spec(package) is not None

@@ -1,0 +1,38 @@
+"""No process of ours installs a package while it works: what it needs is named in pyproject.toml, or it is an error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from paddleship.errors import CandidateError
+
+_EVENTS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"})
+_INSTALLERS = frozenset({"pip", "pip3", "uv", "conda"})
+
+
+def forbid() -> None:
+    """Make this process refuse to start an installer, for as long as it lives.
+
+    polygraphy, which paddle2onnx may call, installs what it misses when its environment tells it to.
+    """
+    sys.addaudithook(_refuse)
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    if event not in _EVENTS:
+        return
+    words = list(_words(arguments))
+    if _INSTALLERS.intersection(word.rpartition("/")[2] for word in words):
+        raise CandidateError(f"`{' '.join(words)[:200]}` would install packages at run time: install what is missing beforehand")
+
+
+def _words(value: Any) -> Iterator[str]:
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if isinstance(value, str):
+        yield from value.split()
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _words(part)
