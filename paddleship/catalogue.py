@@ -14,8 +14,11 @@ Name = Literal[
     "paddle-onednn",
     "paddle-onednn-bf16",
     "onnxruntime",
+    "onnxruntime-int8-dynamic",
+    "onnxruntime-int8",
     "openvino",
     "openvino-bf16",
+    "openvino-int8",
 ]
 
 
@@ -40,8 +43,11 @@ KINDS: Mapping[str, Kind] = {
     "paddle-onednn": Kind("paddle", options={"onednn": True}),
     "paddle-onednn-bf16": Kind("paddle", "bfloat16", options={"onednn": True, "bfloat16": True}),
     "onnxruntime": Kind("onnxruntime", packages=("onnxruntime",), options=_ONNX),
+    "onnxruntime-int8-dynamic": Kind("onnxruntime", "int8", packages=("onnxruntime",), options=_ONNX),
+    "onnxruntime-int8": Kind("onnxruntime", "int8", packages=("onnxruntime",), options=_ONNX),
     "openvino": Kind("openvino", packages=("openvino",), extra="openvino", options=_ONNX),
     "openvino-bf16": Kind("openvino", "bfloat16", packages=("openvino",), extra="openvino", options=_ONNX),
+    "openvino-int8": Kind("openvino", "int8", packages=("openvino", "nncf"), extra="openvino", options=_ONNX),
 }
 
 

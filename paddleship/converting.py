@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from paddleship import installs, isolate, runtimes
+from paddleship import calibration, installs, isolate, quantizing, runtimes
 from paddleship.candidate import Candidate
 from paddleship.catalogue import KINDS, OPSET
 from paddleship.errors import CandidateError
 from paddleship.files import new_folder
 from paddleship.preprocess import Batch
 
-Maker = Callable[[Path, Path], None]
+Maker = Callable[[Path, Path, Sequence[Batch]], None]
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,17 @@ class Outcome:
 class Workshop:
     """Makes candidates of the program in `exported`; what several of them are made from is made once, in `scratch`.
 
-    Everything is made in child processes, and every candidate answers `probe` once in a process of its own.
+    Everything is made in child processes, and every candidate answers `probe` once in a process of its own. `batches` of
+    real rows are what quantised candidates take their ranges from.
     """
 
-    def __init__(self, exported: Path, scratch: Path, *, threads: int, probe: Batch, timeout_s: float) -> None:
+    def __init__(
+        self, exported: Path, scratch: Path, *, threads: int, probe: Batch, timeout_s: float, batches: Sequence[Batch] = ()
+    ) -> None:
         self._exported, self._scratch = exported, scratch
         self._base = Candidate.load(exported)
-        self._parts = [program.folder for program in self._base.programs] or ["."]
-        self._threads, self._probe, self._timeout_s = threads, probe, timeout_s
+        self._parts = {program.folder: program.sizes for program in self._base.programs} or {".": {}}
+        self._threads, self._probe, self._timeout_s, self._batches = threads, probe, timeout_s, batches
         self._onnx: Path | CandidateError | None = None
 
     def make(self, name: str, target: Path) -> Outcome:
@@ -65,7 +68,7 @@ class Workshop:
             folder = self._scratch / "onnx"
             folder.mkdir()
             try:
-                self._each("the conversion to ONNX", to_onnx, self._exported, folder)
+                self._each("the conversion to ONNX", _to_onnx, self._exported, folder)
                 self._onnx = folder
             except CandidateError as error:
                 self._onnx = error
@@ -74,10 +77,11 @@ class Workshop:
         return self._onnx
 
     def _each(self, words: str, maker: Maker, source: Path, target: Path) -> None:
-        for part in self._parts:
+        for part, sizes in self._parts.items():
             (target / part).mkdir(exist_ok=True)
+            batches = calibration.fitting(self._batches, self._base.inputs, sizes) if maker in _CALIBRATED else ()
             environment = isolate.threads(self._threads)
-            isolate.run(words, _run, maker, source / part, target / part, timeout_s=self._timeout_s, environment=environment)
+            isolate.run(words, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
 
     def _try(self, name: str, folder: Path) -> None:
         environment = isolate.threads(self._threads)
@@ -121,14 +125,23 @@ def to_onnx(exported: Path, target: Path) -> None:
     onnx.checker.check_model(str(output))
 
 
-def _run(maker: Maker, source: Path, target: Path) -> None:
+def _run(maker: Maker, source: Path, target: Path, batches: Sequence[Batch]) -> None:
     installs.forbid()
-    maker(source, target)
+    maker(source, target, batches)
 
 
-def _copy(source: Path, target: Path) -> None:
+def _to_onnx(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
+    to_onnx(source, target)
+
+
+def _copy(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
     for path in source.glob("model.*"):
         shutil.copy(path, target)
 
 
-_MAKERS: dict[str, Maker] = {}
+_CALIBRATED: frozenset[Maker] = frozenset({quantizing.static, quantizing.openvino})
+_MAKERS: dict[str, Maker] = {
+    "onnxruntime-int8-dynamic": quantizing.dynamic,
+    "onnxruntime-int8": quantizing.static,
+    "openvino-int8": quantizing.openvino,
+}

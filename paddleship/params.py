@@ -109,7 +109,8 @@ class Optimize(Section):
     candidates: Annotated[list[Name], Field(min_length=1)] | None = Field(
         None, description="candidates by name; null: every one whose package is installed"
     )
-    threads: Positive = 1
+    threads: Positive = Field(1, description="allowance for every candidate; fewer are used where that is faster")
+    calibration_rows: Positive = Field(128, description="rows of the training part that int8 candidates take their ranges from")
     timeout_s: Seconds = 300
 
 

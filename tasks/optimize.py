@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from paddleship import catalogue, dataset
+from paddleship import calibration, catalogue, dataset
 from paddleship.converting import Outcome, Workshop
 from paddleship.params import Params
 from paddleship.report import Report
@@ -32,6 +32,7 @@ def optimize(params: Params) -> Report:
             threads=params.optimize.threads,
             probe=probe,
             timeout_s=params.optimize.timeout_s,
+            batches=calibration.batches(Path(params.paths.prepared), count=params.optimize.calibration_rows),
         )
         for name in names:
             print(f"{name}: converting")

@@ -28,7 +28,7 @@ class Bucketed:
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
         """Answer one batch. Raises RequestError for a row that no program is large enough for."""
-        sizes = _sizes(self._inputs, inputs)
+        sizes = sizes_of(self._inputs, inputs)
         largest = max((fixed.get(str(self._batch), 0) for fixed, _ in self._programs), default=0)
         if largest and sizes[str(self._batch)] > largest:
             parts = [
@@ -37,7 +37,7 @@ class Bucketed:
             ]
             return {spec.name: _join([part[spec.name] for part in parts], spec, self._batch) for spec in self._outputs}
         fixed, program = self._fitting(sizes)
-        answer = program.run({spec.name: _pad(inputs[spec.name], spec, fixed) for spec in self._inputs})
+        answer = program.run({spec.name: pad(inputs[spec.name], spec, fixed) for spec in self._inputs})
         return {spec.name: _cut(answer[spec.name], spec, fixed, sizes) for spec in self._outputs}
 
     def _fitting(self, sizes: Mapping[str, int]) -> tuple[Mapping[str, int], Any]:
@@ -51,11 +51,13 @@ class Bucketed:
         )
 
 
-def _sizes(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:
+def sizes_of(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:
+    """The size of every dynamic dimension, by its name."""
     return {size: inputs[spec.name].shape[axis] for spec in specs for axis, size in enumerate(spec.shape) if isinstance(size, str)}
 
 
-def _pad(array: np.ndarray[Any, Any], spec: TensorSpec, fixed: Mapping[str, int]) -> np.ndarray[Any, Any]:
+def pad(array: np.ndarray[Any, Any], spec: TensorSpec, fixed: Mapping[str, int]) -> np.ndarray[Any, Any]:
+    """The array in the fixed sizes: the batch by repeating its last row, other dimensions with what the spec says."""
     for axis, name in enumerate(spec.shape):
         short = fixed.get(str(name), array.shape[axis]) - array.shape[axis] if isinstance(name, str) else 0
         if short > 0 and axis == 0:

@@ -1,0 +1,114 @@
+"""model.onnx with whole numbers of 8 bits in the place of float32, for ONNX Runtime and for OpenVINO.
+
+For processes of their own: quantisers keep state, print, and may die of a model. Whether the decisions survive is for
+`verify` to say; here a model is refused only when nothing in it was quantised.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from paddleship.errors import CandidateError
+from paddleship.preprocess import Batch
+
+_DYNAMIC = ("MatMul", "LSTM", "Gather", "Attention", "EmbedLayerNormalization")  # the CPU has no kernel for a dynamic Conv of int8
+_QUANTISED = ("DequantizeLinear", "MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM", "FakeQuantize")
+
+
+def dynamic(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
+    """Weights in int8; the range of everything else is taken anew at every call. Raises CandidateError."""
+    from onnxruntime import quantization
+
+    with tempfile.TemporaryDirectory() as scratch:
+        prepared = _prepare(source, Path(scratch))
+        quantization.quantize_dynamic(
+            prepared,
+            target / "model.onnx",
+            op_types_to_quantize=list(_DYNAMIC),
+            per_channel=True,
+            reduce_range=True,
+            weight_type=quantization.QuantType.QInt8,
+        )
+    _require(operator.op_type for operator in _graph(target).node)
+
+
+def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
+    """Weights and activations in int8, in ranges seen on the batches. Raises CandidateError.
+
+    Weights keep to 7 bits: without VNNI two products of 8 bits overflow 16, and the same file would answer otherwise
+    on another processor.
+    """
+    from onnxruntime import quantization
+
+    with tempfile.TemporaryDirectory() as scratch:
+        prepared = _prepare(source, Path(scratch))
+        quantization.quantize_static(
+            prepared,
+            target / "model.onnx",
+            _reader(_given(batches)),
+            quant_format=quantization.QuantFormat.QDQ,
+            per_channel=True,
+            reduce_range=True,
+            activation_type=quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
+            extra_options={"MatMulConstBOnly": True},  # attention weights, most of them tiny, do not survive 8 bits
+        )
+    _require(operator.op_type for operator in _graph(target).node)
+
+
+def openvino(source: Path, target: Path, batches: Sequence[Batch]) -> None:
+    """Weights and activations in int8 by nncf, in ranges seen on the batches, as OpenVINO's own files. Raises CandidateError."""
+    from paddleship.runtimes import openvino as door
+
+    ov = door.module()
+    import nncf
+
+    given = _given(batches)
+    model = ov.Core().read_model(str(source / "model.onnx"))
+    names = [next(name for name in given[0] if name in port.names) for port in model.inputs]
+    dataset = nncf.Dataset([[batch[name] for name in names] for batch in given])
+    made = nncf.quantize(model, dataset, target_device=nncf.TargetDevice.CPU, subset_size=len(given))
+    _require(operator.get_type_name() for operator in made.get_ordered_ops())
+    ov.save_model(made, str(target / "model.xml"), compress_to_fp16=False)
+
+
+def _given(batches: Sequence[Batch]) -> Sequence[Batch]:
+    if not batches:
+        raise CandidateError("no row of the training part fits this program, so there is nothing to take the ranges from")
+    return batches
+
+
+def _prepare(source: Path, scratch: Path) -> Path:
+    """The program with its constants as initializers, folded and fused, which is the form that the quantiser looks for."""
+    from onnxruntime.quantization import shape_inference
+
+    prepared = scratch / "prepared.onnx"
+    shape_inference.quant_pre_process(source / "model.onnx", prepared, skip_symbolic_shape=True)
+    return prepared
+
+
+def _reader(batches: Sequence[Batch]) -> Any:
+    from onnxruntime.quantization import CalibrationDataReader
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._left: Iterator[Batch] = iter(batches)
+
+        def get_next(self) -> Batch | None:
+            return next(self._left, None)
+
+    return Reader()
+
+
+def _graph(folder: Path) -> Any:
+    import onnx
+
+    return onnx.load(str(folder / "model.onnx")).graph
+
+
+def _require(operators: Any) -> None:
+    if not set(operators).intersection(_QUANTISED):
+        raise CandidateError("nothing in this model can be quantised: it has no matrix product, convolution or table with fixed weights")
