@@ -5,28 +5,33 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from paddleship import calibration, installs, isolate, quantizing, runtimes
+from paddleship import calibration, installs, isolate, quantizing, runtimes, tuning
 from paddleship.candidate import Candidate
 from paddleship.catalogue import KINDS, OPSET
 from paddleship.errors import CandidateError
 from paddleship.files import new_folder
 from paddleship.preprocess import Batch
+from paddleship.tuning import Trial
 
+_ASKED = 8  # single rows that settings are tried on
 Maker = Callable[[Path, Path, Sequence[Batch]], None]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One candidate that was tried: made, or the reason why not."""
+    """One candidate that was tried: made, or the reason why not. `settings` are what it was tuned to, `trials` what was tried."""
 
     name: str
     runtime: str
     precision: str
     bytes: int = 0
     reason: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    trials: list[Trial] = field(default_factory=list)
 
     @property
     def made(self) -> bool:
@@ -37,16 +42,25 @@ class Workshop:
     """Makes candidates of the program in `exported`; what several of them are made from is made once, in `scratch`.
 
     Everything is made in child processes, and every candidate answers `probe` once in a process of its own. `batches` of
-    real rows are what quantised candidates take their ranges from.
+    real rows are what quantised candidates take their ranges from, and `tune_seconds` are spent on the settings of each.
     """
 
     def __init__(
-        self, exported: Path, scratch: Path, *, threads: int, probe: Batch, timeout_s: float, batches: Sequence[Batch] = ()
+        self,
+        exported: Path,
+        scratch: Path,
+        *,
+        threads: int,
+        probe: Batch,
+        timeout_s: float,
+        batches: Sequence[Batch] = (),
+        tune_seconds: float = 0,
     ) -> None:
         self._exported, self._scratch = exported, scratch
         self._base = Candidate.load(exported)
         self._parts = {program.folder: program.sizes for program in self._base.programs} or {".": {}}
         self._threads, self._probe, self._timeout_s, self._batches = threads, probe, timeout_s, batches
+        self._tune_seconds = tune_seconds
         self._onnx: Path | CandidateError | None = None
 
     def make(self, name: str, target: Path) -> Outcome:
@@ -58,9 +72,14 @@ class Workshop:
                 self._each(f"the conversion to {name}", _MAKERS.get(name, _copy), source, beside)
                 made = made.save(beside)
                 self._try(name, beside)
+                asked = [{name: array[:1] for name, array in batch.items()} for batch in self._batches[:_ASKED]]
+                tuned = tuning.tune(beside, asked, seconds=self._tune_seconds, timeout_s=self._timeout_s)
+                made = tuned.candidate.save(beside)
         except CandidateError as error:
             return Outcome(name, made.runtime, made.precision, reason=str(error))
-        return Outcome(name, made.runtime, made.precision, bytes=sum((target / file).stat().st_size for file in made.files))
+        size = sum((target / file).stat().st_size for file in made.files)
+        settings = {key: value for key, value in made.options.items() if key not in KINDS[name].options}
+        return Outcome(name, made.runtime, made.precision, size, settings=settings | {"threads": made.threads}, trials=tuned.trials)
 
     def _converted(self) -> Path:
         """The program as ONNX: once for all, since two conversions of one program may differ. Raises CandidateError, each time."""

@@ -15,6 +15,8 @@ from paddleship.errors import CandidateError
 from paddleship.preprocess import Batch
 
 _DYNAMIC = ("MatMul", "LSTM", "Gather", "Attention", "EmbedLayerNormalization")  # the CPU has no kernel for a dynamic Conv of int8
+_WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
+_PASSING = ("Relu", "Clip", "MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
 _QUANTISED = ("DequantizeLinear", "MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM", "FakeQuantize")
 
 
@@ -52,6 +54,8 @@ def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
             quant_format=quantization.QuantFormat.QDQ,
             per_channel=True,
             reduce_range=True,
+            op_types_to_quantize=[*_WEIGHTED, *_PASSING, "Add"],
+            nodes_to_exclude=_lone_sums(prepared),
             activation_type=quantization.QuantType.QUInt8,
             weight_type=quantization.QuantType.QInt8,
             extra_options={"MatMulConstBOnly": True},  # attention weights, most of them tiny, do not survive 8 bits
@@ -88,6 +92,21 @@ def _prepare(source: Path, scratch: Path) -> Path:
     prepared = scratch / "prepared.onnx"
     shape_inference.quant_pre_process(source / "model.onnx", prepared, skip_symbolic_shape=True)
     return prepared
+
+
+def _lone_sums(path: Path) -> list[str]:
+    """The additions that join no two branches of convolutions: masks, positions and sums of ids do not survive 8 bits."""
+    import onnx
+
+    branches: set[str] = set()
+    lone = []
+    for operator in onnx.load(str(path), load_external_data=False).graph.node:
+        joined = operator.input[: 2 if operator.op_type == "Add" else 1]
+        if operator.op_type == "Conv" or (operator.op_type in ("Add", *_PASSING[:5]) and branches.issuperset(joined)):
+            branches.update(operator.output)
+        elif operator.op_type == "Add":
+            lone.append(operator.name)
+    return lone
 
 
 def _reader(batches: Sequence[Batch]) -> Any:

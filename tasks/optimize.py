@@ -33,6 +33,7 @@ def optimize(params: Params) -> Report:
             probe=probe,
             timeout_s=params.optimize.timeout_s,
             batches=calibration.batches(Path(params.paths.prepared), count=params.optimize.calibration_rows),
+            tune_seconds=params.optimize.tune_seconds,
         )
         for name in names:
             print(f"{name}: converting")
@@ -58,6 +59,8 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "runtime": outcome.runtime,
         "precision": outcome.precision,
         "file_bytes": outcome.bytes,
+        "settings": ", ".join(f"{key}={value}" for key, value in outcome.settings.items()),
+        "tried": "; ".join(map(str, outcome.trials)),
     }
 
 

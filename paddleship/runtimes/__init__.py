@@ -25,9 +25,11 @@ class Runtime(Protocol):
         """Answer one batch: arrays by input name in, arrays by output name out."""
 
 
-def load(folder: Path, *, options: Mapping[str, Any] | None = None) -> Runtime:
+def load(folder: Path, *, options: Mapping[str, Any] | None = None, thread_count: int | None = None) -> Runtime:
     """Check the candidate in `folder` and load it into its runtime; `options` are laid over its own."""
     candidate = Candidate.load(folder)
+    if thread_count:
+        candidate = replace(candidate, threads=thread_count)
     if options:
         candidate = replace(candidate, options={**candidate.options, **options})
     module = _MODULES.get(candidate.runtime)

@@ -32,6 +32,10 @@ def load(folder: Path, candidate: Candidate) -> OnnxRuntime:
     options.log_severity_level = 1 if candidate.options.get("log_passes") else 3
     if "optimization_level" in candidate.options:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel(candidate.options["optimization_level"])
+    options.enable_cpu_mem_arena = candidate.options.get("arena", True)
+    options.enable_mem_pattern = candidate.options.get("memory_pattern", True)
+    if "spinning" in candidate.options:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "1" if candidate.options["spinning"] else "0")
     session = onnxruntime.InferenceSession(
         str(folder / "model.onnx"),
         options,

@@ -46,4 +46,8 @@ def load(folder: Path, candidate: Candidate) -> PaddleInference:
         config.delete_pass(name)
     if "optimization_level" in candidate.options:
         config.set_optimization_level(candidate.options["optimization_level"])
+    if candidate.options.get("memory_optim"):
+        config.enable_new_ir(True)  # without these two it raises where oneDNN is off
+        config.enable_new_executor(True)
+        config.enable_memory_optim()
     return PaddleInference(inference.create_predictor(config), candidate)

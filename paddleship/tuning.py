@@ -1,0 +1,167 @@
+"""Which settings make a candidate faster on this machine, by short measurements of one setting after the other.
+
+The alternatives of a setting are loaded beside each other in one child process and asked in turn (A B C, A B C, …), so that
+a slow moment falls on all of them. The default stays unless another value is faster by more than the medians of the
+rounds spread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship import runtimes
+from paddleship.candidate import Candidate
+from paddleship.errors import CandidateError
+from paddleship.isolate import Isolated, threads
+from paddleship.preprocess import Batch
+
+THREADS = "threads"
+_ROUNDS = 9
+_WORTHWHILE = 0.03  # of the default's time: what a single row gains by less, a batch may lose
+_FEWEST = 5  # rounds, for a spread that means something
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One value of a setting that was tried: how long a call took, in ms, or the reason why it could not be tried."""
+
+    setting: str
+    value: Any
+    median_ms: float | None = None
+    spread_ms: float | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        found = self.reason or ("no time left" if self.median_ms is None else f"{self.median_ms:.4g} ms ± {self.spread_ms or 0:.2g}")
+        return f"{self.setting}={self.value}: {found}"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The candidate with its best settings, and everything that was tried."""
+
+    candidate: Candidate
+    trials: list[Trial] = field(default_factory=list)
+
+
+def tune(folder: Path, batches: Sequence[Batch], *, seconds: float, timeout_s: float) -> Tuned:
+    """Try the settings of the candidate in `folder` within `seconds`; one whose process dies keeps what was found until then."""
+    tuned = Tuned(Candidate.load(folder))
+    end = time.monotonic() + seconds
+    alternatives = list(_alternatives(tuned.candidate))
+    if not alternatives or not batches or seconds <= 0:
+        return tuned
+    try:
+        environment = threads(tuned.candidate.threads)
+        with Isolated(tuned.candidate.name, Bench, folder, list(batches), timeout_s=timeout_s, environment=environment) as bench:
+            for place, (setting, values) in enumerate(alternatives):
+                share_s = (end - time.monotonic()) / (len(alternatives) - place)
+                tuned = _decide(bench, tuned, setting, values, share_s=share_s)
+    except CandidateError as error:
+        return replace(tuned, trials=[*tuned.trials, Trial("tuning", "stopped", reason=str(error))])
+    return tuned
+
+
+class Bench:
+    """Lives in the child: one candidate under several settings."""
+
+    def __init__(self, folder: Path, batches: Sequence[Batch]) -> None:
+        self._folder, self._batches = folder, batches
+        self._loaded: dict[str, runtimes.Runtime] = {}
+
+    def prepare(self, key: str, options: Mapping[str, Any], thread_count: int) -> float:
+        """Load under these settings and answer every batch once; the seconds that answering them again takes."""
+        self._loaded[key] = runtimes.load(self._folder, options=options, thread_count=thread_count)
+        self.measure(key, 0)
+        return len(self._batches) * self.measure(key, 0) / 1000
+
+    def measure(self, key: str, seconds: float) -> float:
+        """The median of calls in ms: of every batch at least once, going on for `seconds`."""
+        end, samples = time.perf_counter() + seconds, []
+        while True:
+            for batch in self._batches:
+                start = time.perf_counter()
+                self._loaded[key].run(batch)
+                samples.append(1000 * (time.perf_counter() - start))
+            if time.perf_counter() >= end:
+                return float(np.median(samples))
+
+    def forget(self) -> None:
+        self._loaded.clear()
+
+
+def _decide(bench: Isolated, tuned: Tuned, setting: str, values: Sequence[Any], *, share_s: float) -> Tuned:
+    """The candidate with the fastest value of one setting, the first of which is the present one."""
+    began, refused, costs = time.monotonic(), {}, {}
+    for value in values:
+        candidate = _with(tuned.candidate, setting, value)
+        try:
+            costs[value] = bench.call("prepare", str(value), candidate.options, candidate.threads)
+        except CandidateError as error:
+            if not bench.usable:
+                raise CandidateError(f"{setting}={value}: {error}") from None
+            refused[value] = str(error)
+    left_s = share_s - (time.monotonic() - began)
+    rounds = min(_ROUNDS, int(left_s / max(sum(costs.values()), 1e-9)))
+    samples: dict[Any, list[float]] = {value: [] for value in costs}
+    if rounds >= _FEWEST:
+        for _ in range(rounds):
+            for value in costs:
+                samples[value].append(bench.call("measure", str(value), left_s / rounds / len(costs) - costs[value]))
+    bench.call("forget")
+    trials = [Trial(setting, value, *_summary(samples.get(value, [])), refused.get(value, "")) for value in values]
+    chosen = best(trials)
+    candidate = tuned.candidate if chosen == values[0] else _with(tuned.candidate, setting, chosen)
+    return Tuned(candidate, [*tuned.trials, *trials])
+
+
+def best(trials: Sequence[Trial]) -> Any:
+    """The value to take: the first, or the fastest of those that are faster than it by a worthwhile bit and by more than either spreads."""
+    default, *others = trials
+    if default.median_ms is None or default.spread_ms is None:
+        return default.value
+    faster = [
+        trial
+        for trial in others
+        if trial.median_ms is not None
+        and trial.spread_ms is not None
+        and default.median_ms - trial.median_ms > max(default.spread_ms, trial.spread_ms, _WORTHWHILE * default.median_ms)
+    ]
+    return min([default, *faster], key=lambda trial: trial.median_ms or 0).value
+
+
+def _summary(samples: Sequence[float]) -> tuple[float | None, float | None]:
+    if not samples:
+        return None, None
+    low, median, high = np.percentile(samples, [25, 50, 75])
+    return float(median), float(high - low)
+
+
+def _with(candidate: Candidate, setting: str, value: Any) -> Candidate:
+    if setting == THREADS:
+        return replace(candidate, threads=value)
+    return replace(candidate, options={**candidate.options, setting: value})
+
+
+def _alternatives(candidate: Candidate) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Settings of the runtime and their values, the default first; those of threads only where there are several."""
+    allowed = candidate.threads
+    if allowed > 1:
+        yield THREADS, [allowed, *(2**power for power in reversed(range(allowed.bit_length())) if 2**power < allowed)]
+    for setting, values in _DEFAULTS[candidate.runtime].items():
+        if allowed > 1 or setting not in _OF_THREADS:
+            yield setting, values
+
+
+_OF_THREADS = frozenset({"spinning", "hyper_threading"})
+_DEFAULTS: Mapping[str, Mapping[str, Sequence[Any]]] = {
+    "paddle": {"memory_optim": [False, True]},
+    "onnxruntime": {"spinning": [True, False], "optimization_level": [99, 2, 1], "memory_pattern": [True, False], "arena": [True, False]},
+    "openvino": {"hyper_threading": [True, False], "performance_hint": ["LATENCY", "THROUGHPUT"]},
+}
