@@ -7,7 +7,7 @@ For processes of their own: quantisers keep state, print, and may die of a model
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from paddleship.preprocess import Batch
 _DYNAMIC = ("MatMul", "LSTM", "Gather", "Attention", "EmbedLayerNormalization")  # the CPU has no kernel for a dynamic Conv of int8
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
 _PASSING = ("Relu", "Clip", "MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
-_QUANTISED = ("DequantizeLinear", "MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM", "FakeQuantize")
+_QUANTISED = ("DequantizeLinear", "MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM")
+_HEAVY = ("MatMul", "Convolution", "GroupConvolution", "ConvolutionBackpropData", "LSTMSequence", "GRUSequence", "Gather")  # OpenVINO's
 
 
 def dynamic(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
@@ -34,7 +35,7 @@ def dynamic(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
             reduce_range=True,
             weight_type=quantization.QuantType.QInt8,
         )
-    _require(operator.op_type for operator in _graph(target).node)
+    _require((operator.op_type for operator in _graph(target / "model.onnx").node), _QUANTISED)
 
 
 def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
@@ -47,10 +48,11 @@ def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
 
     with tempfile.TemporaryDirectory() as scratch:
         prepared = _prepare(source, Path(scratch))
+        names = [item.name for item in _graph(prepared).input]  # an input that is only passed through is not among them
         quantization.quantize_static(
             prepared,
             target / "model.onnx",
-            _reader(_given(batches)),
+            _reader([{name: batch[name] for name in names} for batch in _given(batches)]),
             quant_format=quantization.QuantFormat.QDQ,
             per_channel=True,
             reduce_range=True,
@@ -60,7 +62,7 @@ def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
             weight_type=quantization.QuantType.QInt8,
             extra_options={"MatMulConstBOnly": True},  # attention weights, most of them tiny, do not survive 8 bits
         )
-    _require(operator.op_type for operator in _graph(target).node)
+    _require((operator.op_type for operator in _graph(target / "model.onnx").node), _QUANTISED)
 
 
 def openvino(source: Path, target: Path, batches: Sequence[Batch]) -> None:
@@ -69,13 +71,17 @@ def openvino(source: Path, target: Path, batches: Sequence[Batch]) -> None:
 
     ov = door.module()
     import nncf
+    from openvino import passes
 
     given = _given(batches)
     model = ov.Core().read_model(str(source / "model.onnx"))
+    folding = passes.Manager()
+    folding.register_pass(passes.ConstantFolding())  # what is computed from constants alone would get ranges, and lose its values
+    folding.run_passes(model)
+    _require((operator.get_type_name() for operator in model.get_ordered_ops()), _HEAVY)
     names = [next(name for name in given[0] if name in port.names) for port in model.inputs]
     dataset = nncf.Dataset([[batch[name] for name in names] for batch in given])
     made = nncf.quantize(model, dataset, target_device=nncf.TargetDevice.CPU, subset_size=len(given))
-    _require(operator.get_type_name() for operator in made.get_ordered_ops())
     ov.save_model(made, str(target / "model.xml"), compress_to_fp16=False)
 
 
@@ -96,11 +102,9 @@ def _prepare(source: Path, scratch: Path) -> Path:
 
 def _lone_sums(path: Path) -> list[str]:
     """The additions that join no two branches of convolutions: masks, positions and sums of ids do not survive 8 bits."""
-    import onnx
-
     branches: set[str] = set()
     lone = []
-    for operator in onnx.load(str(path), load_external_data=False).graph.node:
+    for operator in _graph(path).node:
         joined = operator.input[: 2 if operator.op_type == "Add" else 1]
         if operator.op_type == "Conv" or (operator.op_type in ("Add", *_PASSING[:5]) and branches.issuperset(joined)):
             branches.update(operator.output)
@@ -122,12 +126,12 @@ def _reader(batches: Sequence[Batch]) -> Any:
     return Reader()
 
 
-def _graph(folder: Path) -> Any:
+def _graph(path: Path) -> Any:
     import onnx
 
-    return onnx.load(str(folder / "model.onnx")).graph
+    return onnx.load(str(path)).graph
 
 
-def _require(operators: Any) -> None:
-    if not set(operators).intersection(_QUANTISED):
+def _require(operators: Iterable[str], wanted: Sequence[str]) -> None:
+    if not set(operators).intersection(wanted):
         raise CandidateError("nothing in this model can be quantised: it has no matrix product, convolution or table with fixed weights")
