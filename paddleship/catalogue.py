@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -13,6 +14,9 @@ Name = Literal[
     "paddle",
     "paddle-onednn",
     "paddle-onednn-bf16",
+    "paddle-int8",
+    "paddle-gpu",
+    "paddle-tensorrt-fp16",
     "onnxruntime",
     "onnxruntime-int8-dynamic",
     "onnxruntime-int8",
@@ -26,13 +30,15 @@ Name = Literal[
 class Kind:
     """What a candidate of one name is.
 
-    `packages` must be installed, and the `extra` of paddleship brings them where the base installation does not.
+    `packages` must be installed, and the `extra` of paddleship brings them where the base installation does not. `gpu`
+    where it runs on one: such a candidate is tried by default with Paddle's GPU build alone, and was never run by us.
     """
 
     runtime: str
     precision: str = "float32"
     packages: tuple[str, ...] = ()
     extra: str = ""
+    gpu: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -42,6 +48,9 @@ KINDS: Mapping[str, Kind] = {
     "paddle": Kind("paddle", options={"onednn": False}),
     "paddle-onednn": Kind("paddle", options={"onednn": True}),
     "paddle-onednn-bf16": Kind("paddle", "bfloat16", options={"onednn": True, "bfloat16": True}),
+    "paddle-int8": Kind("paddle", "int8", options={"onednn": False}),
+    "paddle-gpu": Kind("paddle", gpu=True, options={"onednn": False, "gpu": True}),
+    "paddle-tensorrt-fp16": Kind("paddle", "float16", gpu=True, options={"onednn": False, "gpu": True, "tensorrt": True}),
     "onnxruntime": Kind("onnxruntime", packages=("onnxruntime",), options=_ONNX),
     "onnxruntime-int8-dynamic": Kind("onnxruntime", "int8", packages=("onnxruntime",), options=_ONNX),
     "onnxruntime-int8": Kind("onnxruntime", "int8", packages=("onnxruntime",), options=_ONNX),
@@ -54,7 +63,7 @@ KINDS: Mapping[str, Kind] = {
 def chosen(names: Sequence[str] | None) -> list[str]:
     """The candidates that are asked for: those named, or every one whose packages are installed. Raises ParamsError."""
     if names is None:
-        return [name for name in KINDS if not missing(name)]
+        return [name for name, kind in KINDS.items() if not missing(name) and (not kind.gpu or _gpu_build())]
     for name in names:
         if lacking := missing(name):
             extra = KINDS[name].extra
@@ -71,3 +80,11 @@ def missing(name: str) -> str:
 def installed(package: str) -> bool:
     """Whether a package is there, without importing it."""
     return find_spec(package) is not None
+
+
+def _gpu_build() -> bool:
+    try:
+        distribution("paddlepaddle-gpu")
+    except PackageNotFoundError:
+        return False
+    return True

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from paddleship import calibration, installs, isolate, quantizing, runtimes, tuning
+from paddleship import calibration, installs, isolate, ptq, quantizing, runtimes, tuning
 from paddleship.candidate import Candidate
 from paddleship.catalogue import KINDS, OPSET
+from paddleship.eager import Subject
 from paddleship.errors import CandidateError
 from paddleship.files import new_folder
 from paddleship.preprocess import Batch
@@ -42,7 +43,8 @@ class Workshop:
     """Makes candidates of the program in `exported`; what several of them are made from is made once, in `scratch`.
 
     Everything is made in child processes, and every candidate answers `probe` once in a process of its own. `batches` of
-    real rows are what quantised candidates take their ranges from, and `tune_seconds` are spent on the settings of each.
+    real rows are what quantised candidates take their ranges from, `tune_seconds` are spent on the settings of each, and
+    `subject` is the eager model, for the candidate that is quantised by Paddle before it is exported.
     """
 
     def __init__(
@@ -55,12 +57,13 @@ class Workshop:
         timeout_s: float,
         batches: Sequence[Batch] = (),
         tune_seconds: float = 0,
+        subject: Subject | None = None,
     ) -> None:
         self._exported, self._scratch = exported, scratch
         self._base = Candidate.load(exported)
         self._parts = {program.folder: program.sizes for program in self._base.programs} or {".": {}}
         self._threads, self._probe, self._timeout_s, self._batches = threads, probe, timeout_s, batches
-        self._tune_seconds = tune_seconds
+        self._tune_seconds, self._subject = tune_seconds, subject
         self._onnx: Path | CandidateError | None = None
 
     def make(self, name: str, target: Path) -> Outcome:
@@ -69,7 +72,7 @@ class Workshop:
         try:
             with new_folder(target) as beside:
                 source = self._exported if made.runtime == "paddle" else self._converted()
-                self._each(f"the conversion to {name}", _MAKERS.get(name, _copy), source, beside)
+                self._each(f"the conversion to {name}", lambda sizes: self._maker(name, sizes), source, beside)
                 made = made.save(beside)
                 self._try(name, beside)
                 asked = [{name: array[:1] for name, array in batch.items()} for batch in self._batches[:_ASKED]]
@@ -87,7 +90,7 @@ class Workshop:
             folder = self._scratch / "onnx"
             folder.mkdir()
             try:
-                self._each("the conversion to ONNX", _to_onnx, self._exported, folder)
+                self._each("the conversion to ONNX", lambda _: _to_onnx, self._exported, folder)
                 self._onnx = folder
             except CandidateError as error:
                 self._onnx = error
@@ -95,10 +98,19 @@ class Workshop:
             raise self._onnx
         return self._onnx
 
-    def _each(self, words: str, maker: Maker, source: Path, target: Path) -> None:
+    def _maker(self, name: str, sizes: Mapping[str, int]) -> Maker:
+        if name != "paddle-int8":
+            return _MAKERS.get(name, _copy)
+        if self._subject is None:
+            raise CandidateError("Paddle quantises the eager model itself, which is not at hand here")
+        return ptq.Quantiser(self._subject, self._base.inputs, sizes)
+
+    def _each(self, words: str, maker_of: Callable[[Mapping[str, int]], Maker], source: Path, target: Path) -> None:
         for part, sizes in self._parts.items():
             (target / part).mkdir(exist_ok=True)
-            batches = calibration.fitting(self._batches, self._base.inputs, sizes) if maker in _CALIBRATED else ()
+            maker = maker_of(sizes)
+            calibrated = isinstance(maker, ptq.Quantiser) or maker in _CALIBRATED
+            batches = calibration.fitting(self._batches, self._base.inputs, sizes) if calibrated else ()
             environment = isolate.threads(self._threads)
             isolate.run(words, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
 

@@ -71,13 +71,9 @@ def openvino(source: Path, target: Path, batches: Sequence[Batch]) -> None:
 
     ov = door.module()
     import nncf
-    from openvino import passes
 
     given = _given(batches)
     model = ov.Core().read_model(str(source / "model.onnx"))
-    folding = passes.Manager()
-    folding.register_pass(passes.ConstantFolding())  # what is computed from constants alone would get ranges, and lose its values
-    folding.run_passes(model)
     _require((operator.get_type_name() for operator in model.get_ordered_ops()), _HEAVY)
     names = [next(name for name in given[0] if name in port.names) for port in model.inputs]
     dataset = nncf.Dataset([[batch[name] for name in names] for batch in given])

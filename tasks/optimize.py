@@ -9,6 +9,7 @@ from typing import Any
 
 from paddleship import calibration, catalogue, dataset
 from paddleship.converting import Outcome, Workshop
+from paddleship.eager import Subject
 from paddleship.params import Params
 from paddleship.report import Report
 from paddleship.verdict import Check, Verdict
@@ -34,6 +35,7 @@ def optimize(params: Params) -> Report:
             timeout_s=params.optimize.timeout_s,
             batches=calibration.batches(Path(params.paths.prepared), count=params.optimize.calibration_rows),
             tune_seconds=params.optimize.tune_seconds,
+            subject=Subject.of(params),
         )
         for name in names:
             print(f"{name}: converting")

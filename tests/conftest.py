@@ -48,6 +48,7 @@ def linear_checkout_of(checkout_of, base_params):
         overlay = yaml.safe_load((checkout / "examples/linear/params.yaml").read_text())
         quick = {
             "train": {"epochs": 2},
+            "optimize": {"candidates": ["paddle", "paddle-onednn", "onnxruntime"], "tune_seconds": 0},
             "verify": {"samples": 32, "max_batch": 8},
             "benchmark": {"blocks": 4, "samples_per_block": 20, "max_seconds": 2},
             "accept": {"load_requests": 50},

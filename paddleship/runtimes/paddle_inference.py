@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 
 from paddleship.candidate import Candidate
+from paddleship.errors import CandidateError
 from paddleship.runtimes import Arrays, named_outputs
+
+_GPU_POOL_MB = 256
+_TENSORRT_BATCH = 32
 
 
 class PaddleInference:
@@ -46,8 +50,25 @@ def load(folder: Path, candidate: Candidate) -> PaddleInference:
         config.delete_pass(name)
     if "optimization_level" in candidate.options:
         config.set_optimization_level(candidate.options["optimization_level"])
+    if candidate.options.get("gpu"):
+        _use_gpu(config, candidate)
     if candidate.options.get("memory_optim"):
         config.enable_new_ir(True)  # without these two it raises where oneDNN is off
         config.enable_new_executor(True)
         config.enable_memory_optim()
     return PaddleInference(inference.create_predictor(config), candidate)
+
+
+def _use_gpu(config: Any, candidate: Candidate) -> None:
+    """The first GPU, by TensorRT in half precision where asked for. Never run by us: no GPU was at hand. Raises CandidateError."""
+    import paddle
+    from paddle import inference
+
+    if not paddle.is_compiled_with_cuda():
+        raise CandidateError("this Paddle is built for CPUs: install paddlepaddle-gpu from Paddle's own package index (extra `gpu`)")
+    if not paddle.device.cuda.device_count():
+        raise CandidateError("Paddle finds no GPU on this machine")
+    half = inference.PrecisionType.Half
+    config.enable_use_gpu(_GPU_POOL_MB, 0)
+    if candidate.options.get("tensorrt"):
+        config.enable_tensorrt_engine(1 << 30, _TENSORRT_BATCH, 3, half, False, False)
