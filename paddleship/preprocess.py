@@ -112,7 +112,7 @@ def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
     if not fits:
         raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} a row, the model takes {list(wanted)}: send that shape")
     if spec.numpy_dtype.kind in "iub" and array.dtype.kind in "iuf" and not np.array_equal(cast, array):
-        raise RequestError(f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold: round or clip them before sending")
+        raise RequestError(f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold: round or clip them before you send them")
     if cast.dtype.kind == "f" and not np.isfinite(cast).all():
         raise RequestError(f"input {spec.name!r} holds NaN or infinity: send finite numbers")
     if cast.size and ((spec.low is not None and cast.min() < spec.low) or (spec.high is not None and cast.max() > spec.high)):

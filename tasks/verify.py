@@ -10,7 +10,7 @@ from paddleship import answering, catalogue, controlflow, dataset, diagnosis, in
 from paddleship.candidate import Candidate
 from paddleship.diagnosis import Diagnosis
 from paddleship.eager import Subject
-from paddleship.errors import ModelError
+from paddleship.errors import CandidateError, ModelError
 from paddleship.files import new_folder
 from paddleship.finding import Finding
 from paddleship.params import Params
@@ -31,6 +31,8 @@ def verify(params: Params) -> Report:
     known = past.read(Path(params.paths.regression), specs)
     cases = [*real, *inputs.edges(specs, [case.inputs for case in real]), *known]
 
+    if not Path(params.paths.candidates).is_dir():
+        raise CandidateError(f"{params.paths.candidates} is missing, so there are no candidates: make them with `dvc repro -f optimize`")
     entries = {name: _entry(Path(params.paths.candidates) / name, config) for name in catalogue.chosen(params.optimize.candidates)}
     contenders: dict[str, answering.Contender] = {name: contender for name, (_, contender) in entries.items() if contender}
     proved = proof.prove(Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels)

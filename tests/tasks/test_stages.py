@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -194,6 +195,7 @@ def test_training_and_single_layers_are_compared_where_it_is_asked_for(trained, 
         ("model.onnx", lambda path: path.unlink(), "sha256 missing"),
         ("model.onnx", lambda path: path.write_bytes(path.read_bytes()[:-1]), "is not the file the candidate was made with"),
         ("candidate.json", lambda path: path.write_text("{"), "cannot be read"),
+        ("", lambda path: shutil.rmtree(path.parent), "models/candidates is missing"),
     ],
 )
 def test_a_candidate_folder_that_was_changed_is_bad_input(trained, tmp_path, file, change, words):
