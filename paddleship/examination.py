@@ -63,7 +63,7 @@ class Examination:
         lines = [f"{self.factory}: {self.outcome}" + (f" ({', '.join(counts)})" if counts else "") + f", {self.seconds:.0f} s", ""]
         lines.append(f"  full graph     {'yes' if self.full_graph else 'no'}")
         for name, row in self.runtimes.items():
-            detail = f"noise ratio {row.noise_ratio:.2f}" if row.noise_ratio is not None else ""
+            detail = f"noise ratio {row.noise_ratio:.2f}" if row.noise_ratio is not None and not row.reason else ""
             lines.append(f"  {name:14} {row.status}" + "".join(f"; {part}" for part in (detail, row.reason) if part))
         for finding in self.findings:
             lines += ["", *str(finding).splitlines()]

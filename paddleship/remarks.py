@@ -139,7 +139,7 @@ def row(outcome: Outcome, proved: Proof) -> RuntimeRow:
 
 
 def _failed(judgement: Judgement) -> str:
-    return next((f"{check.name} is {check.measured}" for check in judgement.checks if not check.passed), "")
+    return next((str(check.model_copy(update={"advice": ""})) for check in judgement.checks if not check.passed), "")
 
 
 def known(judgement: Judgement, suspects: Sequence[Suspect]) -> Finding | None:
