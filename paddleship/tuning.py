@@ -51,15 +51,15 @@ class Tuned:
 
 
 def tune(folder: Path, batches: Sequence[Batch], *, seconds: float, timeout_s: float) -> Tuned:
-    """Try the settings of the candidate in `folder` within `seconds`; one whose process dies keeps what was found until then."""
+    """Try the settings of the candidate in `folder` within `seconds`; one whose process dies keeps what it had."""
     tuned = Tuned(Candidate.load(folder))
-    end = time.monotonic() + seconds
     alternatives = list(_alternatives(tuned.candidate))
     if not alternatives or not batches or seconds <= 0:
         return tuned
     try:
         environment = threads(tuned.candidate.threads)
         with Isolated(tuned.candidate.name, Bench, folder, list(batches), timeout_s=timeout_s, environment=environment) as bench:
+            end = time.monotonic() + seconds
             for place, (setting, values) in enumerate(alternatives):
                 share_s = (end - time.monotonic()) / (len(alternatives) - place)
                 tuned = _decide(bench, tuned, setting, values, share_s=share_s)
