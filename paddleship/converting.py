@@ -18,7 +18,7 @@ from paddleship.files import new_folder
 from paddleship.preprocess import Batch
 from paddleship.tuning import Trial
 
-_ASKED = 8  # single rows that settings are tried on
+_ASKED = 4  # single rows that settings are tried on
 Maker = Callable[[Path, Path, Sequence[Batch]], None]
 
 

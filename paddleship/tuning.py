@@ -76,19 +76,21 @@ class Bench:
         self._loaded: dict[str, runtimes.Runtime] = {}
 
     def prepare(self, key: str, options: Mapping[str, Any], thread_count: int) -> float:
-        """Load under these settings and answer every batch once; the seconds that answering them again takes."""
+        """Load under these settings and answer every batch once; the seconds that answering the last one again takes."""
         self._loaded[key] = runtimes.load(self._folder, options=options, thread_count=thread_count)
-        self.measure(key, 0)
-        return len(self._batches) * self.measure(key, 0) / 1000
+        for place in range(len(self._batches)):
+            self.measure(key, place, 0)
+        return self.measure(key, len(self._batches) - 1, 0) / 1000
 
-    def measure(self, key: str, seconds: float) -> float:
-        """The median of calls in ms: of every batch at least once, going on for `seconds`."""
-        end, samples = time.perf_counter() + seconds, []
+    def measure(self, key: str, first: int, seconds: float) -> float:
+        """The median of calls in ms: one at least, going on for `seconds` with the batches from `first` on."""
+        samples: list[float] = []
+        end = time.perf_counter() + seconds
         while True:
-            for batch in self._batches:
-                start = time.perf_counter()
-                self._loaded[key].run(batch)
-                samples.append(1000 * (time.perf_counter() - start))
+            batch = self._batches[(first + len(samples)) % len(self._batches)]
+            start = time.perf_counter()
+            self._loaded[key].run(batch)
+            samples.append(1000 * (time.perf_counter() - start))
             if time.perf_counter() >= end:
                 return float(np.median(samples))
 
@@ -111,9 +113,9 @@ def _decide(bench: Isolated, tuned: Tuned, setting: str, values: Sequence[Any], 
     rounds = min(_ROUNDS, int(left_s / max(sum(costs.values()), 1e-9)))
     samples: dict[Any, list[float]] = {value: [] for value in costs}
     if rounds >= _FEWEST:
-        for _ in range(rounds):
+        for place in range(rounds):
             for value in costs:
-                samples[value].append(bench.call("measure", str(value), left_s / rounds / len(costs) - costs[value]))
+                samples[value].append(bench.call("measure", str(value), place, left_s / rounds / len(costs) - costs[value]))
     bench.call("forget")
     trials = [Trial(setting, value, *_summary(samples.get(value, [])), refused.get(value, "")) for value in values]
     chosen = best(trials)
