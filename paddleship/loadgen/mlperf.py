@@ -1,0 +1,222 @@
+"""The one door to MLPerf LoadGen: its settings, its callbacks, and the run itself.
+
+LoadGen's clock decides: latencies are taken from its trace. A query is answered inside its callback, in the calling
+thread; for Server it runs in a thread of its own and the calling thread is the worker, so that a model is
+always run by the thread that loaded it. Nothing may be raised into LoadGen, which would end the process.
+"""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from paddleship.loadgen import mlperf_log
+from paddleship.loadgen.scenarios import Answer, Measured, MultiStream, Offline, Scenario, Server, SingleStream
+
+_LARGEST_SEED = 2**31
+
+
+def unavailable() -> str:
+    """Why LoadGen cannot be used here; empty when it can."""
+    try:
+        import mlperf_loadgen  # noqa: F401
+    except ImportError as error:
+        return f"mlcommons-loadgen cannot be imported ({error}): pip install mlcommons-loadgen, where it has a wheel for this platform"
+    return ""
+
+
+def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, expected_per_s: float) -> Measured:
+    """Run one scenario under LoadGen. `expected_per_s`: queries (Offline: rows) a second, so that it makes enough of them."""
+    worker = _Queued(scenario, answer) if isinstance(scenario, Server) else _Direct(scenario, answer)
+    with tempfile.TemporaryDirectory(prefix="paddleship-loadgen-") as folder:
+        with _interrupts(worker.fail):
+            worker.run(lambda: _start(scenario, worker, Path(folder), rows=rows, seed=seed, expected_per_s=expected_per_s))
+        if worker.error is not None:
+            raise worker.error
+        return mlperf_log.read(
+            Path(folder),
+            scenario,
+            engine=f"mlcommons-loadgen {version('mlcommons-loadgen')}",
+            rows=rows,
+            seed=seed,
+            expected_per_s=expected_per_s,
+            answered=worker.answered,
+        )
+
+
+class _Direct:
+    """Answers a query where it is issued, in pieces of at most `size` rows."""
+
+    def __init__(self, scenario: Scenario, answer: Answer) -> None:
+        self.answered = 0
+        self.error: BaseException | None = None
+        self._answer = answer
+        self._size = _rows_at_once(scenario)
+
+    def fail(self, error: BaseException) -> None:
+        self.error = self.error or error
+
+    def run(self, start: Callable[[], None]) -> None:
+        start()
+
+    def issue(self, samples: Sequence[Any]) -> None:
+        for first in range(0, len(samples), self._size):
+            self._handle(samples[first : first + self._size])
+
+    def flush(self) -> None:
+        """Nothing is left over: `issue` has answered all."""
+
+    def _handle(self, samples: Sequence[Any]) -> None:
+        try:
+            if self.error is None:
+                self._answer([sample.index for sample in samples])
+                self.answered += len(samples)
+        except BaseException as error:
+            self.fail(error)
+        _complete(samples)
+
+
+class _Queued(_Direct):
+    """Answers queries from a queue, in the thread that called `run`; LoadGen issues them from another.
+
+    After an error, or with too many waiting, nothing more is answered: LoadGen sees the queue grow past its
+    limit, ends the run early, and then all that was held back is completed.
+    """
+
+    def __init__(self, scenario: Server, answer: Answer) -> None:
+        super().__init__(scenario, answer)
+        self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._issued = self._completed = 0
+        self._limit = scenario.max_waiting
+        self._overloaded = False
+
+    def run(self, start: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._issue_all, args=(start,), name="loadgen")
+        thread.start()
+        self._work()
+        thread.join()
+
+    def issue(self, samples: Sequence[Any]) -> None:
+        self._issued += len(samples)
+        self._overloaded = self._overloaded or self._issued - self._completed > self._limit
+        for sample in samples:
+            self._queue.put(sample)
+
+    def flush(self) -> None:
+        self._queue.put(None)
+
+    def _issue_all(self, start: Callable[[], None]) -> None:
+        try:
+            start()
+        except BaseException as error:
+            self.fail(error)
+        finally:
+            self._queue.put(None)
+
+    def _work(self) -> None:
+        held: list[Any] = []
+        more = True
+        while more:
+            batch, more = self._waiting()
+            if self._overloaded or self.error is not None:
+                held += batch
+            elif batch:
+                self._handle(batch)
+                self._completed += len(batch)
+        _complete(held)
+
+    def _waiting(self) -> tuple[list[Any], bool]:
+        """Wait for a query, and take those behind it that fit into a batch; False when none will follow."""
+        batch = [self._queue.get()]
+        while batch[-1] is not None and len(batch) < self._size and not self._queue.empty():
+            batch.append(self._queue.get())
+        return (batch[:-1], False) if batch[-1] is None else (batch, True)
+
+
+def _start(scenario: Scenario, worker: _Direct, folder: Path, *, rows: int, seed: int, expected_per_s: float) -> None:
+    import mlperf_loadgen as lg
+
+    sut = lg.ConstructSUT(worker.issue, worker.flush)
+    library = lg.ConstructQSL(rows, rows, _ignore, _ignore)
+    try:
+        settings = _settings(scenario, seed=seed, expected_per_s=expected_per_s)
+        # LoadGen obeys an audit.config that lies in the working directory, unless it is told another place
+        lg.StartTestWithLogSettings(sut, library, settings, _log_settings(folder), str(folder / "audit.config"))
+    finally:
+        lg.DestroyQSL(library)
+        lg.DestroySUT(sut)
+
+
+def _settings(scenario: Scenario, *, seed: int, expected_per_s: float) -> Any:
+    import mlperf_loadgen as lg
+
+    settings = lg.TestSettings()
+    settings.scenario = getattr(lg.TestScenario, type(scenario).__name__)
+    settings.mode = lg.TestMode.PerformanceOnly
+    settings.min_duration_ms = round(1000 * scenario.min_seconds)
+    settings.min_query_count = scenario.min_samples if isinstance(scenario, Offline) else scenario.min_queries
+    for number, name in enumerate(("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")):
+        setattr(settings, name, (3 * seed + number) % _LARGEST_SEED)
+    if isinstance(scenario, SingleStream | MultiStream):
+        settings.max_query_count = scenario.max_queries or 0
+        settings.max_duration_ms = round(1000 * (scenario.max_seconds or 0))
+    if isinstance(scenario, SingleStream):
+        settings.single_stream_expected_latency_ns = max(1, int(1e9 / expected_per_s))
+    elif isinstance(scenario, MultiStream):
+        settings.multi_stream_samples_per_query = scenario.samples_per_query
+        settings.multi_stream_expected_latency_ns = max(1, int(1e9 / expected_per_s))
+    elif isinstance(scenario, Offline):
+        settings.offline_expected_qps = expected_per_s
+    else:
+        settings.server_target_qps = scenario.target_qps
+        settings.server_target_latency_ns = round(1e6 * scenario.slo_p99_ms)
+        settings.server_max_async_queries = scenario.max_waiting
+    return settings
+
+
+def _log_settings(folder: Path) -> Any:
+    import mlperf_loadgen as lg
+
+    output = lg.LogOutputSettings()
+    output.outdir = str(folder)
+    output.copy_summary_to_stdout = False
+    settings = lg.LogSettings()
+    settings.log_output = output
+    settings.enable_trace = True  # the only place where it writes every latency
+    return settings
+
+
+def _complete(samples: Sequence[Any]) -> None:
+    import mlperf_loadgen as lg
+
+    lg.QuerySamplesComplete([lg.QuerySampleResponse(sample.id, 0, 0) for sample in samples])
+
+
+def _rows_at_once(scenario: Scenario) -> int:
+    if isinstance(scenario, MultiStream):
+        return scenario.samples_per_query
+    return 1 if isinstance(scenario, SingleStream) else scenario.batch_size
+
+
+def _ignore(_indices: Sequence[int]) -> None:
+    """All rows are in memory from the start."""
+
+
+@contextmanager
+def _interrupts(fail: Callable[[BaseException], None]) -> Iterator[None]:
+    """Turn Ctrl-C into a failure of the run: raised on the way into a callback, it would end the process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: fail(KeyboardInterrupt()))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

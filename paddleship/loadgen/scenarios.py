@@ -1,0 +1,112 @@
+"""The scenarios of MLPerf Inference, and what is seen when one is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+from paddleship.errors import ParamsError
+
+Answer = Callable[[Sequence[int]], Any]
+"""Answers the rows of the test set that have these indices; what it returns is not looked at."""
+
+
+@dataclass(frozen=True)
+class _Scenario:
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            least = 0 if name == "min_seconds" else 1e-9
+            if value is not None and not (isfinite(value) and value >= least):
+                raise ParamsError(f"{type(self).__name__}.{name} must be a number {'>=' if not least else '>'} 0 (got {value!r})")
+
+
+@dataclass(frozen=True)
+class SingleStream(_Scenario):
+    """One query of one row at a time, the next when the last is answered (closed loop); what a single user waits for.
+
+    Ends when both minima are met; at a maximum it ends without them, and is not valid.
+    """
+
+    min_queries: int = 662
+    max_queries: int | None = None
+    min_seconds: float = 0
+    max_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class MultiStream(_Scenario):
+    """As SingleStream, in queries of several rows each; a latency is that of a whole query."""
+
+    samples_per_query: int = 8
+    min_queries: int = 662
+    max_queries: int | None = None
+    min_seconds: float = 0
+    max_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Offline(_Scenario):
+    """All rows at once, answered in batches; what counts is rows per second. A latency is a row's time since the start.
+
+    `expected_per_s` sets how many rows it takes to fill `min_seconds` and must not be below the true rate, or the
+    run is too short and not valid; None finds it from a few batches beforehand.
+    """
+
+    batch_size: int = 1
+    min_samples: int = 662
+    min_seconds: float = 0
+    expected_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Server(_Scenario):
+    """Queries of one row at random times (Poisson, `target_qps` on average), whatever became of the last ones (open loop).
+
+    One worker takes them in turn, up to `batch_size` of those that wait at once. Latency counts from the time a
+    query was due. The run is valid when the 99th percentile is within `slo_p99_ms` with confidence. It ends early,
+    not valid, when more queries wait than arrive in a second (or in four times the objective, if that is longer).
+    """
+
+    target_qps: float
+    slo_p99_ms: float
+    batch_size: int = 1
+    min_queries: int = 662
+    min_seconds: float = 0
+
+    @property
+    def max_waiting(self) -> int:
+        return max(16, int(self.target_qps * max(1.0, 4 * self.slo_p99_ms / 1000)))
+
+
+Scenario = SingleStream | MultiStream | Offline | Server
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run of a scenario showed, by the clock of the engine that ran it.
+
+    `latencies_ms` holds every query in the order of issue (Offline: every row). `reasons` say in words why a run is
+    not valid. `early_stopping_ms` holds the percentiles that may be stated with confidence, and no others.
+    Server: `scheduled_per_s` is the load that was asked for, `throughput_per_s` what was completed,
+    `issue_delay_p99_ms` how late the engine itself was, `unanswered` the queries given up when too many waited.
+    """
+
+    engine: str
+    scenario: Scenario
+    rows: int
+    seed: int
+    latencies_ms: list[float]
+    seconds: float
+    throughput_per_s: float
+    reasons: list[str]
+    early_stopping_ms: dict[str, float] = field(default_factory=dict)
+    expected_per_s: float | None = None
+    scheduled_per_s: float | None = None
+    issue_delay_p99_ms: float | None = None
+    unanswered: int = 0
+
+    @property
+    def valid(self) -> bool:
+        return not self.reasons

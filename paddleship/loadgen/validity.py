@@ -1,0 +1,53 @@
+"""Why a run is not valid, in words; both engines use them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paddleship.loadgen.scenarios import Offline, Scenario, Server, SingleStream
+from paddleship.loadgen.stopping import needed, percentile_of
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The conditions of a valid run, as its engine found them."""
+
+    long_enough: bool
+    enough_queries: bool
+    confident: bool
+    within_slo: bool = True
+    unanswered: int = 0
+
+
+def reasons(scenario: Scenario, checks: Checks, *, latencies_ms: Sequence[float], seconds: float) -> list[str]:
+    """What failed and what to do about it; empty for a valid run."""
+    queries, found = len(latencies_ms) + checks.unanswered, []
+    if checks.unanswered and isinstance(scenario, Server):
+        found.append(
+            f"more than {scenario.max_waiting} queries waited at {scenario.target_qps:g} a second and {checks.unanswered} "
+            "were given up: lower target_qps"
+        )
+    if not checks.within_slo and isinstance(scenario, Server):
+        p99 = percentile_of(latencies_ms, 0.99)
+        found.append(f"p99 was {p99:.3g} ms, over slo_p99_ms {scenario.slo_p99_ms:g}: lower target_qps")
+    if not checks.long_enough:
+        remedy = "raise expected_per_s" if isinstance(scenario, Offline) else "raise the maxima, or lower min_seconds"
+        found.append(f"it lasted {seconds:.3g} s, less than min_seconds {scenario.min_seconds:g}: {remedy}")
+    if not checks.enough_queries:
+        least = scenario.min_samples if isinstance(scenario, Offline) else scenario.min_queries
+        found.append(f"it made {queries} queries of {least}: raise the maxima, or lower the minimum")
+    if not checks.confident:
+        found.append(_unsure(scenario, queries, latencies_ms))
+    return found
+
+
+def _unsure(scenario: Scenario, queries: int, latencies_ms: Sequence[float]) -> str:
+    if isinstance(scenario, Server):
+        over = sum(latency > scenario.slo_p99_ms for latency in latencies_ms)
+        return (
+            f"{over} of {queries} queries took more than {scenario.slo_p99_ms:g} ms, too many to say with 99% confidence "
+            "that p99 holds: raise min_queries, or lower target_qps"
+        )
+    percentile = 0.9 if isinstance(scenario, SingleStream) else 0.99
+    return f"p{100 * percentile:.0f} needs {needed(percentile)} queries (have {queries}): raise min_queries"
