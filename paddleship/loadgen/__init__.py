@@ -11,9 +11,26 @@ import time
 from typing import Literal
 
 from paddleship.errors import ParamsError, Unavailable
+from paddleship.loadgen.peak import Peak, Trial
 from paddleship.loadgen.scenarios import Answer, Measured, MultiStream, Offline, Scenario, Server, SingleStream
+from paddleship.loadgen.stopping import needed
 
-__all__ = ["Answer", "Measured", "MultiStream", "Offline", "Scenario", "Server", "SingleStream", "run", "unavailable"]
+__all__ = [
+    "Answer",
+    "Engine",
+    "Measured",
+    "MultiStream",
+    "Offline",
+    "Peak",
+    "Scenario",
+    "Server",
+    "SingleStream",
+    "Trial",
+    "needed",
+    "peak_qps",
+    "run",
+    "unavailable",
+]
 
 Engine = Literal["mlperf", "plain"]
 
@@ -36,13 +53,43 @@ def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, engine: Eng
     """
     if rows < 1:
         raise ParamsError(f"a load needs rows to ask for (got {rows}): give it a test set that is not empty")
-    from paddleship.loadgen import mlperf
-
-    missing = mlperf.unavailable() if engine != "plain" else ""
+    missing = "" if engine == "plain" else unavailable()
     if missing and engine == "mlperf":
         raise Unavailable(missing)
-    expected = _expected_per_s(scenario, answer, rows)
-    return mlperf.run(scenario, answer, rows=rows, seed=seed, expected_per_s=expected)
+    expected_per_s = _expected_per_s(scenario, answer, rows)
+    if missing or engine == "plain":
+        from paddleship.loadgen import plain
+
+        return plain.run(scenario, answer, rows=rows, seed=seed, expected_per_s=expected_per_s)
+    from paddleship.loadgen import mlperf
+
+    return mlperf.run(scenario, answer, rows=rows, seed=seed, expected_per_s=expected_per_s)
+
+
+def peak_qps(
+    answer: Answer,
+    *,
+    rows: int,
+    seed: int,
+    slo_p99_ms: float,
+    max_seconds: float,
+    batch_size: int = 1,
+    min_queries: int = 662,
+    engine: Engine | None = None,
+) -> Peak:
+    """Search the highest load of a Server that holds `slo_p99_ms` with confidence, in about `max_seconds`.
+
+    `min_queries` is the least for each load that is tried. No error when none holds: the result says how near the best came.
+    """
+    from paddleship.loadgen import peak
+
+    lowest = Server(target_qps=1, slo_p99_ms=slo_p99_ms, batch_size=batch_size, min_queries=min_queries)
+    capacity_per_s = batch_size / _fastest_s(answer, _some(batch_size, rows))
+
+    def measure(scenario: Server) -> Measured:
+        return run(scenario, answer, rows=rows, seed=seed, engine=engine)
+
+    return peak.search(measure, lowest, capacity_per_s=capacity_per_s, max_seconds=max_seconds)
 
 
 def _expected_per_s(scenario: Scenario, answer: Answer, rows: int) -> float:
@@ -52,11 +99,13 @@ def _expected_per_s(scenario: Scenario, answer: Answer, rows: int) -> float:
     if isinstance(scenario, Offline) and scenario.expected_per_s is not None:
         return scenario.expected_per_s
     if not scenario.min_seconds:
-        return 1.0
-    size = {MultiStream: "samples_per_query", Offline: "batch_size"}.get(type(scenario))
-    count = getattr(scenario, size) if size else 1
-    fastest_s = _fastest_s(answer, [index % rows for index in range(count)])
-    return _SLACK * (count if isinstance(scenario, Offline) else 1) / fastest_s
+        return 1.0  # the least number of queries decides, not the time
+    per_query = scenario.batch_size if isinstance(scenario, Offline) else 1
+    return _SLACK * per_query / _fastest_s(answer, _some(scenario.rows_at_once, rows))
+
+
+def _some(count: int, rows: int) -> list[int]:
+    return [index % rows for index in range(count)]
 
 
 def _fastest_s(answer: Answer, indices: list[int]) -> float:

@@ -52,13 +52,13 @@ def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, expected_pe
 
 
 class _Direct:
-    """Answers a query where it is issued, in pieces of at most `size` rows."""
+    """Answers a query where it is issued, in pieces of as many rows as the scenario allows at once."""
 
     def __init__(self, scenario: Scenario, answer: Answer) -> None:
         self.answered = 0
         self.error: BaseException | None = None
         self._answer = answer
-        self._size = _rows_at_once(scenario)
+        self._size = scenario.rows_at_once
 
     def fail(self, error: BaseException) -> None:
         self.error = self.error or error
@@ -197,12 +197,6 @@ def _complete(samples: Sequence[Any]) -> None:
     import mlperf_loadgen as lg
 
     lg.QuerySamplesComplete([lg.QuerySampleResponse(sample.id, 0, 0) for sample in samples])
-
-
-def _rows_at_once(scenario: Scenario) -> int:
-    if isinstance(scenario, MultiStream):
-        return scenario.samples_per_query
-    return 1 if isinstance(scenario, SingleStream) else scenario.batch_size
 
 
 def _ignore(_indices: Sequence[int]) -> None:

@@ -28,6 +28,7 @@ def read(folder: Path, scenario: Scenario, *, engine: str, rows: int, seed: int,
     seconds = max(start + latency for start, _, _, latency in samples) - min(start for start, *_ in samples)
     latencies_ms = _latencies_ms(samples[:answered], by_query=isinstance(scenario, MultiStream))
     unanswered = len(samples) - answered
+    delay_ms = 1000 * percentile_of([delay for _, _, delay, _ in samples], 0.99) if isinstance(scenario, Server) else None
     found = Measured(
         engine=engine,
         scenario=scenario,
@@ -36,11 +37,11 @@ def read(folder: Path, scenario: Scenario, *, engine: str, rows: int, seed: int,
         latencies_ms=latencies_ms,
         seconds=seconds,
         throughput_per_s=answered / seconds,
-        reasons=reasons(scenario, _checks(detail, unanswered), latencies_ms=latencies_ms, seconds=seconds),
+        reasons=reasons(scenario, _checks(detail, unanswered), latencies_ms, seconds=seconds, issue_delay_ms=delay_ms),
         early_stopping_ms=_stated(detail),
         expected_per_s=expected_per_s,
         scheduled_per_s=detail.get("result_scheduled_samples_per_sec"),
-        issue_delay_p99_ms=1000 * percentile_of([delay for _, _, delay, _ in samples], 0.99) if isinstance(scenario, Server) else None,
+        issue_delay_p99_ms=delay_ms,
         unanswered=unanswered,
     )
     if found.valid != (detail["result_validity"] == "VALID"):

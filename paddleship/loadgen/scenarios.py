@@ -21,6 +21,11 @@ class _Scenario:
             if value is not None and not (isfinite(value) and value >= least):
                 raise ParamsError(f"{type(self).__name__}.{name} must be a number {'>=' if not least else '>'} 0 (got {value!r})")
 
+    @property
+    def rows_at_once(self) -> int:
+        """The most rows that the model is asked for at once."""
+        return int(getattr(self, "samples_per_query", getattr(self, "batch_size", 1)))
+
 
 @dataclass(frozen=True)
 class SingleStream(_Scenario):

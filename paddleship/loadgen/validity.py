@@ -20,17 +20,13 @@ class Checks:
     unanswered: int = 0
 
 
-def reasons(scenario: Scenario, checks: Checks, *, latencies_ms: Sequence[float], seconds: float) -> list[str]:
+def reasons(
+    scenario: Scenario, checks: Checks, latencies_ms: Sequence[float], *, seconds: float, issue_delay_ms: float | None
+) -> list[str]:
     """What failed and what to do about it; empty for a valid run."""
     queries, found = len(latencies_ms) + checks.unanswered, []
-    if checks.unanswered and isinstance(scenario, Server):
-        found.append(
-            f"more than {scenario.max_waiting} queries waited at {scenario.target_qps:g} a second and {checks.unanswered} "
-            "were given up: lower target_qps"
-        )
-    if not checks.within_slo and isinstance(scenario, Server):
-        p99 = percentile_of(latencies_ms, 0.99)
-        found.append(f"p99 was {p99:.3g} ms, over slo_p99_ms {scenario.slo_p99_ms:g}: lower target_qps")
+    if isinstance(scenario, Server):
+        found += _server(scenario, checks, latencies_ms, issue_delay_ms or 0.0)
     if not checks.long_enough:
         remedy = "raise expected_per_s" if isinstance(scenario, Offline) else "raise the maxima, or lower min_seconds"
         found.append(f"it lasted {seconds:.3g} s, less than min_seconds {scenario.min_seconds:g}: {remedy}")
@@ -39,6 +35,25 @@ def reasons(scenario: Scenario, checks: Checks, *, latencies_ms: Sequence[float]
         found.append(f"it made {queries} queries of {least}: raise the maxima, or lower the minimum")
     if not checks.confident:
         found.append(_unsure(scenario, queries, latencies_ms))
+    return found
+
+
+def _server(scenario: Server, checks: Checks, latencies_ms: Sequence[float], issue_delay_ms: float) -> list[str]:
+    found = []
+    if checks.unanswered:
+        found.append(
+            f"more than {scenario.max_waiting} queries waited at {scenario.target_qps:g} a second and {checks.unanswered} "
+            "were given up: lower target_qps"
+        )
+    p99_ms = percentile_of(latencies_ms, 0.99) if latencies_ms else 0.0
+    if p99_ms > scenario.slo_p99_ms:
+        found.append(f"p99 was {p99_ms:.3g} ms, over slo_p99_ms {scenario.slo_p99_ms:g}: lower target_qps")
+    elif not checks.within_slo:
+        found.append(f"with those given up, p99 is over slo_p99_ms {scenario.slo_p99_ms:g}: lower target_qps")
+    if found and issue_delay_ms > p99_ms / 2:
+        found.append(
+            f"the load itself was up to {issue_delay_ms:.3g} ms late: the model holds the interpreter, or this machine is too slow for it"
+        )
     return found
 
 

@@ -1,0 +1,90 @@
+"""The highest load that still holds an objective for latency: bisection over Server runs, within a budget of time.
+
+LoadGen's own search (FindPeakPerformance) has no budget, and it accepts a load from the percentile that was seen, however few
+queries it was seen in; here every load must hold the objective with confidence. One run of many may fail by bad luck, so
+the peak is a lower bound that a longer budget may raise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+
+from paddleship.loadgen.scenarios import Measured, Server
+from paddleship.loadgen.stopping import percentile_of
+
+_RUNS = 10
+_CLOSE = 1.05
+_LOWEST_SHARE = 1 / 32
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One load that was tried: whether it held the objective, and its p99 (None when not one query was answered)."""
+
+    target_qps: float
+    p99_ms: float | None
+    held: bool
+
+
+@dataclass(frozen=True)
+class Peak:
+    """`measured` is the run at the highest load that held, None when none did: then `reason` says how near the best came."""
+
+    slo_p99_ms: float
+    measured: Measured | None
+    trials: list[Trial]
+    reason: str
+
+    @property
+    def qps(self) -> float | None:
+        return self.measured.scenario.target_qps if self.measured and isinstance(self.measured.scenario, Server) else None
+
+
+def search(measure: Callable[[Server], Measured], lowest: Server, *, capacity_per_s: float, max_seconds: float) -> Peak:
+    """Try loads from half of `capacity_per_s` on; `lowest` gives all of a scenario but its `target_qps`."""
+    start = time.monotonic()
+    trials: list[Trial] = []
+    best: Measured | None = None
+    held, missed, qps = 0.0, inf, capacity_per_s / 2
+    while missed > _CLOSE * held and qps >= _LOWEST_SHARE * capacity_per_s:
+        scenario = _at(lowest, qps, max_seconds / _RUNS)
+        if time.monotonic() - start + max(scenario.min_seconds, scenario.min_queries / qps) > max_seconds:
+            break
+        measured = measure(scenario)
+        p99_ms = percentile_of(measured.latencies_ms, 0.99) if measured.latencies_ms else None
+        trials.append(Trial(qps, p99_ms, measured.valid))
+        if measured.valid:
+            best, held = measured, qps
+        else:
+            missed = qps
+        qps = _next(held, missed)
+    return Peak(lowest.slo_p99_ms, best, trials, "" if best else _why_none(lowest, trials, capacity_per_s, max_seconds))
+
+
+def _next(held: float, missed: float) -> float:
+    if missed == inf:
+        return 2 * held
+    return sqrt(held * missed) if held else missed / 2
+
+
+def _at(lowest: Server, qps: float, seconds: float) -> Server:
+    return replace(lowest, target_qps=qps, min_seconds=max(seconds, lowest.min_seconds))
+
+
+def _why_none(lowest: Server, trials: list[Trial], capacity_per_s: float, max_seconds: float) -> str:
+    if not trials:
+        qps = capacity_per_s / 2
+        return (
+            f"{lowest.min_queries} queries at {qps:.3g} a second take {lowest.min_queries / qps:.3g} s: raise max_seconds ({max_seconds:g})"
+        )
+    known = [trial for trial in trials if trial.p99_ms is not None]
+    if not known:
+        return f"not one query was answered at {trials[-1].target_qps:.3g} a second: the model is far slower than slo_p99_ms"
+    nearest = min(known, key=lambda trial: trial.p99_ms or inf)
+    return (
+        f"no load held slo_p99_ms {lowest.slo_p99_ms:g}: the best of {len(trials)} had a p99 of {nearest.p99_ms:.3g} ms at "
+        f"{nearest.target_qps:.3g} a second; raise slo_p99_ms, or take a faster candidate"
+    )
