@@ -100,8 +100,8 @@ def _expected_per_s(scenario: Scenario, answer: Answer, rows: int) -> float:
         return scenario.expected_per_s
     if not scenario.min_seconds:
         return 1.0  # the least number of queries decides, not the time
-    per_query = scenario.batch_size if isinstance(scenario, Offline) else 1
-    return _SLACK * per_query / _fastest_s(answer, _some(scenario.rows_at_once, rows))
+    fastest_s = _fastest_s(answer, _some(scenario.rows_at_once, rows))
+    return _SLACK * scenario.batch_size / fastest_s if isinstance(scenario, Offline) else 1 / fastest_s  # LoadGen doubles the latter
 
 
 def _some(count: int, rows: int) -> list[int]:

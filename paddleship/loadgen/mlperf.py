@@ -34,7 +34,9 @@ def unavailable() -> str:
 
 def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, expected_per_s: float) -> Measured:
     """Run one scenario under LoadGen. `expected_per_s`: queries (Offline: rows) a second, so that it makes enough of them."""
-    worker = _Queued(scenario, answer) if isinstance(scenario, Server) else _Direct(scenario, answer)
+    import mlperf_loadgen as lg
+
+    worker = _Queued(scenario, answer, lg) if isinstance(scenario, Server) else _Direct(scenario, answer, lg)
     with tempfile.TemporaryDirectory(prefix="paddleship-loadgen-") as folder:
         with _interrupts(worker.fail):
             worker.run(lambda: _start(scenario, worker, Path(folder), rows=rows, seed=seed, expected_per_s=expected_per_s))
@@ -54,11 +56,12 @@ def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, expected_pe
 class _Direct:
     """Answers a query where it is issued, in pieces of as many rows as the scenario allows at once."""
 
-    def __init__(self, scenario: Scenario, answer: Answer) -> None:
+    def __init__(self, scenario: Scenario, answer: Answer, loadgen: Any) -> None:
         self.answered = 0
         self.error: BaseException | None = None
         self._answer = answer
         self._size = scenario.rows_at_once
+        self._loadgen = loadgen
 
     def fail(self, error: BaseException) -> None:
         self.error = self.error or error
@@ -80,7 +83,11 @@ class _Direct:
                 self.answered += len(samples)
         except BaseException as error:
             self.fail(error)
-        _complete(samples)
+        self._complete(samples)
+
+    def _complete(self, samples: Sequence[Any]) -> None:
+        response = self._loadgen.QuerySampleResponse
+        self._loadgen.QuerySamplesComplete([response(sample.id, 0, 0) for sample in samples])
 
 
 class _Queued(_Direct):
@@ -90,8 +97,8 @@ class _Queued(_Direct):
     limit, ends the run early, and then all that was held back is completed.
     """
 
-    def __init__(self, scenario: Server, answer: Answer) -> None:
-        super().__init__(scenario, answer)
+    def __init__(self, scenario: Server, answer: Answer, loadgen: Any) -> None:
+        super().__init__(scenario, answer, loadgen)
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self._issued = self._completed = 0
         self._limit = scenario.max_waiting
@@ -130,7 +137,7 @@ class _Queued(_Direct):
             elif batch:
                 self._handle(batch)
                 self._completed += len(batch)
-        _complete(held)
+        self._complete(held)
 
     def _waiting(self) -> tuple[list[Any], bool]:
         """Wait for a query, and take those behind it that fit into a batch; False when none will follow."""
@@ -191,12 +198,6 @@ def _log_settings(folder: Path) -> Any:
     settings.log_output = output
     settings.enable_trace = True  # the only place where it writes every latency
     return settings
-
-
-def _complete(samples: Sequence[Any]) -> None:
-    import mlperf_loadgen as lg
-
-    lg.QuerySamplesComplete([lg.QuerySampleResponse(sample.id, 0, 0) for sample in samples])
 
 
 def _ignore(_indices: Sequence[int]) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from paddleship.errors import Unavailable
 from paddleship.loadgen.scenarios import Measured, MultiStream, Scenario, Server
@@ -13,22 +16,23 @@ from paddleship.loadgen.stopping import percentile_of
 from paddleship.loadgen.validity import Checks, reasons
 
 _SAMPLE = re.compile(
-    r'"ts":([\d.]+),"args":\{"sample_seq":(\d+),"query_seq":(\d+),"sample_idx":\d+,"issue_start_ns":(-?\d+),"complete_ns":(\d+)\}'
+    r'"ts":([\d.]+),"args":\{"sample_seq":(\d+),"query_seq":\d+,"sample_idx":\d+,"issue_start_ns":(-?\d+),"complete_ns":(\d+)\}'
 )
-Sample = tuple[float, int, float, float]
-"""Start, number of its query, delay of its issue, latency; seconds."""
 
 
 def read(folder: Path, scenario: Scenario, *, engine: str, rows: int, seed: int, expected_per_s: float, answered: int) -> Measured:
-    """Measured, from the logs in `folder`. Raises Unavailable when LoadGen left no result."""
+    """Measured, from the logs in `folder`; only the first `answered` samples count. Raises Unavailable when LoadGen left no result."""
     detail = _detail(folder / "mlperf_log_detail.txt")
     if "result_validity" not in detail:
         raise Unavailable(f"LoadGen left no result ({detail.get('error_invalid_config', 'its log ends early')}): run the benchmark again")
-    samples = _samples(folder / "mlperf_log_trace.json")
-    seconds = max(start + latency for start, _, _, latency in samples) - min(start for start, *_ in samples)
-    latencies_ms = _latencies_ms(samples[:answered], by_query=isinstance(scenario, MultiStream))
-    unanswered = len(samples) - answered
-    delay_ms = 1000 * percentile_of([delay for _, _, delay, _ in samples], 0.99) if isinstance(scenario, Server) else None
+    start_s, delay_ms, latency_ms = _samples(folder / "mlperf_log_trace.json")
+    seconds = float(np.max(start_s + latency_ms / 1000) - np.min(start_s))
+    kept_ms = latency_ms[:answered]
+    if isinstance(scenario, MultiStream):
+        kept_ms = kept_ms.reshape(-1, scenario.samples_per_query).max(axis=1)
+    latencies_ms = kept_ms.tolist()
+    unanswered = len(latency_ms) - answered
+    late_ms = percentile_of(delay_ms.tolist(), 0.99) if isinstance(scenario, Server) else None
     found = Measured(
         engine=engine,
         scenario=scenario,
@@ -37,11 +41,11 @@ def read(folder: Path, scenario: Scenario, *, engine: str, rows: int, seed: int,
         latencies_ms=latencies_ms,
         seconds=seconds,
         throughput_per_s=answered / seconds,
-        reasons=reasons(scenario, _checks(detail, unanswered), latencies_ms, seconds=seconds, issue_delay_ms=delay_ms),
+        reasons=reasons(scenario, _checks(detail, unanswered), latencies_ms, seconds=seconds, issue_delay_ms=late_ms),
         early_stopping_ms=_stated(detail),
         expected_per_s=expected_per_s,
         scheduled_per_s=detail.get("result_scheduled_samples_per_sec"),
-        issue_delay_p99_ms=delay_ms,
+        issue_delay_p99_ms=late_ms,
         unanswered=unanswered,
     )
     if found.valid != (detail["result_validity"] == "VALID"):
@@ -63,6 +67,18 @@ def _detail(path: Path) -> dict[str, Any]:
     return found
 
 
+def _samples(path: Path) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Start in seconds, delay of issue and latency in ms of every sample, in the order of issue."""
+    found = array("d")
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if (match := _SAMPLE.search(line)) is not None:
+                found.extend(map(float, match.groups()))
+    table = np.array(found).reshape(-1, 4)
+    table = table[np.argsort(table[:, 1])]
+    return table[:, 0] / 1e6, table[:, 2] / 1e6, table[:, 3] / 1e6
+
+
 def _checks(detail: dict[str, Any], unanswered: int) -> Checks:
     return Checks(
         long_enough=detail["result_min_duration_met"],
@@ -77,23 +93,3 @@ def _stated(detail: dict[str, Any]) -> dict[str, float]:
     """Percentiles with confidence, in ms; LoadGen writes 0 for one that it does not state."""
     keys = {"p90_ms": "early_stopping_latency_ss", "p99_ms": "early_stopping_latency_ms"}
     return {name: detail[key] / 1e6 for name, key in keys.items() if detail.get(key)}
-
-
-def _samples(path: Path) -> list[Sample]:
-    """Every sample, in the order of issue."""
-    found = {}
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            if (match := _SAMPLE.search(line)) is not None:
-                start, sample, query, delay, latency = match.groups()
-                found[int(sample)] = (float(start) / 1e6, int(query), int(delay) / 1e9, int(latency) / 1e9)
-    return [found[sample] for sample in sorted(found)]
-
-
-def _latencies_ms(samples: list[Sample], *, by_query: bool) -> list[float]:
-    if not by_query:
-        return [1000 * latency for *_, latency in samples]
-    longest: dict[int, float] = {}
-    for _, query, _, latency in samples:
-        longest[query] = max(latency, longest.get(query, 0))
-    return [1000 * longest[query] for query in sorted(longest)]
