@@ -2,7 +2,12 @@
 
 MLPerf LoadGen makes the load where it can be had; elsewhere the same definitions run in an engine of our own, and
 the result says which it was. Call it in a process of its own that holds one loaded model and that someone
-else may kill: a model that never answers is never given up here.
+else may kill: a model that never answers is never given up here. One run at a time.
+
+What LoadGen adds, measured on 2 cores: 2 to 3 µs to the median latency of a query and as much between two queries, so
+1% of a model that answers in 0.2 ms. For each query it keeps some 0.5 kB, which a process does not give back:
+measure memory in short runs. It shares the interpreter with the model, so that a Server's queries are issued late while
+a model holds it; their latency counts from the time they were due all the same.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ import psutil
 import pytest
 
 from paddleship import benchmarking, loadgen
-from paddleship.errors import ParamsError, Unavailable
+from paddleship.errors import CandidateError, ParamsError, Unavailable
+from paddleship.isolate import Isolated
 from paddleship.loadgen import Measured, MultiStream, Offline, Server, SingleStream, peak, stopping
 
 ROWS = 40
@@ -248,6 +249,29 @@ def test_runs_can_follow_each_other_in_one_process(run, tmp_path, monkeypatch):
     assert max(files[4:]) <= max(files[:4])
     assert memory[-1] - max(memory[:8]) < 5e6
     assert not list(tmp_path.iterdir())
+
+
+class Child:
+    """Lives in a process of its own, as a contestant of the benchmark does."""
+
+    def __init__(self, engine):
+        self.engine = engine
+
+    def measure(self, scenario):
+        return loadgen.run(scenario, Busy(), rows=ROWS, seed=1, engine=self.engine)
+
+    def hang(self, scenario):
+        return loadgen.run(scenario, lambda _: threading.Event().wait(), rows=ROWS, seed=1, engine=self.engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_child_hands_its_measurements_back_and_is_ended_from_outside_when_it_hangs(engine):
+    with Isolated("child", Child, engine, timeout_s=8) as child:
+        found = [child.call("measure", scenario) for scenario in SCENARIOS]
+        assert [measured.scenario for measured in found] == SCENARIOS
+        assert [len(measured.latencies_ms) for measured in found] == [100] * 4
+        with pytest.raises(CandidateError, match=r"child did not answer in 8 s \(hang\)"):
+            child.call("hang", SCENARIOS[3])
 
 
 def test_a_run_prints_nothing(run, capfd):
