@@ -2,7 +2,7 @@
 
 LoadGen's clock decides: latencies are taken from its trace. A query is answered inside its callback, in the calling
 thread; for Server it runs in a thread of its own and the calling thread is the worker, so that a model is
-always run by the thread that loaded it. Nothing may be raised into LoadGen, which would end the process.
+always run by the thread that loaded it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from paddleship.loadgen import mlperf_log
 from paddleship.loadgen.scenarios import Answer, Measured, MultiStream, Offline, Scenario, Server, SingleStream
+from paddleship.loadgen.workers import Complete, Direct, Queued
 
 _LARGEST_SEED = 2**31
 
@@ -34,9 +34,8 @@ def unavailable() -> str:
 
 def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, expected_per_s: float) -> Measured:
     """Run one scenario under LoadGen. `expected_per_s`: queries (Offline: rows) a second, so that it makes enough of them."""
-    import mlperf_loadgen as lg
-
-    worker = _Queued(scenario, answer, lg) if isinstance(scenario, Server) else _Direct(scenario, answer, lg)
+    complete = _completion()
+    worker = Queued(scenario, answer, complete) if isinstance(scenario, Server) else Direct(scenario, answer, complete)
     with tempfile.TemporaryDirectory(prefix="paddleship-loadgen-") as folder:
         with _interrupts(worker.fail):
             worker.run(lambda: _start(scenario, worker, Path(folder), rows=rows, seed=seed, expected_per_s=expected_per_s))
@@ -53,101 +52,7 @@ def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, expected_pe
         )
 
 
-class _Direct:
-    """Answers a query where it is issued, in pieces of as many rows as the scenario allows at once."""
-
-    def __init__(self, scenario: Scenario, answer: Answer, loadgen: Any) -> None:
-        self.answered = 0
-        self.error: BaseException | None = None
-        self._answer = answer
-        self._size = scenario.rows_at_once
-        self._loadgen = loadgen
-
-    def fail(self, error: BaseException) -> None:
-        self.error = self.error or error
-
-    def run(self, start: Callable[[], None]) -> None:
-        start()
-
-    def issue(self, samples: Sequence[Any]) -> None:
-        for first in range(0, len(samples), self._size):
-            self._handle(samples[first : first + self._size])
-
-    def flush(self) -> None:
-        """Nothing is left over: `issue` has answered all."""
-
-    def _handle(self, samples: Sequence[Any]) -> None:
-        try:
-            if self.error is None:
-                self._answer([sample.index for sample in samples])
-                self.answered += len(samples)
-        except BaseException as error:
-            self.fail(error)
-        self._complete(samples)
-
-    def _complete(self, samples: Sequence[Any]) -> None:
-        response = self._loadgen.QuerySampleResponse
-        self._loadgen.QuerySamplesComplete([response(sample.id, 0, 0) for sample in samples])
-
-
-class _Queued(_Direct):
-    """Answers queries from a queue, in the thread that called `run`; LoadGen issues them from another.
-
-    After an error, or with too many waiting, nothing more is answered: LoadGen sees the queue grow past its
-    limit, ends the run early, and then all that was held back is completed.
-    """
-
-    def __init__(self, scenario: Server, answer: Answer, loadgen: Any) -> None:
-        super().__init__(scenario, answer, loadgen)
-        self._queue: SimpleQueue[Any] = SimpleQueue()
-        self._issued = self._completed = 0
-        self._limit = scenario.max_waiting
-        self._overloaded = False
-
-    def run(self, start: Callable[[], None]) -> None:
-        thread = threading.Thread(target=self._issue_all, args=(start,), name="loadgen")
-        thread.start()
-        self._work()
-        thread.join()
-
-    def issue(self, samples: Sequence[Any]) -> None:
-        self._issued += len(samples)
-        self._overloaded = self._overloaded or self._issued - self._completed > self._limit
-        for sample in samples:
-            self._queue.put(sample)
-
-    def flush(self) -> None:
-        self._queue.put(None)
-
-    def _issue_all(self, start: Callable[[], None]) -> None:
-        try:
-            start()
-        except BaseException as error:
-            self.fail(error)
-        finally:
-            self._queue.put(None)
-
-    def _work(self) -> None:
-        held: list[Any] = []
-        more = True
-        while more:
-            batch, more = self._waiting()
-            if self._overloaded or self.error is not None:
-                held += batch
-            elif batch:
-                self._handle(batch)
-                self._completed += len(batch)
-        self._complete(held)
-
-    def _waiting(self) -> tuple[list[Any], bool]:
-        """Wait for a query, and take those behind it that fit into a batch; False when none will follow."""
-        batch = [self._queue.get()]
-        while batch[-1] is not None and len(batch) < self._size and not self._queue.empty():
-            batch.append(self._queue.get())
-        return (batch[:-1], False) if batch[-1] is None else (batch, True)
-
-
-def _start(scenario: Scenario, worker: _Direct, folder: Path, *, rows: int, seed: int, expected_per_s: float) -> None:
+def _start(scenario: Scenario, worker: Direct, folder: Path, *, rows: int, seed: int, expected_per_s: float) -> None:
     import mlperf_loadgen as lg
 
     sut = lg.ConstructSUT(worker.issue, worker.flush)
@@ -200,6 +105,15 @@ def _log_settings(folder: Path) -> Any:
     return settings
 
 
+def _completion() -> Complete:
+    import mlperf_loadgen as lg
+
+    def complete(samples: Sequence[Any]) -> None:
+        lg.QuerySamplesComplete([lg.QuerySampleResponse(sample.id, 0, 0) for sample in samples])
+
+    return complete
+
+
 def _ignore(_indices: Sequence[int]) -> None:
     """All rows are in memory from the start."""
 
@@ -214,4 +128,4 @@ def _interrupts(fail: Callable[[BaseException], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)

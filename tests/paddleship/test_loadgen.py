@@ -266,11 +266,11 @@ class Child:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_child_hands_its_measurements_back_and_is_ended_from_outside_when_it_hangs(engine):
-    with Isolated("child", Child, engine, timeout_s=8) as child:
+    with Isolated("child", Child, engine, timeout_s=6) as child:
         found = [child.call("measure", scenario) for scenario in SCENARIOS]
         assert [measured.scenario for measured in found] == SCENARIOS
         assert [len(measured.latencies_ms) for measured in found] == [100] * 4
-        with pytest.raises(CandidateError, match=r"child did not answer in 8 s \(hang\)"):
+        with pytest.raises(CandidateError, match=r"child did not answer in 6 s \(hang\)"):
             child.call("hang", SCENARIOS[3])
 
 
@@ -350,7 +350,7 @@ def test_a_search_that_has_no_time_for_one_load_says_what_it_needs():
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_peak_of_a_real_model_is_within_its_capacity_and_its_budget(engine):
     started = time.monotonic()
-    found = loadgen.peak_qps(Busy(ms=0.5), rows=ROWS, seed=1, slo_p99_ms=5000, max_seconds=6, engine=engine)
+    found = loadgen.peak_qps(Busy(ms=0.5), rows=ROWS, seed=1, slo_p99_ms=5000, max_seconds=3, engine=engine)
     assert time.monotonic() - started < 60
     assert found.qps == max(trial.target_qps for trial in found.trials if trial.held)
     assert max(found.measured.latencies_ms) >= 0.5
