@@ -331,8 +331,21 @@ def test_the_search_closes_in_on_the_highest_load_that_holds(limit):
     found = peak.search(holds_up_to(limit), Server(1, 5), capacity_per_s=1000, max_seconds=1000)
     assert limit / 1.05 <= found.qps <= limit
     assert found.measured.scenario.slo_p99_ms == 5
-    assert len(found.trials) <= 12
+    assert len(found.trials) <= 13
     assert found.reason == ""
+
+
+def test_a_load_that_missed_by_bad_luck_has_a_second_chance():
+    tried = []
+
+    def measure(scenario):
+        tried.append(scenario.target_qps)
+        return holds_up_to(0 if len(tried) == 2 else 1900)(scenario)
+
+    found = peak.search(measure, Server(1, 5), capacity_per_s=1000, max_seconds=1000)
+    assert tried[1] == 1000
+    assert tried.count(1000) == 2
+    assert 1900 / 1.05 <= found.qps <= 1900
 
 
 def test_a_search_in_which_nothing_holds_says_how_near_the_best_came():
