@@ -28,6 +28,7 @@ _SUFFICIENT = {
     "output-structure",
     "not-deterministic",
 }
+_DECISIONS = {"flip_rate_high", "metric_drop_high", "decisions"}  # checks that a lower precision can miss without a fault
 _CIRCUMSTANCES = {"threads_ratio", "repeat_ratio"}  # checks that no layer is to blame for
 
 Say = Callable[[str], None]
@@ -65,6 +66,8 @@ def explain(
         findings += symptoms.read(evidence, answers, specs, limit=limit)
     if {finding.kind for finding in findings} & _SUFFICIENT or (failed and set(failed) <= _CIRCUMSTANCES):
         return Diagnosis(findings)
+    if folder is not None and Candidate.load(folder).precision == "int8":  # a layer by itself is not quantised as the whole was
+        return Diagnosis([*findings, *_coarse(folder, failed)])
     place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
     located = _locate(subject, _stripped(subject, folder), evidence, place, settings, say)
     if isinstance(located, str):
@@ -73,7 +76,7 @@ def explain(
     if folder is not None and (guilty := _optimiser(folder, evidence, place, settings, limit=limit)):
         findings.append(guilty)
     if not any(finding.severity == "error" for finding in findings):
-        findings.append(_nothing(evidence, ratios, limit))
+        findings += (_coarse(folder, failed) if folder is not None else []) or [_nothing(evidence, ratios, limit)]
     return Diagnosis(findings, located.errors)
 
 
@@ -168,6 +171,16 @@ def _optimiser(folder: Path, evidence: Evidence, place: int, settings: Verify, *
         return symptoms.case_ratios(only, [answer])[0] <= limit
 
     return passes.guilty(folder, evidence.cases[place].inputs, is_right, timeout_s=settings.timeout_s)
+
+
+def _coarse(folder: Path, failed: Sequence[str]) -> list[Finding]:
+    """That a precision is too low for the model's decisions, where nothing else was missed."""
+    precision = Candidate.load(folder).precision
+    if precision == "float32" or not failed or not set(failed) <= _DECISIONS:
+        return []
+    message = f"{precision} changes too many decisions of this model, or too few rows were asked to show that it does not"
+    advice = "raise verify.samples where the measured rate itself is within its limit; else leave this candidate out"
+    return [Finding("low-precision", "error", message, advice)]
 
 
 def _nothing(evidence: Evidence, ratios: Sequence[float], limit: float) -> Finding:

@@ -52,6 +52,7 @@ KINDS: dict[str, str] = {
     "batch-variant": "the answer to a row depends on its batch, where eager's does not",
     "wrong-layer": "the first layer whose answer departs from the truth",
     "guilty-pass": "one optimisation pass makes the answers wrong",
+    "low-precision": "a lower precision changes more decisions than it may, and nothing else is the matter",
     "training-differs": "loss, gradients or kept statistics are otherwise when the model trains as `to_static`",
     "wrong-answers": "the answers are wrong and none of the causes above was found",
 }

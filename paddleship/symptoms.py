@@ -12,6 +12,8 @@ from paddleship.measures import wide
 from paddleship.runtimes import Arrays
 from paddleship.spec import TensorSpec
 
+_CLEARLY = 4  # times nearer: in a low precision, the answers to like questions lie within each other's error
+
 
 def read(evidence: Evidence, answers: Sequence[Arrays], specs: Sequence[TensorSpec], *, limit: float) -> list[Finding]:
     """Findings from the answers; `limit` is the noise ratio up to which an answer is right."""
@@ -55,7 +57,7 @@ def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int]
             if (
                 name != other
                 and kinds[name] == kinds[other]
-                and all(distance(answers[place].get(name), evidence.truth[place][other]) <= noise for place in wrong)
+                and all(_is_rather(answers[place].get(name), evidence.truth[place], other, name, noise) for place in wrong)
             ):
                 found[name] = other
     if not found:
@@ -66,9 +68,21 @@ def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int]
     ]
 
 
+def _is_rather(answer: object, truth: Arrays, other: str, name: str, noise: float) -> bool:
+    """Whether an answer is the truth of another output, and clearly not its own where the two are alike."""
+    apart = distance(answer, truth[other])
+    return apart <= noise and apart < distance(answer, truth[name]) / _CLEARLY
+
+
 def _late(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:
     """Answers that belong to the question before."""
-    late = [place for place in wrong if place and _ratio(evidence, place, answers[place], evidence.truth[place - 1]) <= limit]
+    late = [
+        place
+        for place in wrong
+        if place
+        and (before := _ratio(evidence, place, answers[place], evidence.truth[place - 1])) <= limit
+        and before < _ratio(evidence, place, answers[place], evidence.truth[place]) / _CLEARLY
+    ]
     if len(late) < 2 and len(late) < len(wrong):
         return []
     names = ", ".join(evidence.cases[place].name for place in late[:3])

@@ -299,3 +299,11 @@ def test_the_innermost_wrong_layer_is_first_even_where_a_layer_between_hides_it(
     errors = [error(0, None, 100), error(1, 0, 1), error(2, 1, 100), error(3, 0, 100)]
     assert replay.first_wrong(errors, limit=8) is errors[2]
     assert replay.first_wrong([error(0, None, 7)], limit=8) is None
+
+
+def test_a_lower_precision_that_only_changes_decisions_is_called_so_and_not_searched(subject_of, convert):
+    subject = subject_of("Plain")
+    found = explain(subject, convert(subject, "onnxruntime-int8-dynamic"), failed=("flip_rate_high",))
+    assert kinds(found) == ["low-precision"]
+    assert "int8 changes too many decisions" in found.findings[0].message
+    assert found.layers == []

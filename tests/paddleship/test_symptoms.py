@@ -64,6 +64,16 @@ def test_answers_to_the_question_before_are_named(proof):
     assert [finding.kind for finding in read(late, answers)] == ["not-deterministic"]
 
 
+def test_coarse_answers_to_like_questions_are_not_taken_for_each_others(proof):
+    cases = [Case(f"{place}", "rows", {"x": np.full((2, 4), np.pi + place * 1e-6, np.float32)}) for place in range(4)]
+    truth = [{"a": case.inputs["x"].astype(np.float64) ** 2} for case in cases]
+    alike = evidence.gather(cases, [{"a": answer["a"].astype(np.float32)} for answer in truth], truth)
+    coarse = [{"a": (answer["a"] - 9.5 * alike.noise["rows"]["a"].largest).astype(np.float64)} for answer in truth]
+    assert all(ratio > 8 for ratio in symptoms.case_ratios(alike, coarse))
+    assert abs(coarse[1]["a"] - truth[0]["a"]).max() < 8 * alike.noise["rows"]["a"].largest
+    assert read(alike, coarse) == []
+
+
 def test_an_answer_of_another_form_counts_as_wrong(proof):
     answers = [*proof.reference[:-1], {"a": proof.reference[-1]["a"]}]
     assert symptoms.case_ratios(proof, answers)[-1] == float("inf")
