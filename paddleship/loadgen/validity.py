@@ -34,7 +34,7 @@ def reasons(
         least = scenario.min_samples if isinstance(scenario, Offline) else scenario.min_queries
         found.append(f"it made {queries} queries of {least}: raise the maxima, or lower the minimum")
     if not checks.confident:
-        found.append(_unsure(scenario, queries, latencies_ms))
+        found.append(_unsure(scenario, checks, queries, latencies_ms))
     return found
 
 
@@ -56,9 +56,9 @@ def _server(scenario: Server, checks: Checks, latencies_ms: Sequence[float], iss
     return found
 
 
-def _unsure(scenario: Scenario, queries: int, latencies_ms: Sequence[float]) -> str:
+def _unsure(scenario: Scenario, checks: Checks, queries: int, latencies_ms: Sequence[float]) -> str:
     if isinstance(scenario, Server):
-        over = sum(latency > scenario.slo_p99_ms for latency in latencies_ms)
+        over = sum(latency > scenario.slo_p99_ms for latency in latencies_ms) + checks.unanswered
         return (
             f"{over} of {queries} queries took more than {scenario.slo_p99_ms:g} ms, too many to say with 99% confidence "
             "that p99 holds: raise min_queries, or lower target_qps"
