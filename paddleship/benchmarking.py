@@ -1,185 +1,221 @@
-"""Latency and throughput of several contestants, measured side by side in processes of their own.
+"""Latency, throughput, memory and cold start of several contestants, side by side on the machine as it is now.
 
-Closed loop: one request at a time per contestant. Blocks are interleaved (A B C, B C A, …), so that a slow
-minute of the machine falls on all of them; warm-up is kept apart; raw samples are kept. A percentile is only
-stated from as many samples as MLPerf LoadGen's early-stopping rule asks for.
+Every ratio is taken between blocks that lay next to each other, against a baseline that runs in the same race; the
+baseline runs twice, and what it shows against itself is what no verdict may be built on. Samples go on, for those that
+are not decided, until `max_seconds`. Not covered: the network, and several models on one machine.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
-
-from paddleship.errors import BadInput
-from paddleship.isolate import Isolated, threads
+from paddleship import host, statistics, vitals
+from paddleship.contestant import Engine, loop
 from paddleship.params import Benchmark
 from paddleship.preprocess import Batch
 from paddleship.progress import Progress
+from paddleship.runtimes import Arrays
+from paddleship.sampling import Load, Measurement, Race, speedup
+from paddleship.seat import Seat
+from paddleship.statistics import Interval, Word
+from paddleship.vitals import Others
 
-ENOUGH = {"p50_ms": 5, "p90_ms": 64, "p95_ms": 130, "p99_ms": 662}
-_RESAMPLES = 10_000
+AGAIN = " again"  # the baseline's second process
 
+_CURVE_BLOCKS = 4
+_CURVE_SHARE, _CROWD_SHARE = 0.2, 0.2  # of max_seconds
+_CROWD_S = 0.5
+_ENDURANCE_S = 5.0
+_BUSY, _STOLEN = 0.1, 0.02  # shares of the machine above which others disturb
 
-def percentiles(samples: Sequence[float]) -> dict[str, float | None]:
-    """p50 to p99 of samples in ms; None where there are fewer than ENOUGH."""
-    return {key: float(np.percentile(samples, float(key[1:3]))) if len(samples) >= enough else None for key, enough in ENOUGH.items()}
-
-
-class Contestant:
-    """Lives in the child: loads one model, then times it on the batches it was given."""
-
-    def __init__(self, load: Callable[..., Any], arguments: tuple[Any, ...], batches: Mapping[int, Sequence[Batch]]) -> None:
-        start = time.perf_counter_ns()
-        self._model = load(*arguments)
-        self._load_ns = time.perf_counter_ns() - start
-        self._batches = batches
-        self._place = 0
-
-    def warm_up(self, size: int, seconds: float) -> dict[str, float]:
-        """Answer every batch once and go on for `seconds`; load time, first call and a typical call, in ms."""
-        first = self.measure(size, 1)[0]
-        samples = self.measure(size, len(self._batches[size]))
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            samples = self.measure(size, len(self._batches[size]))
-        return {"load_ms": self._load_ns / 1e6, "first_call_ms": first, "typical_ms": float(np.median(samples))}
-
-    def measure(self, size: int, count: int) -> list[float]:
-        """Milliseconds of `count` calls, going round the batches of this size."""
-        batches, samples = self._batches[size], []
-        for _ in range(count):
-            batch = batches[self._place % len(batches)]
-            self._place += 1
-            start = time.perf_counter_ns()
-            self._model.run(batch)
-            samples.append((time.perf_counter_ns() - start) / 1e6)
-        return samples
+Judge = Callable[[str, list[Arrays]], str]
+"""judge(name, answers): why these answers to the questions are wrong; empty when they are not."""
+Examine = Callable[[str, Seat], None]
 
 
-@dataclass
-class Measurement:
-    """Everything seen of one contestant: `blocks[size]` holds the samples of each block in ms."""
+@dataclass(frozen=True)
+class Comparison:
+    """What a race found; `size` is the batch size by which latency is judged.
 
-    name: str
-    load_ms: float = 0
-    first_call_ms: float = 0
-    peak_memory_bytes: int = 0
-    blocks: dict[int, list[list[float]]] = field(default_factory=dict)
-    reason: str = ""
+    `again` is the baseline in its second process, `others` who else worked on the machine, `pinned` whether the
+    contestants had cores of their own.
+    """
 
-    def percentiles(self, size: int) -> dict[str, float | None]:
-        """p50 to p99 of all samples; None where there are too few."""
-        return percentiles([sample for block in self.blocks.get(size, []) for sample in block])
+    found: dict[str, Measurement]
+    again: Measurement
+    baseline: str
+    size: int
+    effect: float
+    others: Others
+    pinned: bool
+    starts: int
+    seconds: float
 
-    def throughput_per_s(self, size: int) -> float | None:
-        """Rows per second in batches of `size`, from the total time spent."""
-        samples = [sample for block in self.blocks.get(size, []) for sample in block]
-        return 1000 * size * len(samples) / sum(samples) if samples else None
+    @property
+    def noise(self) -> Interval | None:
+        """The baseline against itself: what this machine shows now where there is no difference."""
+        return speedup(self.found[self.baseline], self.again, self.size)
+
+    def speedup(self, name: str) -> Interval | None:
+        """How many times faster than the baseline; None where one of the two was not measured."""
+        return speedup(self.found[self.baseline], self.found[name], self.size)
+
+    def verdict(self, name: str) -> Word | None:
+        """Against the baseline, at the stated size of effect."""
+        found = self.speedup(name)
+        return statistics.verdict(found, self.noise, effect=self.effect) if found and name != self.baseline else None
+
+    def warnings(self) -> list[str]:
+        """What makes these figures worth less, each with what to do."""
+        said = []
+        if self.others.busy_share > _BUSY:
+            said.append(
+                f"other processes took {self.others.busy_share:.0%} of the machine's processor time: end them, and measure again "
+                "with `dvc repro -f benchmark`"
+            )
+        if self.others.stolen_share > _STOLEN:
+            said.append(
+                f"the host kept {self.others.stolen_share:.0%} of this virtual machine's processor time: use one with cores of its own"
+            )
+        if not self.pinned:
+            said.append("the contestants shared cores with what measures them: give the machine a core more than optimize.threads")
+        undecided = [name for name in self.found if self.verdict(name) == "cannot tell"]
+        if undecided:
+            said.append(
+                f"{', '.join(undecided)} cannot be told from {self.baseline} at {self.effect:.0%}: raise benchmark.max_seconds, "
+                "if a smaller difference matters"
+            )
+        return said
 
 
 def compare(
-    contestants: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]],
+    contestants: Mapping[str, Load],
     batches: Mapping[int, Sequence[Batch]],
     settings: Benchmark,
     *,
     thread_count: int,
-) -> dict[str, Measurement]:
-    """Measure all contestants in interleaved blocks, within `max_seconds`; one that dies keeps its reason and the rest go on."""
-    found = {name: Measurement(name) for name in contestants}
-    alive: dict[str, Isolated] = {}
-    try:
-        for name, (load, arguments) in contestants.items():
-            try:
-                alive[name] = Isolated(
-                    name, Contestant, load, arguments, dict(batches), timeout_s=settings.timeout_s, environment=threads(thread_count)
-                )
-            except BadInput as error:
-                found[name].reason = str(error)
-        share = settings.max_seconds / len(batches)
-        for size in batches:
-            _measure_size(size, alive, found, settings, share_s=share)
-        for name, child in alive.items():
-            found[name].peak_memory_bytes = _peak_memory(child.pid)
-    finally:
-        for child in alive.values():
-            child.close()
-    return found
+    baseline: str | None = None,
+    questions: Sequence[Batch] = (),
+    judge: Judge | None = None,
+    engine: Engine = loop,
+) -> Comparison:
+    """Measure all contestants against `baseline` (the first one), within about `max_seconds`.
+
+    One that dies, hangs, leaks, or whose answers to `questions` `judge` has something to say about, keeps its
+    reason and loses its samples; the rest go on.
+    """
+    began, bystander = time.monotonic(), vitals.Bystander()
+    base = baseline or next(iter(contestants))
+    with vitals.apart(thread_count) as cores:
+        everyone = {**contestants, base + AGAIN: contestants[base]}
+        race = Race(everyone, batches, settings, thread_count=thread_count, cores=cores, engine=engine)
+        starts = _run(race, batches, settings, base, _examiner(race, questions, judge) if judge else None, began=began)
+        _refuse_leaks(race, settings, next(iter(batches)))
+        _crowds(
+            race,
+            [name for name in contestants if name in race.left()],
+            batches,
+            settings,
+            thread_count,
+            deadline=began + settings.max_seconds,
+        )
+    found = dict(race.found)
+    again = found.pop(base + AGAIN)
+    size, pinned = next(iter(batches)), bool(cores) and thread_count < len(host.core_numbers())
+    return Comparison(found, again, base, size, settings.effect, bystander.seen(), pinned, starts, time.monotonic() - began)
 
 
-def ratio_interval(numerator: Measurement, denominator: Measurement, size: int) -> tuple[float, float, float]:
-    """Median of numerator over denominator with a 95% interval, by bootstrap over the interleaved blocks."""
-    ratios = np.array(
-        [np.median(above) / np.median(below) for above, below in zip(numerator.blocks[size], denominator.blocks[size], strict=True)]
-    )
-    draws = np.random.default_rng(0).choice(ratios, (_RESAMPLES, len(ratios)))
-    low, high = np.percentile(np.median(draws, axis=1), [2.5, 97.5])
-    return float(np.median(ratios)), float(low), float(high)
-
-
-def write_samples(found: Mapping[str, Measurement], path: Path) -> None:
-    """Raw samples as Parquet: contestant, batch size, block, milliseconds."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    rows = [
-        (name, size, index, sample)
-        for name, measurement in found.items()
-        for size, blocks in measurement.blocks.items()
-        for index, block in enumerate(blocks)
-        for sample in block
-    ]
-    names = ("contestant", "batch_size", "block", "latency_ms")
-    parquet.write_table(pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows]), path)
-
-
-def _measure_size(size: int, alive: dict[str, Isolated], found: dict[str, Measurement], settings: Benchmark, *, share_s: float) -> None:
-    started = time.monotonic()
-    typical: dict[str, float] = {}
-    for name in list(alive):
-        facts = _guarded(name, alive, found, "warm_up", size, min(0.3, share_s / 20))
-        if facts:
-            typical[name] = facts["typical_ms"]
-            if not found[name].load_ms:
-                found[name].load_ms, found[name].first_call_ms = facts["load_ms"], facts["first_call_ms"]
-    if not typical:
-        return
-    left_ms = 1000 * max(0.0, share_s - (time.monotonic() - started))
-    per_block = {
-        name: max(1, min(settings.samples_per_block, int(left_ms / settings.blocks / len(typical) / cost)))
-        for name, cost in typical.items()
-    }
-    progress = Progress(f"batch {size}", settings.blocks, "blocks")
-    for index in range(settings.blocks):
-        names = [name for name in typical if name in alive]
-        for name in names[index % len(names) :] + names[: index % len(names)] if names else []:
-            samples = _guarded(name, alive, found, "measure", size, per_block[name])
-            if samples:
-                found[name].blocks.setdefault(size, []).append(samples)
+def _run(
+    race: Race, batches: Mapping[int, Sequence[Batch]], settings: Benchmark, base: str, examine: Examine | None, *, began: float
+) -> int:
+    """All starts of all contestants, then further ones of those that are not decided; how many starts there were."""
+    size, *others = batches
+    blocks = -(-settings.blocks // settings.starts)
+    curve_s = settings.max_seconds * _CURVE_SHARE / max(len(others), 1)
+    end = began + settings.max_seconds * (1 - _CROWD_SHARE * bool(settings.concurrency))
+    progress = Progress("measuring", settings.starts, "starts")
+    wanted: Sequence[str] = list(race.found)
+    starts, last_s = 0, 0.0
+    while starts == 0 or (wanted and time.monotonic() + last_s < end):
+        start = time.monotonic()
+        first = starts == 0
+        left = max(1, settings.starts - starts)
+        sizes = {size: blocks, **(dict.fromkeys(others, _CURVE_BLOCKS) if first else {})}
+        seconds = {size: (end - start) / left / 2, **dict.fromkeys(others, curve_s)}
+        race.round(wanted, blocks=sizes, seconds=seconds, examine=examine)
+        starts, last_s = starts + 1, time.monotonic() - start if not first else _without_curve(start, curve_s * len(others))
+        wanted = race.left() if starts < settings.starts else _undecided(race, base, size, settings.effect)
         progress.advance()
+    return starts
 
 
-def _guarded(name: str, alive: dict[str, Isolated], found: dict[str, Measurement], method: str, *arguments: Any) -> Any:
-    """Call a contestant; one that fails leaves the race with its reason and without its samples."""
-    try:
-        return alive[name].call(method, *arguments)
-    except BadInput as error:
-        alive.pop(name).close()
-        found[name].reason = str(error)
-        found[name].blocks.clear()
-        return None
+def _without_curve(start: float, curve_s: float) -> float:
+    return max(0.0, time.monotonic() - start - curve_s)
 
 
-def _peak_memory(pid: int) -> int:
-    """Largest resident size of a process so far, read from outside; bytes."""
-    status = Path(f"/proc/{pid}/status")
-    if not status.exists():
-        import psutil
+def _undecided(race: Race, base: str, size: int, effect: float) -> list[str]:
+    """Who should be started once more, the baseline and its second process with them; nobody when all is decided."""
+    found, left = race.found, race.left()
+    if base not in left or base + AGAIN not in left:
+        return []
+    noise = speedup(found[base], found[base + AGAIN], size)
+    open_ones = [
+        name
+        for name in left
+        if name not in (base, base + AGAIN)
+        and (seen := speedup(found[base], found[name], size))
+        and not statistics.settled(seen, noise, effect=effect)
+    ]
+    return [base, base + AGAIN, *open_ones] if open_ones else []
 
-        return int(psutil.Process(pid).memory_info().rss)
-    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024
+
+def _examiner(race: Race, questions: Sequence[Batch], judge: Judge) -> Examine:
+    """Lets a contestant that has just been under load answer what is known, and takes it out when it answers otherwise."""
+
+    def examine(name: str, seat: Seat) -> None:
+        reason = judge(name.removesuffix(AGAIN), seat.answer(questions))
+        if reason:
+            race.found[name].fail("wrong", f"after it was under load it answers otherwise than eager: {reason}")
+
+    return examine
+
+
+def _refuse_leaks(race: Race, settings: Benchmark, size: int) -> None:
+    """Try those whose memory grew for longer: caches and allocators grow too, but ever more slowly; a leak goes on."""
+    for name in race.left():
+        growth = race.found[name].growth()
+        if growth is None or growth.low <= settings.max_growth_bytes:
+            continue
+        seconds = min(_ENDURANCE_S, settings.max_seconds / 6)
+        growth = statistics.lasting_slope(race.endure(name, size=size, seconds=seconds))
+        if growth and growth.low > settings.max_growth_bytes and name in race.left():
+            race.found[name].status = "leaks"  # its samples stay: it may be a baseline, and what it would gain is worth knowing
+            race.found[name].reason = (
+                f"its memory grows by {growth.value:,.0f} bytes per 1,000 requests (at least {growth.low:,.0f}; the limit is "
+                f"{settings.max_growth_bytes:,}): it would fill a server, so it cannot be chosen"
+            )
+
+
+def _crowds(
+    race: Race,
+    names: Sequence[str],
+    batches: Mapping[int, Sequence[Batch]],
+    settings: Benchmark,
+    thread_count: int,
+    *,
+    deadline: float,
+) -> None:
+    """Throughput of several processes of one contestant, as a server runs them; sizes and counts that fit the machine and the time."""
+    available = host.core_numbers()
+    counts = [count for count in settings.concurrency if count * thread_count <= len(available)]
+    size = next(iter(batches))
+    cost_s = 0.0
+    for name in names:
+        for count in counts:
+            start = time.monotonic()
+            if start + cost_s > deadline:
+                return
+            race.crowd(name, count, available[: count * thread_count], size=size, seconds=_CROWD_S)
+            cost_s = max(cost_s, time.monotonic() - start)

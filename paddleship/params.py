@@ -138,9 +138,28 @@ class Verify(Section):
 
 
 class Benchmark(Section):
-    batch_sizes: Annotated[list[Positive], Field(min_length=1)] = [1, 32]
-    blocks: Annotated[int, Field(ge=4)] = 12
-    samples_per_block: Positive = 64
+    batch_sizes: Annotated[
+        list[Positive], Field(min_length=1, description="the first is what latency is judged by; all make the curve")
+    ] = [
+        1,
+        2,
+        4,
+        8,
+        16,
+        32,
+    ]
+    concurrency: list[Positive] = Field(
+        [1, 2], description="processes that answer at the same time; no more than the machine has cores for"
+    )
+    starts: Positive = Field(3, description="times that every contestant is started anew, because processes differ")
+    blocks: Annotated[int, Field(ge=4, description="interleaved blocks of each contestant, over all starts")] = 24
+    samples_per_block: Positive = 96
+    effect: Fraction = Field(0.05, description="smallest difference that is called better or worse")
+    knee_gain: Fraction = Field(0.1, description="throughput that the next batch size must gain to be worth its latency")
+    warmup_s: Seconds = Field(1, description="limit of the warm-up of one batch size")
+    max_growth_bytes: Positive = Field(
+        1_000_000, description="of memory per 1,000 requests; a contestant that certainly grows faster leaks"
+    )
     max_seconds: Seconds = 60
     timeout_s: Seconds = 300
 

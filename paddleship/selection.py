@@ -15,7 +15,7 @@ from paddleship.params import Select
 from paddleship.verdict import Check
 
 Row = Mapping[str, Any]
-Compare = Callable[[str, str], tuple[float, float, float]]  # median and 95% interval of the first's latency over the second's
+Compare = Callable[[str, str], tuple[float, float, float] | None]  # the first's latency over the second's, with its 95% interval
 
 _FALLBACK = {"p99_ms": ("p99_ms", "p95_ms", "p90_ms", "p50_ms")}
 _MORE_IS_BETTER = frozenset({"throughput_per_s"})
@@ -35,8 +35,13 @@ class Choice:
     checks: list[Check] = field(default_factory=list)
 
 
-def choose(rows: Mapping[str, Row], settings: Select, *, compare: Compare | None = None, eager: Row | None = None) -> Choice:
-    """Choose among the candidates that were proven and measured. Raises ParamsError for a select.candidate that is none of them."""
+def choose(
+    rows: Mapping[str, Row], settings: Select, *, compare: Compare | None = None, floor: float = 1.0, eager: Row | None = None
+) -> Choice:
+    """Choose among the candidates that were proven and measured; what the baseline shows against itself is the `floor` of any doubt.
+
+    Raises ParamsError for a select.candidate that is none of them.
+    """
     if settings.candidate is not None and settings.candidate not in rows:
         raise ParamsError(
             f"select.candidate {settings.candidate!r} is not proven and measured (those are {', '.join(rows)}): choose one of them, or null"
@@ -49,7 +54,7 @@ def choose(rows: Mapping[str, Row], settings: Select, *, compare: Compare | None
     if not fit:
         return Choice(None, metric, "no candidate keeps the constraints of select", refused, _nearest(rows, settings))
     ranking = sorted(fit, key=lambda name: _cost(fit[name], metric))
-    ranking, lossy = _prefer_exact(ranking, fit, metric, compare)
+    ranking, lossy = _prefer_exact(ranking, fit, metric, compare, floor)
     refused |= lossy
     return _decide(ranking, fit, metric, settings, refused, eager)
 
@@ -103,18 +108,19 @@ def _nearest(rows: Mapping[str, Row], settings: Select) -> list[Check]:
     return checks
 
 
-def _prefer_exact(ranking: list[str], rows: Mapping[str, Row], metric: str, compare: Compare | None) -> tuple[list[str], dict[str, str]]:
+def _prefer_exact(
+    ranking: list[str], rows: Mapping[str, Row], metric: str, compare: Compare | None, floor: float
+) -> tuple[list[str], dict[str, str]]:
     """The ranking without candidates of lower precision that are not really better than the best float32 one; and why they are out."""
     exact = next((name for name in ranking if rows[name].get("precision", "float32") == "float32"), None)
     if exact is None or compare is None or metric not in _TIMED:
         return ranking, {}
     out = {}
     for name in ranking[: ranking.index(exact)]:
-        _, low, high = compare(exact, name)
-        if low <= 1:
-            out[name] = (
-                f"is no faster than {exact} beyond doubt ({low:.2f} to {high:.2f}×), and gives up precision ({rows[name]['precision']})"
-            )
+        _, low, high = compare(exact, name) or (1.0, 0.0, float("inf"))
+        if low <= floor:
+            words = f"is no faster than {exact} beyond doubt ({low:.2f} to {high:.2f}×, the same thing against itself {floor:.2f}×)"
+            out[name] = f"{words}, and gives up precision ({rows[name]['precision']})"
     return [name for name in ranking if name not in out], out
 
 

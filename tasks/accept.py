@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from paddleship import benchmarking, dataset, parity, stability
+from paddleship import dataset, parity, stability, statistics
 from paddleship.candidate import Candidate
 from paddleship.client import Client, ServerError, decode_answer, encode_request
 from paddleship.errors import BadInput, PaddleshipError
@@ -148,7 +148,7 @@ def _exactly(name: str, measured: int, limit: int, *, advice: str) -> Check:
 
 
 def _metrics(seen: Seen, judgement: parity.Judgement | None) -> dict[str, float | int]:
-    tail = benchmarking.percentiles(seen.load.samples_ms)
+    tail = statistics.percentiles(seen.load.samples_ms)
     return {
         **(
             {f"http_{key}": value for key, value in judgement.metrics.items() if key in ("noise_ratio", "flip_rate")}

@@ -3,78 +3,75 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship import benchmarking, dataset, eager, footprint, pictures, runtimes, selection
+from paddleship import benchmarking, dataset, eager, footprint, parity, pictures, runtimes, samples, selection, standings, vitals
+from paddleship.benchmarking import Comparison
 from paddleship.candidate import Candidate
+from paddleship.evidence import Evidence
 from paddleship.files import new_folder, read_json
 from paddleship.params import Params
 from paddleship.preprocess import Batch
 from paddleship.report import Report
+from paddleship.runtimes import Arrays
+from paddleship.sampling import Load, speedup
+from paddleship.selection import Choice
 from paddleship.verdict import Check, Verdict
 from tasks.stage import main
 
 _ROWS = 64  # distinct real rows that each contestant answers in turn
+_BASELINES = ("eager", "to_static")
+_NUMBERS = (
+    "p50_ms",
+    "p90_ms",
+    "p95_ms",
+    "p99_ms",
+    "throughput_per_s",
+    "load_ms",
+    "first_call_ms",
+    "cold_start_ms",
+    "peak_memory_bytes",
+    "file_bytes",
+)
 
 
 def benchmark(params: Params) -> Report:
-    """Measure latency, throughput, memory and load time on real rows, and choose by select.objective."""
+    """Measure latency, throughput, memory and cold start on real rows, and choose by select.objective."""
     proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
-    contestants: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-        "eager": (eager.load, (eager.Subject.of(params),)),
-        "to_static": (eager.load_static, (eager.Subject.of(params),)),
-        **{name: (runtimes.load, (Path(params.paths.candidates) / name,)) for name in proven},
-    }
     batches = _batches(params)
-    found = benchmarking.compare(contestants, batches, params.benchmark, thread_count=params.optimize.threads)
-    table = {name: _row(measurement, params) for name, measurement in found.items()}
-    for name, row in table.items():
-        row |= proven.get(name) or {"precision": "float32", "metric": _eagers(next(iter(proven.values())))}
-        row["image_bytes"] = _image_bytes(params, name) if name in proven else None
-    measured = {name: table[name] for name in proven if table[name]["status"] == "measured"}
-
-    folder = Path(params.paths.benchmark)
-    checks = [
-        Check.at_least(
-            "measured_candidates", len(measured), 1, advice="no proven candidate survived the benchmark: see the reasons in the report"
-        ),
-        Check.at_least(
-            "measured_baseline",
-            int(table["eager"]["status"] == "measured"),
-            1,
-            advice="eager could not be measured, so nothing can be compared",
-        ),
-    ]
+    comparison = _race(params, proven, batches)
+    table = {name: _row(comparison, name, params, proven) for name in comparison.found}
+    checks = _checks(table, list(proven))
     if not all(check.passed for check in checks):
-        return Report(stage="benchmark", headline="nothing to choose from", verdict=Verdict(checks=checks), candidates=table)
-    size = params.benchmark.batch_sizes[0]
-    choice = selection.choose(
-        measured,
-        params.select,
-        compare=lambda one, other: benchmarking.ratio_interval(found[one], found[other], size),
-        eager=table["eager"],
-    )
+        return Report(
+            stage="benchmark",
+            headline="nothing to choose from",
+            verdict=Verdict(checks=checks),
+            candidates=table,
+            facts=standings.facts(comparison),
+        )
+    choice = _choose(comparison, table, list(proven), params)
     if choice.candidate is None:
-        return Report(stage="benchmark", headline=choice.reason, verdict=Verdict(checks=[*checks, *choice.checks]), candidates=table)
-    winner = found[choice.candidate]
+        verdict = Verdict(checks=[*checks, *choice.checks])
+        return Report(stage="benchmark", headline=choice.reason, verdict=verdict, candidates=table, facts={"took_no_part": choice.refused})
     chosen = table[choice.candidate]
-    speedup, low, high = benchmarking.ratio_interval(found["eager"], winner, size)
-    for row in table.values():
-        row["winner"] = row is chosen
-    with new_folder(folder) as beside:
-        benchmarking.write_samples(found, beside / "samples.parquet")
-        decision = {"candidate": choice.candidate, "reason": choice.reason, "speedup": speedup, "speedup_low": low, "speedup_high": high}
+    chosen["winner"] = True
+    gain = {key: chosen[key] for key in ("speedup", "speedup_low", "speedup_high")}
+    with new_folder(Path(params.paths.benchmark)) as beside:
+        samples.write(comparison, beside)
+        decision = {"candidate": choice.candidate, "reason": choice.reason, **gain}
         (beside / "choice.json").write_text(json.dumps(decision, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for warning in comparison.warnings():
+        print(f"warning: {warning}")
     shown = {name: row for name, row in table.items() if row["status"] == "measured"}
+    interval = f"95% interval {gain['speedup_low']:.1f} to {gain['speedup_high']:.1f}"
     return Report(
         stage="benchmark",
-        headline=f"{choice.candidate}: {speedup:.1f}× eager (95% interval {low:.1f} to {high:.1f}), p50 {chosen['p50_ms']:.3g} ms",
+        headline=f"{choice.candidate}: {gain['speedup']:.1f}× eager ({interval}), p50 {chosen['p50_ms']:.3g} ms",
         metrics={
-            "speedup": speedup,
-            "speedup_low": low,
-            "speedup_high": high,
+            **gain,
             **{key: chosen[key] for key in _NUMBERS if chosen[key] is not None},
             "eager_p50_ms": table["eager"]["p50_ms"],
         },
@@ -87,30 +84,48 @@ def benchmark(params: Params) -> Report:
             "took_no_part": choice.refused,
             "threads": params.optimize.threads,
             "loop": "closed",
-            "batch_size": size,
+            "batch_size": comparison.size,
+            **standings.facts(comparison),
+            "curves": standings.curves(comparison, batches),
         },
         pictures=_draw(shown, choice.candidate, params),
     )
 
 
-_NUMBERS = ("p50_ms", "p90_ms", "p95_ms", "p99_ms", "throughput_per_s", "load_ms", "first_call_ms", "peak_memory_bytes")
-
-
-def _row(measurement: benchmarking.Measurement, params: Params) -> dict[str, Any]:
-    sizes = params.benchmark.batch_sizes
-    rates = [rate for size in sizes if (rate := measurement.throughput_per_s(size)) is not None]
-    return {
-        "status": "failed" if measurement.reason else "measured",
-        "reason": measurement.reason,
-        **measurement.percentiles(sizes[0]),
-        "throughput_per_s": max(rates, default=None),
-        "cost_per_million": _price(params) / max(rates) if rates else None,
-        "load_ms": measurement.load_ms,
-        "first_call_ms": measurement.first_call_ms,
-        "peak_memory_bytes": measurement.peak_memory_bytes,
-        "samples": sum(len(block) for block in measurement.blocks.get(sizes[0], [])),
-        "winner": False,
+def _race(params: Params, proven: Iterable[str], batches: Mapping[int, Sequence[Batch]]) -> Comparison:
+    """The baselines and all that was proven; after its load each answers the real rows of the evidence once more."""
+    subject, folder = eager.Subject.of(params), Path(params.paths.candidates)
+    contestants: dict[str, Load] = {
+        "eager": (eager.load, (subject,)),
+        "to_static": (eager.load_static, (subject,)),
+        **{name: (runtimes.load, (folder / name,)) for name in proven},
     }
+    precisions = {name: Candidate.load(folder / name).precision for name in proven}
+    evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
+
+    def judge(name: str, answers: list[Arrays]) -> str:
+        judgement = parity.judge(evidence, answers, limits=params.verify, precision=precisions.get(name, "float32"))
+        return "; ".join(str(check) for check in judgement.checks if not check.passed)
+
+    return benchmarking.compare(
+        contestants,
+        batches,
+        params.benchmark,
+        thread_count=params.optimize.threads,
+        questions=[case.inputs for case in evidence.cases],
+        judge=judge,
+    )
+
+
+def _row(comparison: Comparison, name: str, params: Params, proven: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    own = Path(params.paths.checkpoint) if name in _BASELINES else Path(params.paths.candidates) / name
+    found = standings.row(comparison, name, params.benchmark, file_bytes=vitals.size_bytes(own))
+    rate = found["throughput_per_s"]
+    found |= {"cost_per_million": _price(params) / rate if rate else None, "image_bytes": None}
+    if name in _BASELINES:
+        return found | {"runtime": name, "precision": "float32", "metric": _eagers(next(iter(proven.values())))}
+    requirements = Path("docker/requirements") / f"{Candidate.load(own).runtime}.txt"
+    return found | {**proven[name], "image_bytes": footprint.image_bytes(requirements, own)}
 
 
 def _price(params: Params) -> float:
@@ -118,17 +133,24 @@ def _price(params: Params) -> float:
     return params.select.price_per_core_hour * params.optimize.threads / 3600 * 1e6
 
 
-def _eagers(candidate: dict[str, Any]) -> float | None:
+def _eagers(candidate: Mapping[str, Any]) -> float | None:
     """What eager itself scores: what a candidate does, and what that lost."""
-    return None if candidate["metric"] is None else candidate["metric"] + candidate["metric_drop"]
+    return None if candidate["metric"] is None else float(candidate["metric"] + candidate["metric_drop"])
 
 
-def _image_bytes(params: Params, name: str) -> int | None:
-    folder = Path(params.paths.candidates) / name
-    return footprint.image_bytes(Path("docker/requirements") / f"{Candidate.load(folder).runtime}.txt", folder)
+def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], proven: Sequence[str], params: Params) -> Choice:
+    measured = {name: table[name] for name in proven if table[name]["status"] == "measured"}
+    found, noise = comparison.found, comparison.noise
+    return selection.choose(
+        measured,
+        params.select,
+        compare=lambda one, other: speedup(found[one], found[other], comparison.size),
+        floor=noise.reach if noise else 1.0,
+        eager=table["eager"],
+    )
 
 
-def _draw(rows: dict[str, dict[str, Any]], winner: str, params: Params) -> list[str]:
+def _draw(rows: Mapping[str, Mapping[str, Any]], winner: str, params: Params) -> list[str]:
     reports = Path(params.paths.reports)
     drawn = [pictures.latency(rows, winner, reports, "benchmark/latency.png")]
     scored = {name: row for name, row in rows.items() if row["metric"] is not None}
@@ -136,6 +158,21 @@ def _draw(rows: dict[str, dict[str, Any]], winner: str, params: Params) -> list[
         quality = "accuracy" if params.data.task == "classification" else "R²"
         drawn.append(pictures.pareto(scored, winner, quality, reports, "benchmark/pareto.png"))
     return drawn
+
+
+def _checks(table: Mapping[str, Mapping[str, Any]], proven: Sequence[str]) -> list[Check]:
+    measured = sum(table[name]["status"] == "measured" for name in proven)
+    return [
+        Check.at_least(
+            "measured_candidates", measured, 1, advice="no proven candidate survived the benchmark: see the reasons in the report"
+        ),
+        Check.at_least(
+            "measured_baseline",
+            int(table["eager"]["status"] == "measured"),
+            1,
+            advice="eager could not be measured, so nothing can be compared",
+        ),
+    ]
 
 
 def _batches(params: Params) -> dict[int, list[Batch]]:

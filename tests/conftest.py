@@ -50,7 +50,7 @@ def linear_checkout_of(checkout_of, base_params):
             "train": {"epochs": 2},
             "optimize": {"candidates": ["paddle", "paddle-onednn", "onnxruntime"], "tune_seconds": 0},
             "verify": {"samples": 32, "max_batch": 8},
-            "benchmark": {"blocks": 4, "samples_per_block": 20, "max_seconds": 2},
+            "benchmark": {"batch_sizes": [1, 32], "concurrency": [], "starts": 1, "blocks": 4, "samples_per_block": 20, "max_seconds": 2},
             "accept": {"load_requests": 50},
         }
         values = params.merge(params.merge(base_params, overlay), quick)

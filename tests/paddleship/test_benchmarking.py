@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from paddleship import benchmarking
-from paddleship.benchmarking import Measurement
 from paddleship.params import Benchmark
 
-SETTINGS = Benchmark(batch_sizes=[1, 4], blocks=6, samples_per_block=20, max_seconds=3, timeout_s=20)
+SETTINGS = Benchmark(
+    batch_sizes=[1, 4], concurrency=[], starts=1, blocks=6, samples_per_block=20, warmup_s=0.1, max_seconds=3, timeout_s=20
+)
 BATCHES = {size: [{"x": np.zeros((size, 2), np.float32)}] for size in (1, 4)}
 
 
@@ -30,56 +31,126 @@ class Mortal(Sleeper):
         return super().run(inputs)
 
 
+class Hanging(Sleeper):
+    def run(self, inputs):
+        if len(inputs["x"]) == 4:
+            time.sleep(60)
+        return super().run(inputs)
+
+
+class Leaking(Sleeper):
+    def __init__(self, seconds):
+        super().__init__(seconds)
+        self.kept = []
+
+    def run(self, inputs):
+        self.kept.append(np.ones(20_000))
+        return super().run(inputs)
+
+
+class Fickle(Sleeper):
+    """Answers well until it has been asked often."""
+
+    asked = 0
+
+    def run(self, inputs):
+        self.asked += 1
+        return {"x": super().run(inputs)["x"] + (self.asked > 150)}
+
+
+class Liar(Sleeper):
+    """Answers wrong from the start."""
+
+    def run(self, inputs):
+        return {"x": inputs["x"] + 1}
+
+
 def load_broken():
     raise RuntimeError("no such file")
 
 
+def compare(contestants, settings=SETTINGS, batches=BATCHES, **options):
+    return benchmarking.compare(contestants, batches, settings, thread_count=1, **options)
+
+
 def test_the_slower_one_is_found_slower_by_its_factor():
-    found = benchmarking.compare({"slow": (Sleeper, (0.002,)), "fast": (Sleeper, (0.0005,))}, BATCHES, SETTINGS, thread_count=1)
-    ratio, low, high = benchmarking.ratio_interval(found["slow"], found["fast"], 1)
+    comparison = compare({"slow": (Sleeper, (0.002,)), "fast": (Sleeper, (0.0005,))})
+    ratio, low, high = comparison.speedup("fast")
     assert low <= ratio <= high
-    assert 2 < ratio < 6
-    assert found["slow"].peak_memory_bytes > 1e6
-    assert found["fast"].throughput_per_s(4) > found["slow"].throughput_per_s(4)
+    assert ratio > 2
+    assert comparison.verdict("fast") == "better"
+    assert comparison.verdict("slow") is None
+    fast, slow = comparison.found["fast"], comparison.found["slow"]
+    assert fast.throughput_per_s(4) > slow.throughput_per_s(4)
+    assert slow.peak_memory_bytes > 1e6
+    assert slow.cold_start_ms[0] > 0
 
 
-def test_one_that_dies_is_a_row_and_the_others_are_measured():
-    contestants = {"mortal": (Mortal, (0.0001,)), "broken": (load_broken, ()), "well": (Sleeper, (0.0001,))}
-    found = benchmarking.compare(contestants, BATCHES, SETTINGS, thread_count=1)
-    assert "SIGABRT" in found["mortal"].reason
-    assert not found["mortal"].blocks
-    assert "no such file" in found["broken"].reason
-    assert not found["well"].reason
-    assert len(found["well"].blocks[4]) == SETTINGS.blocks
+def test_one_that_dies_hangs_leaks_or_lies_is_a_row_and_the_others_are_measured():
+    def judge(name, answers):
+        return "" if answers[0]["x"].max() == 0 else "it is not what eager says"
+
+    contestants = {
+        "well": (Sleeper, (0.0001,)),
+        "mortal": (Mortal, (0.0001,)),
+        "broken": (load_broken, ()),
+        "hanging": (Hanging, (0.0001,)),
+        "leaking": (Leaking, (0.0001,)),
+        "fickle": (Fickle, (0.0001,)),
+        "liar": (Liar, (0.0001,)),
+    }
+    settings = SETTINGS.model_copy(update={"timeout_s": 6, "max_seconds": 8})
+    comparison = compare(contestants, settings, questions=BATCHES[1], judge=judge)
+    rows = {name: (found.status, found.reason) for name, found in comparison.found.items()}
+    assert {name: status for name, (status, _) in rows.items()} == {
+        "well": "measured",
+        "mortal": "failed",
+        "broken": "failed",
+        "hanging": "failed",
+        "leaking": "leaks",
+        "fickle": "wrong",
+        "liar": "wrong",
+    }
+    for name, words in {
+        "mortal": "SIGABRT",
+        "broken": "no such file",
+        "hanging": "did not answer in 6 s",
+        "leaking": "bytes per 1,000 requests",
+        "fickle": "another than before",
+        "liar": "it is not what eager says",
+    }.items():
+        assert words in rows[name][1]
+    assert not comparison.found["mortal"].blocks
+    assert not comparison.found["liar"].blocks
+    assert len(comparison.found["well"].blocks[4]) == 4
 
 
 def test_the_time_budget_bounds_the_samples():
     started = time.monotonic()
-    tight = Benchmark(batch_sizes=[1], blocks=4, samples_per_block=1000, max_seconds=1, timeout_s=20)
-    found = benchmarking.compare({"slow": (Sleeper, (0.01,))}, {1: BATCHES[1]}, tight, thread_count=1)
+    tight = SETTINGS.model_copy(update={"blocks": 4, "samples_per_block": 1000, "max_seconds": 1})
+    comparison = compare({"slow": (Sleeper, (0.01,))}, tight, {1: BATCHES[1]})
     assert time.monotonic() - started < 15
-    assert len(found["slow"].blocks[1][0]) < 100
+    assert len(comparison.found["slow"].blocks[1][0].samples) < 100
 
 
-@pytest.mark.parametrize(
-    ("count", "stated"),
-    [
-        (4, set()),
-        (5, {"p50_ms"}),
-        (64, {"p50_ms", "p90_ms"}),
-        (130, {"p50_ms", "p90_ms", "p95_ms"}),
-        (662, {"p50_ms", "p90_ms", "p95_ms", "p99_ms"}),
-    ],
-)
-def test_no_percentile_from_too_few_samples(count, stated):
-    measurement = Measurement("x", blocks={1: [[1.0] * count]})
-    assert {key for key, value in measurement.percentiles(1).items() if value is not None} == stated
+def test_every_start_is_a_process_of_its_own_and_the_baseline_runs_twice():
+    settings = SETTINGS.model_copy(update={"starts": 2, "max_seconds": 20, "concurrency": [1, 2]})
+    comparison = compare({"one": (Sleeper, (0.0002,)), "two": (Sleeper, (0.0002,))}, settings, {1: BATCHES[1]})
+    assert {block.start for block in comparison.found["two"].blocks[1]} >= {0, 1}
+    assert len(comparison.found["two"].cold_start_ms) == comparison.starts >= 2
+    assert comparison.noise.low < 1.5
+    assert comparison.found["two"].rates[1] > 0
 
 
-def test_raw_samples_are_kept(tmp_path):
-    from pyarrow import parquet
+def test_no_core_to_spare_is_said(monkeypatch):
+    monkeypatch.setattr(benchmarking.host, "core_numbers", lambda: [0])
+    comparison = compare({"one": (Sleeper, (0.0002,))}, batches={1: BATCHES[1]})
+    assert any("optimize.threads" in warning for warning in comparison.warnings())
 
-    benchmarking.write_samples({"x": Measurement("x", blocks={1: [[1.0, 2.0], [3.0]]})}, tmp_path / "samples.parquet")
-    table = parquet.read_table(tmp_path / "samples.parquet")
-    assert table["latency_ms"].to_pylist() == [1.0, 2.0, 3.0]
-    assert table["block"].to_pylist() == [0, 0, 1]
+
+@pytest.mark.parametrize(("busy", "stolen", "words"), [(0.5, 0, "other processes took 50%"), (0, 0.2, "the host kept 20%")])
+def test_other_load_is_told_with_what_to_do(busy, stolen, words):
+    found = {"one": benchmarking.Measurement("one")}
+    others = benchmarking.Others(busy, stolen, 1.0)
+    comparison = benchmarking.Comparison(found, benchmarking.Measurement("again"), "one", 1, 0.05, others, True, 1, 1.0)
+    assert any(words in warning for warning in comparison.warnings())

@@ -80,9 +80,14 @@ def test_constraints_that_only_exclude_each_other_fail_too():
 def test_a_lower_precision_wins_only_where_it_is_faster_beyond_doubt():
     doubtful = choose(INT8, Select(objective="p50_ms"), compare=lambda *_: (1.1, 0.98, 1.2))
     assert doubtful.candidate == "onnxruntime"
-    assert "no faster than onnxruntime beyond doubt (0.98 to 1.20×), and gives up precision (int8)" in doubtful.refused["int8"]
+    assert (
+        "no faster than onnxruntime beyond doubt (0.98 to 1.20×, the same thing against itself 1.00×), and gives up precision (int8)"
+        in doubtful.refused["int8"]
+    )
     certain = choose(INT8, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2))
     assert certain.candidate == "int8"
+    noisy = choose(INT8, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2), floor=1.06)
+    assert noisy.candidate == "onnxruntime"
 
 
 def test_what_eager_would_cost_is_told_and_that_it_would_cost_less_too():

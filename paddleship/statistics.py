@@ -1,0 +1,128 @@
+"""What samples allow to be said: percentiles, ratios with an interval, verdicts, slopes, and the knee of a curve.
+
+A percentile is only stated from as many samples as MLPerf LoadGen's early-stopping rule asks for. Intervals are 95%.
+Processes of the same program differ a little for as long as they live (memory layout, hash seeds), so a ratio is
+bootstrapped over starts of the processes and, within them, over the interleaved blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+ENOUGH = {"p50_ms": 5, "p90_ms": 64, "p95_ms": 130, "p99_ms": 662}
+_RESAMPLES = 4_000
+_FEWEST_POINTS = 4  # of a slope: three lie on a line too easily
+
+Word = Literal["better", "worse", "cannot tell"]
+
+
+class Interval(NamedTuple):
+    """A value with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def reach(self) -> float:
+        """The factor, 1 or more, by which the far end of an interval of a ratio is away from 1."""
+        return max(self.high, 1 / self.low)
+
+
+def percentiles(samples: Sequence[float]) -> dict[str, float | None]:
+    """p50 to p99 of samples in ms; None where there are fewer than ENOUGH."""
+    return {key: float(np.percentile(samples, float(key[1:3]))) if len(samples) >= enough else None for key, enough in ENOUGH.items()}
+
+
+def ratio(logarithms: Sequence[Sequence[float]]) -> Interval:
+    """The median ratio and its interval, from the logarithms of the ratios of paired blocks, one sequence per start of the processes."""
+    return Interval(*(math.exp(value) for value in _hierarchical(logarithms)))
+
+
+def change(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Interval:
+    """After over before, where the two were not measured side by side: both are bootstrapped alone."""
+    draws = _draws(after, 0) - _draws(before, 1)
+    value = _middle(after) - _middle(before)
+    low, high = np.percentile(draws, [2.5, 97.5])
+    return Interval(math.exp(value), math.exp(float(low)), math.exp(float(high)))
+
+
+def verdict(found: Interval, noise: Interval | None, *, effect: float) -> Word:
+    """Whether a speedup is real: by `effect` at least, its whole interval beyond 1 and beyond the noise.
+
+    `noise` is what the same thing shows against itself.
+    """
+    floor = noise.reach if noise else 1.0
+    if found.low > floor and found.value >= 1 + effect:
+        return "better"
+    if found.high < 1 / floor and found.value <= 1 / (1 + effect):
+        return "worse"
+    return "cannot tell"
+
+
+def settled(found: Interval, noise: Interval | None, *, effect: float) -> bool:
+    """Whether more samples are of no use: the verdict is known, or the interval leaves no room for a difference of `effect`."""
+    return verdict(found, noise, effect=effect) != "cannot tell" or (found.low > 1 / (1 + effect) and found.high < 1 + effect)
+
+
+def slope(series: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:
+    """Theil-Sen slope of y over x, the median of several series; the interval is where the series' own meet at the least.
+
+    None without a series of enough points. A single step, as an allocator makes it, does not move it; steady growth does.
+    """
+    from scipy import stats
+
+    found = []
+    for points in series:
+        x, y = np.array(points, float).reshape(-1, 2).T
+        if len(points) >= _FEWEST_POINTS and np.ptp(x) > 0:
+            result = stats.theilslopes(y, x)
+            found.append((float(result.slope), float(result.low_slope), float(result.high_slope)))
+    if not found:
+        return None
+    middle = float(np.median([each[0] for each in found]))
+    return Interval(middle, min(each[1] for each in found), max(each[2] for each in found))
+
+
+def lasting_slope(points: Sequence[tuple[float, float]]) -> Interval | None:
+    """The slope of the second half, where it is no less than half of the first one's; None for growth that is coming to an end."""
+    half = len(points) // 2
+    early, late = slope([points[:half]]), slope([points[half:]])
+    return late if early and late and 2 * late.value > early.value else None
+
+
+def knee(rates: Mapping[int, float], *, gain: float) -> int | None:
+    """The batch size (or count) from which the next one brings less than `gain` more per second; None without rates."""
+    sizes = sorted(rates)
+    for size, larger in pairwise(sizes):
+        if rates[larger] < rates[size] * (1 + gain):
+            return size
+    return sizes[-1] if sizes else None
+
+
+def _hierarchical(starts: Sequence[Sequence[float]]) -> tuple[float, float, float]:
+    low, high = np.percentile(_draws(starts, 0), [2.5, 97.5])
+    return _middle(starts), float(low), float(high)
+
+
+def _middle(starts: Sequence[Sequence[float]]) -> float:
+    return float(np.median(np.concatenate([np.asarray(start, float) for start in starts])))
+
+
+def _draws(starts: Sequence[Sequence[float]], seed: int) -> np.ndarray[Any, Any]:
+    """Medians of resampled starts with resampled blocks within them."""
+    filled = [np.asarray(start, float) for start in starts if len(start)]
+    random = np.random.default_rng(seed)
+    lengths = np.array([len(start) for start in filled])
+    table = np.zeros((len(filled), lengths.max()))
+    for place, start in enumerate(filled):
+        table[place, : len(start)] = start
+    chosen = random.integers(0, len(filled), (_RESAMPLES, len(filled), 1))
+    blocks = (random.random((_RESAMPLES, len(filled), int(np.ceil(lengths.mean())))) * lengths[chosen]).astype(int)
+    drawn: np.ndarray[Any, Any] = np.median(table[chosen, blocks].reshape(_RESAMPLES, -1), axis=1)
+    return drawn

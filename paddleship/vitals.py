@@ -1,0 +1,146 @@
+"""A process seen from outside, and the machine around it: cores, memory, and who else works.
+
+Memory is resident size (RSS) summed over the process and all its descendants: what is shared between them counts
+more than once, which is never to a candidate's favour.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_EVERY_S = 0.02
+
+
+def pin(cores: Sequence[int]) -> None:
+    """Hold this process, and what it starts from now on, to these cores; empty: leave it as it is."""
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
+
+
+@contextmanager
+def apart(thread_count: int) -> Iterator[tuple[int, ...]]:
+    """Give as many cores as threads to others, and keep this process to the rest meanwhile.
+
+    Gives no cores where the platform cannot pin or has no core to spare beyond a share of one.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield ()
+        return
+    before = sorted(os.sched_getaffinity(0))
+    theirs, ours = before[-thread_count:], before[:-thread_count] or before
+    os.sched_setaffinity(0, ours)
+    try:
+        yield tuple(theirs)
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all its descendants that still live."""
+    import psutil
+
+    found, tasks = [pid], Path(f"/proc/{pid}/task")
+    if not tasks.exists():
+        try:
+            return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+        except psutil.Error:
+            return [pid]
+    try:
+        for task in tasks.iterdir():
+            for child in (task / "children").read_text().split():
+                found += tree(int(child))
+    except (OSError, ValueError):
+        pass
+    return found
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident size of a process and its descendants; those that ended meanwhile count nothing."""
+    import psutil
+
+    total = 0
+    for each in tree(pid):
+        try:
+            total += int(psutil.Process(each).memory_info().rss)
+        except psutil.Error:
+            continue
+    return total
+
+
+def high_water_bytes(pid: int) -> int:
+    """The kernel's own record of the largest resident size of one process; 0 where it keeps none."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+
+
+class Watch:
+    """Looks at the memory of one process tree every 20 ms from a thread of ours, for as long as the block lasts."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._over = pid, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.peak_bytes = 0
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._over.set()
+        self._thread.join()
+        self.peak_bytes = max(self.peak_bytes, high_water_bytes(self._pid))
+
+    def _look(self) -> None:
+        while not self._over.wait(_EVERY_S):
+            self.peak_bytes = max(self.peak_bytes, resident_bytes(self._pid))
+
+
+def size_bytes(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    return path.stat().st_size if path.is_file() else sum(part.stat().st_size for part in path.rglob("*") if part.is_file())
+
+
+@dataclass(frozen=True)
+class Others:
+    """Shares of the machine's processor time that other processes took, and that the host under a virtual machine kept."""
+
+    busy_share: float
+    stolen_share: float
+    load_average: float
+
+
+class Bystander:
+    """Notes from its making to `seen` how much of the machine's processor time was not ours; our children must have ended by then."""
+
+    def __init__(self) -> None:
+        self._start = _clocks()
+
+    def seen(self) -> Others:
+        import psutil
+
+        wall, busy, stolen, ours = (now - before for now, before in zip(_clocks(), self._start, strict=True))
+        whole = max(wall * (psutil.cpu_count() or 1), 1e-9)
+        average = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+        return Others(max(0.0, busy - ours) / whole, max(0.0, stolen) / whole, average)
+
+
+def _clocks() -> tuple[float, float, float, float]:
+    """Seconds: of the wall, of work on all cores, stolen by the host, and of us and our ended children."""
+    import psutil
+
+    machine, own = psutil.cpu_times(), os.times()
+    idle = machine.idle + getattr(machine, "iowait", 0.0)
+    stolen = getattr(machine, "steal", 0.0)
+    guests = getattr(machine, "guest", 0.0) + getattr(machine, "guest_nice", 0.0)  # counted in user time already
+    busy = sum(machine) - idle - stolen - guests
+    return time.monotonic(), busy, stolen, own.user + own.system + own.children_user + own.children_system
