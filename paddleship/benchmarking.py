@@ -9,85 +9,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from paddleship import host, statistics, vitals
+from paddleship.comparison import AGAIN, Comparison
 from paddleship.contestant import Engine, loop
 from paddleship.params import Benchmark
 from paddleship.preprocess import Batch
 from paddleship.progress import Progress
 from paddleship.runtimes import Arrays
-from paddleship.sampling import Load, Measurement, Race, speedup
+from paddleship.sampling import Load, Race, speedup
 from paddleship.seat import Seat
-from paddleship.statistics import Interval, Word
-from paddleship.vitals import Others
-
-AGAIN = " again"  # the baseline's second process
 
 _CURVE_BLOCKS = 4
 _CURVE_SHARE, _CROWD_SHARE = 0.2, 0.2  # of max_seconds
 _CROWD_S = 0.5
 _ENDURANCE_S = 5.0
-_BUSY, _STOLEN = 0.1, 0.02  # shares of the machine above which others disturb
 
 Judge = Callable[[str, list[Arrays]], str]
 """judge(name, answers): why these answers to the questions are wrong; empty when they are not."""
 Examine = Callable[[str, Seat], None]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What a race found; `size` is the batch size by which latency is judged.
-
-    `again` is the baseline in its second process, `others` who else worked on the machine, `pinned` whether the
-    contestants had cores of their own.
-    """
-
-    found: dict[str, Measurement]
-    again: Measurement
-    baseline: str
-    size: int
-    effect: float
-    others: Others
-    pinned: bool
-    starts: int
-    seconds: float
-
-    @property
-    def noise(self) -> Interval | None:
-        """The baseline against itself: what this machine shows now where there is no difference."""
-        return speedup(self.found[self.baseline], self.again, self.size)
-
-    def speedup(self, name: str) -> Interval | None:
-        """How many times faster than the baseline; None where one of the two was not measured."""
-        return speedup(self.found[self.baseline], self.found[name], self.size)
-
-    def verdict(self, name: str) -> Word | None:
-        """Against the baseline, at the stated size of effect."""
-        found = self.speedup(name)
-        return statistics.verdict(found, self.noise, effect=self.effect) if found and name != self.baseline else None
-
-    def warnings(self) -> list[str]:
-        """What makes these figures worth less, each with what to do."""
-        said = []
-        if self.others.busy_share > _BUSY:
-            said.append(
-                f"other processes took {self.others.busy_share:.0%} of the machine's processor time: end them, and measure again "
-                "with `dvc repro -f benchmark`"
-            )
-        if self.others.stolen_share > _STOLEN:
-            said.append(
-                f"the host kept {self.others.stolen_share:.0%} of this virtual machine's processor time: use one with cores of its own"
-            )
-        if not self.pinned:
-            said.append("the contestants shared cores with what measures them: give the machine a core more than optimize.threads")
-        undecided = [name for name in self.found if self.verdict(name) == "cannot tell"]
-        if undecided:
-            said.append(
-                f"{', '.join(undecided)} cannot be told from {self.baseline} at {self.effect:.0%}: raise benchmark.max_seconds, "
-                "if a smaller difference matters"
-            )
-        return said
 
 
 def compare(
@@ -107,23 +47,19 @@ def compare(
     reason and loses its samples; the rest go on.
     """
     began, bystander = time.monotonic(), vitals.Bystander()
-    base = baseline or next(iter(contestants))
+    size = next(iter(batches))
+    base, available = baseline or next(iter(contestants)), host.core_numbers()
     with vitals.apart(thread_count) as cores:
         everyone = {**contestants, base + AGAIN: contestants[base]}
         race = Race(everyone, batches, settings, thread_count=thread_count, cores=cores, engine=engine)
         starts = _run(race, batches, settings, base, _examiner(race, questions, judge) if judge else None, began=began)
-        _refuse_leaks(race, settings, next(iter(batches)))
-        _crowds(
-            race,
-            [name for name in contestants if name in race.left()],
-            batches,
-            settings,
-            thread_count,
-            deadline=began + settings.max_seconds,
-        )
+        _refuse_leaks(race, settings, size)
+        counts = [count for count in settings.concurrency if count * thread_count <= len(available)]
+        parts = {count: [tuple(available[place * thread_count :][:thread_count]) for place in range(count)] for count in counts}
+        _crowds(race, [name for name in contestants if name in race.left()], parts, size, deadline=began + settings.max_seconds)
     found = dict(race.found)
     again = found.pop(base + AGAIN)
-    size, pinned = next(iter(batches)), bool(cores) and thread_count < len(host.core_numbers())
+    pinned = bool(cores) and thread_count < len(available)
     return Comparison(found, again, base, size, settings.effect, bystander.seen(), pinned, starts, time.monotonic() - began)
 
 
@@ -198,24 +134,13 @@ def _refuse_leaks(race: Race, settings: Benchmark, size: int) -> None:
             )
 
 
-def _crowds(
-    race: Race,
-    names: Sequence[str],
-    batches: Mapping[int, Sequence[Batch]],
-    settings: Benchmark,
-    thread_count: int,
-    *,
-    deadline: float,
-) -> None:
-    """Throughput of several processes of one contestant, as a server runs them; sizes and counts that fit the machine and the time."""
-    available = host.core_numbers()
-    counts = [count for count in settings.concurrency if count * thread_count <= len(available)]
-    size = next(iter(batches))
+def _crowds(race: Race, names: Sequence[str], parts: Mapping[int, Sequence[Sequence[int]]], size: int, *, deadline: float) -> None:
+    """Throughput of several processes of one contestant, as a server runs them, for as many of `parts` (cores of each) as there is time."""
     cost_s = 0.0
-    for name in names:
-        for count in counts:
+    for count, cores in parts.items():
+        for name in names:
             start = time.monotonic()
             if start + cost_s > deadline:
                 return
-            race.crowd(name, count, available[: count * thread_count], size=size, seconds=_CROWD_S)
-            cost_s = max(cost_s, time.monotonic() - start)
+            race.crowd(name, cores, size=size, seconds=_CROWD_S)
+            cost_s = max(cost_s, (time.monotonic() - start) * (count + 1) / count)

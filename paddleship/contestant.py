@@ -23,7 +23,7 @@ Engine = Callable[[Callable[[Sequence[int]], Any], int, int], Sequence[float]]
 _SETTLE_S = 0.002  # of every block, unmeasured: another contestant had the caches
 _WINDOWS = 3  # medians of as many windows of the warm-up that must agree
 _WINDOW_S = 0.03
-_AGREE = 0.03
+_AGREE = 0.05
 _KEPT_BYTES = 16_000_000  # of first answers, to compare later ones with
 _SAME = 1e-3  # of the size of an answer: far above rounding, far below another answer
 
@@ -62,6 +62,7 @@ class Contestant:
         cores: Sequence[int] = (),
         engine: Engine = loop,
     ) -> None:
+        vitals.end_with_parent()
         vitals.pin(cores)
         start = time.perf_counter_ns()
         self._model = load(*arguments)
@@ -83,16 +84,15 @@ class Contestant:
     def warm_up(self, size: int, limit_s: float) -> Warmth:
         """Answer every batch once, and go on until successive windows agree or `limit_s` is over."""
         start = time.perf_counter()
-        new = self._meet(size)
+        known, new = self._meet(size, limit_s / _WINDOWS)
         windows: list[float] = []
         stable = False
-        while not stable and time.perf_counter() - start < limit_s:
-            windows.append(self._window(size))
+        while not stable and (not windows or time.perf_counter() - start < limit_s):
+            windows.append(self._window(size, known))
             last = windows[-_WINDOWS:]
             stable = len(last) == _WINDOWS and max(last) <= (1 + _AGREE) * min(last)
-        typical = windows[-1] if windows else self._timed(size, 0)
         extra = tuple(max(0.0, ms - self._timed(size, place)) for place, ms in new)
-        return Warmth(typical, time.perf_counter() - start, stable, extra)
+        return Warmth(windows[-1], time.perf_counter() - start, stable, extra)
 
     def measure(self, size: int, count: int) -> tuple[list[float], list[int], str]:
         """Milliseconds of `count` calls, the places of their batches, and what was wrong with the last answer (empty: nothing)."""
@@ -124,9 +124,12 @@ class Contestant:
         """What it says to other batches now."""
         return [self._model.run(question) for question in questions]
 
-    def _meet(self, size: int) -> list[tuple[int, float]]:
-        """Answer every batch once and keep the answers; places and milliseconds of those whose shape was new."""
-        new = []
+    def _meet(self, size: int, limit_s: float) -> tuple[int, list[tuple[int, float]]]:
+        """Answer every batch once, for as long as `limit_s`, and keep the answers.
+
+        Returns how many were answered, and the places and milliseconds of those whose shape was new.
+        """
+        new, end = [], time.perf_counter() + limit_s
         for place, batch in enumerate(self._batches[size]):
             start = time.perf_counter_ns()
             answer = self._model.run(batch)
@@ -135,22 +138,24 @@ class Contestant:
                 self._known.add(_shape(batch))
                 new.append((place, taken))
             self._keep(size, place, answer)
-        return new
+            if time.perf_counter() > end:
+                break
+        return place + 1, new
 
     def _keep(self, size: int, place: int, answer: Any) -> None:
         if isinstance(answer, Mapping) and self._kept_bytes < _KEPT_BYTES:
             self._first[size, place] = dict(answer)
             self._kept_bytes += sum(array.nbytes for array in answer.values())
 
-    def _window(self, size: int) -> float:
-        """The mean of one round over the batches, the median of as many rounds as fit: rounds, because the batches differ."""
+    def _window(self, size: int, known: int) -> float:
+        """Milliseconds of a batch: the mean of a round over the first `known`, which differ; the median of as many rounds as fit."""
         rounds: list[float] = []
         end = time.perf_counter() + _WINDOW_S
         while not rounds or time.perf_counter() < end:
             start = time.perf_counter_ns()
-            for batch in self._batches[size]:
+            for batch in self._batches[size][:known]:
                 self._model.run(batch)
-            rounds.append((time.perf_counter_ns() - start) / 1e6 / len(self._batches[size]))
+            rounds.append((time.perf_counter_ns() - start) / 1e6 / known)
         return float(np.median(rounds))
 
     def _timed(self, size: int, place: int) -> float:

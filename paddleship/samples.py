@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paddleship import host, statistics
+from paddleship.comparison import Comparison
 from paddleship.files import read_json
 from paddleship.sampling import Block, Measurement, paired
-
-if TYPE_CHECKING:
-    from paddleship.benchmarking import Comparison
 
 FILE, META = "samples.parquet", "samples.json"
 SCHEMA_VERSION = 1

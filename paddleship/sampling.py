@@ -149,11 +149,11 @@ class Race:
             for seat in seats.values():
                 seat.close()
 
-    def crowd(self, name: str, count: int, cores: Sequence[int], *, size: int, seconds: float) -> None:
-        """Let `count` processes of one contestant answer at the same time, each on cores of its own, and note their rows per second."""
+    def crowd(self, name: str, cores: Sequence[Sequence[int]], *, size: int, seconds: float) -> None:
+        """Let a process of one contestant on each of `cores` answer at the same time, and note their rows per second."""
         seats: list[Seat] = []
         try:
-            self._guarded(name, self._busy_together, name, seats, [cores[place::count] for place in range(count)], size, seconds)
+            self._guarded(name, self._busy_together, name, seats, cores, size, seconds)
         finally:
             for seat in seats:
                 seat.close()

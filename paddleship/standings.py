@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from paddleship import statistics
-from paddleship.benchmarking import Comparison
+from paddleship.comparison import Comparison
 from paddleship.params import Benchmark
 from paddleship.preprocess import Batch
 from paddleship.sampling import Measurement

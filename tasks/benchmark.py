@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from paddleship import benchmarking, dataset, eager, footprint, parity, pictures, runtimes, samples, selection, standings, vitals
-from paddleship.benchmarking import Comparison
 from paddleship.candidate import Candidate
+from paddleship.comparison import Comparison
 from paddleship.evidence import Evidence
 from paddleship.files import new_folder, read_json
 from paddleship.params import Params

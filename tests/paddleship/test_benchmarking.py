@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 
 from paddleship import benchmarking
+from paddleship.comparison import Comparison
 from paddleship.params import Benchmark
+from paddleship.sampling import Measurement
+from paddleship.vitals import Others
 
 SETTINGS = Benchmark(
     batch_sizes=[1, 4], concurrency=[], starts=1, blocks=6, samples_per_block=20, warmup_s=0.1, max_seconds=3, timeout_s=20
@@ -150,7 +153,7 @@ def test_no_core_to_spare_is_said(monkeypatch):
 
 @pytest.mark.parametrize(("busy", "stolen", "words"), [(0.5, 0, "other processes took 50%"), (0, 0.2, "the host kept 20%")])
 def test_other_load_is_told_with_what_to_do(busy, stolen, words):
-    found = {"one": benchmarking.Measurement("one")}
-    others = benchmarking.Others(busy, stolen, 1.0)
-    comparison = benchmarking.Comparison(found, benchmarking.Measurement("again"), "one", 1, 0.05, others, True, 1, 1.0)
+    found = {"one": Measurement("one")}
+    others = Others(busy, stolen, 1.0)
+    comparison = Comparison(found, Measurement("again"), "one", 1, 0.05, others, True, 1, 1.0)
     assert any(words in warning for warning in comparison.warnings())

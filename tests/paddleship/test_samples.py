@@ -4,9 +4,10 @@ import pytest
 from pyarrow import parquet
 
 from paddleship import samples
-from paddleship.benchmarking import Comparison, Measurement, Others
+from paddleship.comparison import Comparison
 from paddleship.errors import BadInput
-from paddleship.sampling import Block
+from paddleship.sampling import Block, Measurement
+from paddleship.vitals import Others
 
 
 def comparison(faster):
