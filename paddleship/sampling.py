@@ -17,7 +17,7 @@ import numpy as np
 
 from paddleship import statistics
 from paddleship.contestant import Contestant, Engine, Warmth, loop
-from paddleship.errors import BadInput
+from paddleship.errors import PaddleshipError
 from paddleship.isolate import Isolated, threads
 from paddleship.params import Benchmark
 from paddleship.preprocess import Batch
@@ -237,7 +237,7 @@ class Race:
         """One that fails leaves the race with its reason and without its samples."""
         try:
             return work(*arguments)
-        except BadInput as error:
+        except PaddleshipError as error:
             self.found[name].fail("failed", str(error))
             return None
 

@@ -130,6 +130,12 @@ class Others:
     load_average: float
 
 
+def own_seconds() -> float:
+    """Processor time of this process and of all its children that have ended."""
+    own = os.times()
+    return own.user + own.system + own.children_user + own.children_system
+
+
 class Bystander:
     """Notes from its making to `seen` how much of the machine's processor time was not ours; our children must have ended by then."""
 
@@ -149,9 +155,9 @@ def _clocks() -> tuple[float, float, float, float]:
     """Seconds: of the wall, of work on all cores, stolen by the host, and of us and our ended children."""
     import psutil
 
-    machine, own = psutil.cpu_times(), os.times()
+    machine = psutil.cpu_times()
     idle = machine.idle + getattr(machine, "iowait", 0.0)
     stolen = getattr(machine, "steal", 0.0)
     guests = getattr(machine, "guest", 0.0) + getattr(machine, "guest_nice", 0.0)  # counted in user time already
     busy = sum(machine) - idle - stolen - guests
-    return time.monotonic(), busy, stolen, own.user + own.system + own.children_user + own.children_system
+    return time.monotonic(), busy, stolen, own_seconds()

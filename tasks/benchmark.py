@@ -100,11 +100,11 @@ def _race(params: Params, proven: Iterable[str], batches: Mapping[int, Sequence[
         "to_static": (eager.load_static, (subject,)),
         **{name: (runtimes.load, (folder / name,)) for name in proven},
     }
-    precisions = {name: Candidate.load(folder / name).precision for name in proven}
     evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
 
     def judge(name: str, answers: list[Arrays]) -> str:
-        judgement = parity.judge(evidence, answers, limits=params.verify, precision=precisions.get(name, "float32"))
+        precision = "float32" if name in _BASELINES else Candidate.load(folder / name).precision
+        judgement = parity.judge(evidence, answers, limits=params.verify, precision=precision)
         return "; ".join(str(check) for check in judgement.checks if not check.passed)
 
     return benchmarking.compare(

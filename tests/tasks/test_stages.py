@@ -127,6 +127,11 @@ def test_the_chain_from_export_to_benchmark_proves_and_chooses(trained):
     assert set(benchmark["candidates"]) == {"eager", *rows}
     assert benchmark["facts"]["winner"] in rows
     assert benchmark["metrics"]["speedup_low"] <= benchmark["metrics"]["speedup"] <= benchmark["metrics"]["speedup_high"]
+    assert all(row["speedup_low"] <= row["speedup"] <= row["speedup_high"] for row in benchmark["candidates"].values())
+    assert {row["verdict"] for name, row in benchmark["candidates"].items() if name != "eager"} <= {"better", "worse", "cannot tell"}
+    assert benchmark["candidates"]["onnxruntime"]["file_bytes"] > 0
+    assert [point["batch_size"] for point in benchmark["facts"]["curves"]["onnxruntime"]["batch_size"]] == [1, 32]
+    assert json.loads((trained / "models/benchmark/samples.json").read_text())["host"] == benchmark["host"]
     for name in ("verify/noise.png", "benchmark/latency.png"):
         assert (trained / "reports" / name).stat().st_size > 5000
 
@@ -143,6 +148,26 @@ def test_a_wrong_candidate_is_caught_and_does_not_take_part(trained, tmp_path):
     assert rows["onnxruntime"]["noise_ratio"] > 8
     assert rows["onnxruntime"]["findings"]
     assert list(json.loads((checkout / "models/parity/passed.json").read_text())) == ["paddle", "paddle-onednn"]
+
+
+def test_a_candidate_that_is_lost_after_it_was_proven_is_a_row_and_the_others_are_measured(trained, tmp_path):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
+    change(checkout, optimize={"candidates": ["paddle", "onnxruntime"]})
+    for stage in ("export", "optimize", "verify"):
+        assert run(checkout, stage).returncode == 0
+    (checkout / "models/candidates/paddle/model.json").unlink()
+    move_a_weight(checkout / "models/candidates/onnxruntime")
+    assert run(checkout, "benchmark").returncode == 3
+    rows = report(checkout, "benchmark")["candidates"]
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "eager": "measured",
+        "to_static": "measured",
+        "paddle": "failed",
+        "onnxruntime": "wrong",
+    }
+    assert "sha256 missing" in rows["paddle"]["reason"]
+    assert "answers otherwise than eager: noise_ratio" in rows["onnxruntime"]["reason"]
 
 
 BRANCHING = """
