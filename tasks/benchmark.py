@@ -9,6 +9,7 @@ from typing import Any
 
 from paddleship import benchmarking, dataset, eager, footprint, parity, pictures, runtimes, samples, selection, standings, vitals
 from paddleship.candidate import Candidate
+from paddleship.catalogue import KINDS
 from paddleship.comparison import Comparison
 from paddleship.evidence import Evidence
 from paddleship.files import new_folder, read_json
@@ -124,7 +125,7 @@ def _row(comparison: Comparison, name: str, params: Params, proven: Mapping[str,
     found |= {"cost_per_million": _price(params) / rate if rate else None, "image_bytes": None}
     if name in _BASELINES:
         return found | {"runtime": name, "precision": "float32", "metric": _eagers(next(iter(proven.values())))}
-    requirements = Path("docker/requirements") / f"{Candidate.load(own).runtime}.txt"
+    requirements = Path("docker/requirements") / f"{KINDS[name].runtime}.txt"
     return found | {**proven[name], "image_bytes": footprint.image_bytes(requirements, own)}
 
 
