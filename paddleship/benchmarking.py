@@ -49,14 +49,14 @@ def compare(
     began, bystander = time.monotonic(), vitals.Bystander()
     size = next(iter(batches))
     base, available = baseline or next(iter(contestants)), host.core_numbers()
-    with vitals.apart(thread_count) as cores:
-        everyone = {**contestants, base + AGAIN: contestants[base]}
-        race = Race(everyone, batches, settings, thread_count=thread_count, cores=cores, engine=engine)
-        starts = _run(race, batches, settings, base, _examiner(race, questions, judge) if judge else None, began=began)
-        _refuse_leaks(race, settings, size)
-        counts = [count for count in settings.concurrency if count * thread_count <= len(available)]
-        parts = {count: [tuple(available[place * thread_count :][:thread_count]) for place in range(count)] for count in counts}
-        _crowds(race, [name for name in contestants if name in race.left()], parts, size, deadline=began + settings.max_seconds)
+    cores = vitals.cores_for(thread_count)
+    everyone = {**contestants, base + AGAIN: contestants[base]}
+    race = Race(everyone, batches, settings, thread_count=thread_count, cores=cores, engine=engine)
+    starts = _run(race, batches, settings, base, _examiner(race, questions, judge) if judge else None, began=began)
+    _refuse_leaks(race, settings, size)
+    counts = [count for count in settings.concurrency if count * thread_count <= len(available)]
+    parts = {count: [tuple(available[place * thread_count :][:thread_count]) for place in range(count)] for count in counts}
+    _crowds(race, [name for name in contestants if name in race.left()], parts, size, deadline=began + settings.max_seconds)
     found = dict(race.found)
     again = found.pop(base + AGAIN)
     pinned = bool(cores) and thread_count < len(available)

@@ -19,7 +19,7 @@ class Comparison:
     """What a race found; `size` is the batch size by which latency is judged.
 
     `again` is the baseline in its second process, `others` who else worked on the machine, `pinned` whether the
-    contestants had cores of their own.
+    contestants were held to cores and left some to the rest of the machine.
     """
 
     found: dict[str, Measurement]

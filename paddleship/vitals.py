@@ -11,8 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,22 +34,12 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
-@contextmanager
-def apart(thread_count: int) -> Iterator[tuple[int, ...]]:
-    """Give as many cores as threads to others, and keep this process to the rest meanwhile.
+def cores_for(thread_count: int) -> tuple[int, ...]:
+    """As many cores as threads, for one contestant; empty where the platform cannot pin.
 
-    Gives no cores where the platform cannot pin or has no core to spare beyond a share of one.
+    Who measures is left free to go where it likes: held to the other cores, it drives their load onto these.
     """
-    if not hasattr(os, "sched_setaffinity"):
-        yield ()
-        return
-    before = sorted(os.sched_getaffinity(0))
-    theirs, ours = before[-thread_count:], before[:-thread_count] or before
-    os.sched_setaffinity(0, ours)
-    try:
-        yield tuple(theirs)
-    finally:
-        os.sched_setaffinity(0, before)
+    return tuple(sorted(os.sched_getaffinity(0))[-thread_count:]) if hasattr(os, "sched_setaffinity") else ()
 
 
 def tree(pid: int) -> list[int]:

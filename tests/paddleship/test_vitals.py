@@ -70,18 +70,10 @@ def test_a_stopped_process_does_not_outlive_its_parent(tmp_path):
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs two cores that can be chosen")
-def test_the_one_who_measures_leaves_the_cores_and_takes_them_back():
-    before = os.sched_getaffinity(0)
-    with vitals.apart(1) as cores:
-        assert len(cores) == 1
-        assert not set(cores) & os.sched_getaffinity(0)
-    assert os.sched_getaffinity(0) == before
-
-
-def test_more_threads_than_cores_get_all_of_them():
-    with vitals.apart(1000) as cores:
-        assert len(cores) == len(os.sched_getaffinity(0))
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the platform cannot pin")
+def test_a_contestant_gets_as_many_cores_as_it_has_threads_and_never_more_than_there_are():
+    assert len(vitals.cores_for(1)) == 1
+    assert set(vitals.cores_for(1000)) == os.sched_getaffinity(0)
 
 
 def _burn(seconds):
