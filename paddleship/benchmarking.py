@@ -21,7 +21,7 @@ from paddleship.sampling import Load, Race, speedup
 from paddleship.seat import Seat
 
 _CURVE_BLOCKS = 4
-_CURVE_SHARE, _CROWD_SHARE = 0.2, 0.2  # of max_seconds
+_CURVE_SHARE, _CROWD_SHARE = 0.2, 0.25  # of max_seconds
 _CROWD_S = 0.5
 _ENDURANCE_S = 5.0
 
@@ -54,9 +54,8 @@ def compare(
     race = Race(everyone, batches, settings, thread_count=thread_count, cores=cores, engine=engine)
     starts = _run(race, batches, settings, base, _examiner(race, questions, judge) if judge else None, began=began)
     _refuse_leaks(race, settings, size)
-    counts = [count for count in settings.concurrency if count * thread_count <= len(available)]
-    parts = {count: [tuple(available[place * thread_count :][:thread_count]) for place in range(count)] for count in counts}
-    _crowds(race, [name for name in contestants if name in race.left()], parts, size, deadline=began + settings.max_seconds)
+    parts = {count: _parts(count, thread_count, available) for count in settings.concurrency}
+    _crowds(race, list(contestants), parts, size, deadline=began + settings.max_seconds)
     found = dict(race.found)
     again = found.pop(base + AGAIN)
     pinned = bool(cores) and thread_count < len(available)
@@ -71,6 +70,7 @@ def _run(
     blocks = -(-settings.blocks // settings.starts)
     curve_s = settings.max_seconds * _CURVE_SHARE / max(len(others), 1)
     end = began + settings.max_seconds * (1 - _CROWD_SHARE * bool(settings.concurrency))
+    alone_s = _CROWD_S if 1 in settings.concurrency else 0
     progress = Progress("measuring", settings.starts, "starts")
     wanted: Sequence[str] = list(race.found)
     starts, last_s = 0, 0.0
@@ -80,7 +80,7 @@ def _run(
         left = max(1, settings.starts - starts)
         sizes = {size: blocks, **(dict.fromkeys(others, _CURVE_BLOCKS) if first else {})}
         seconds = {size: (end - start) / left / 2, **dict.fromkeys(others, curve_s)}
-        race.round(wanted, blocks=sizes, seconds=seconds, examine=examine)
+        race.round(wanted, blocks=sizes, seconds=seconds, alone_s=alone_s if first else 0, examine=examine)
         starts, last_s = starts + 1, time.monotonic() - start if not first else _without_curve(start, curve_s * len(others))
         wanted = race.left() if starts < settings.starts else _undecided(race, base, size, settings.effect)
         progress.advance()
@@ -134,13 +134,20 @@ def _refuse_leaks(race: Race, settings: Benchmark, size: int) -> None:
             )
 
 
+def _parts(count: int, thread_count: int, available: Sequence[int]) -> list[Sequence[int]]:
+    """The cores of each of `count` processes; nothing where there are not enough for all."""
+    parts = [available[place * thread_count :][:thread_count] for place in range(count)]
+    return parts if len(parts[-1]) == thread_count else []
+
+
 def _crowds(race: Race, names: Sequence[str], parts: Mapping[int, Sequence[Sequence[int]]], size: int, *, deadline: float) -> None:
-    """Throughput of several processes of one contestant, as a server runs them, for as many of `parts` (cores of each) as there is time."""
+    """Throughput of several processes of one contestant, as a server runs them, for as long as there is time; the baselines last."""
     cost_s = 0.0
     for count, cores in parts.items():
-        for name in names:
+        for name in reversed(names):
             start = time.monotonic()
             if start + cost_s > deadline:
                 return
-            race.crowd(name, cores, size=size, seconds=_CROWD_S)
-            cost_s = max(cost_s, (time.monotonic() - start) * (count + 1) / count)
+            if len(cores) > 1 and name in race.left():  # one alone was seen before
+                race.crowd(name, cores, size=size, seconds=_CROWD_S)
+                cost_s = max(cost_s, (time.monotonic() - start) * (count + 1) / count)

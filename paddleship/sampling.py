@@ -129,11 +129,12 @@ class Race:
         *,
         blocks: Mapping[int, int],
         seconds: Mapping[int, float],
+        alone_s: float = 0,
         examine: Callable[[str, Seat], None] | None = None,
     ) -> None:
         """Start the named contestants anew and measure the sizes of `blocks` in turn, each in about so many seconds.
 
-        `examine` may ask each one something after that.
+        Then each is kept busy for `alone_s` to see its throughput, and `examine` may ask it something.
         """
         start, self._starts = self._starts, self._starts + 1
         seats: dict[str, Seat] = {}
@@ -142,6 +143,9 @@ class Race:
                 self._guarded(name, self._sit, name, seats)
             for size, count in blocks.items():
                 self._measure(size, seats, start, count, seconds[size])
+            for name in self._in_race(seats):
+                if alone_s:
+                    self._guarded(name, self._busy_together, name, [seats[name]], next(iter(blocks)), alone_s)
             for name in self._in_race(seats):
                 if examine:
                     self._guarded(name, examine, name, seats[name])
@@ -153,7 +157,7 @@ class Race:
         """Let a process of one contestant on each of `cores` answer at the same time, and note their rows per second."""
         seats: list[Seat] = []
         try:
-            self._guarded(name, self._busy_together, name, seats, cores, size, seconds)
+            self._guarded(name, self._sit_together, name, seats, cores, size, seconds)
         finally:
             for seat in seats:
                 seat.close()
@@ -176,10 +180,13 @@ class Race:
             points.append((1e-3 * requests, float(seats[0].resident_bytes)))
         return points
 
-    def _busy_together(self, name: str, seats: list[Seat], cores: Sequence[Sequence[int]], size: int, seconds: float) -> None:
+    def _sit_together(self, name: str, seats: list[Seat], cores: Sequence[Sequence[int]], size: int, seconds: float) -> None:
         for part in cores:
             seats.append(self._open(name, part))
             seats[-1].warm_up(size, self._settings.warmup_s)
+        self._busy_together(name, seats, size, seconds)
+
+    def _busy_together(self, name: str, seats: Sequence[Seat], size: int, seconds: float) -> None:
         counts = together([partial(seat.busy, size, seconds) for seat in seats])
         self.found[name].rates[len(seats)] = sum(size * answered / taken for answered, taken in counts)
 

@@ -7,7 +7,7 @@ import pytest
 from paddleship import benchmarking
 from paddleship.comparison import Comparison
 from paddleship.params import Benchmark
-from paddleship.sampling import Measurement
+from paddleship.sampling import Measurement, Race
 from paddleship.vitals import Others
 
 SETTINGS = Benchmark(
@@ -143,6 +143,19 @@ def test_every_start_is_a_process_of_its_own_and_the_baseline_runs_twice():
     assert len(comparison.found["two"].cold_start_ms) == comparison.starts >= 2
     assert comparison.noise.low < 1.5
     assert comparison.found["two"].rates[1] > 0
+
+
+def test_several_processes_of_one_contestant_answer_at_the_same_time():
+    race = Race({"one": (Sleeper, (0.002,)), "mortal": (Mortal, (0.002,))}, BATCHES, SETTINGS, thread_count=1)
+    for name, size in (("one", 1), ("mortal", 4)):
+        race.crowd(name, [(), ()], size=size, seconds=0.3)
+    assert race.found["one"].rates[2] > 0
+    assert race.found["mortal"].status == "failed"
+
+
+def test_cores_are_shared_out_and_never_twice():
+    assert benchmarking._parts(2, 2, [0, 1, 2, 3, 4]) == [[0, 1], [2, 3]]
+    assert benchmarking._parts(3, 2, [0, 1, 2, 3, 4]) == []
 
 
 def test_no_core_to_spare_is_said(monkeypatch):

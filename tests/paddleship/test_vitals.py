@@ -53,6 +53,9 @@ def test_a_process_has_no_processor_time_while_it_is_not_asked():
     with Isolated("x", Obedient, timeout_s=20) as child:
         seat = Seat(child)
         (pid,) = seat.answer([])
+        end = time.monotonic() + 10
+        while psutil.Process(pid).status() != psutil.STATUS_STOPPED and time.monotonic() < end:
+            time.sleep(0.01)
         assert psutil.Process(pid).status() == psutil.STATUS_STOPPED
         assert seat.answer([]) == [pid]
 
