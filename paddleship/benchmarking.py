@@ -55,7 +55,7 @@ def compare(
     starts = _run(race, batches, settings, base, _examiner(race, questions, judge) if judge else None, began=began)
     _refuse_leaks(race, settings, size)
     parts = {count: _parts(count, thread_count, available) for count in settings.concurrency}
-    _crowds(race, list(contestants), parts, size, deadline=began + settings.max_seconds)
+    _crowds(race, list(contestants), parts, size, deadline=began + settings.max_seconds + race.lost_s)
     found = dict(race.found)
     again = found.pop(base + AGAIN)
     pinned = bool(cores) and thread_count < len(available)
@@ -74,12 +74,12 @@ def _run(
     progress = Progress("measuring", settings.starts, "starts")
     wanted: Sequence[str] = list(race.found)
     starts, last_s = 0, 0.0
-    while starts == 0 or (wanted and time.monotonic() + last_s < end):
+    while starts == 0 or (wanted and time.monotonic() + last_s < end + race.lost_s):
         start = time.monotonic()
         first = starts == 0
         left = max(1, settings.starts - starts)
         sizes = {size: blocks, **(dict.fromkeys(others, _CURVE_BLOCKS) if first else {})}
-        seconds = {size: (end - start) / left / 2, **dict.fromkeys(others, curve_s)}
+        seconds = {size: (end + race.lost_s - start) / left / 2, **dict.fromkeys(others, curve_s)}
         race.round(wanted, blocks=sizes, seconds=seconds, alone_s=alone_s if first else 0, examine=examine)
         starts, last_s = starts + 1, time.monotonic() - start if not first else _without_curve(start, curve_s * len(others))
         wanted = race.left() if starts < settings.starts else _undecided(race, base, size, settings.effect)

@@ -24,6 +24,8 @@ from paddleship.preprocess import Batch
 from paddleship.seat import Seat, together
 from paddleship.statistics import Interval
 
+_FEWEST_BLOCKS = 2
+_FEWEST_CALLS = 7  # of a size: three to warm up, and two in each of the fewest blocks
 _PARTS = 16  # of a trial of endurance
 
 Load = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -103,7 +105,10 @@ def paired(slower: Measurement, faster: Measurement, size: int) -> list[list[flo
 
 
 class Race:
-    """The contestants, what was found of each so far, and those that are still in it."""
+    """The contestants, what was found of each so far, and those that are still in it.
+
+    `lost_s` is the time that was spent on calls that failed, such as waiting for one that hangs; it is not taken from the others.
+    """
 
     def __init__(
         self,
@@ -118,7 +123,9 @@ class Race:
         self.found = {name: Measurement(name) for name in contestants}
         self._contestants, self._batches, self._settings = contestants, batches, settings
         self._thread_count, self._cores, self._engine = thread_count, cores, engine
+        self.lost_s = 0.0
         self._starts = 0
+        self._row_ms: dict[str, float] = {}
 
     def left(self) -> list[str]:
         return [name for name, measurement in self.found.items() if measurement.status == "measured"]
@@ -142,7 +149,8 @@ class Race:
             for name in _turned([name for name in names if name in self.left()], start):
                 self._guarded(name, self._sit, name, seats)
             for size, count in blocks.items():
-                self._measure(size, seats, start, count, seconds[size])
+                able = {name: seat for name, seat in seats.items() if self._affordable(name, size, seconds[size] / len(seats))}
+                self._measure(size, able, start, count, seconds[size])
             for name in self._in_race(seats):
                 if alone_s:
                     self._guarded(name, self._busy_together, name, [seats[name]], next(iter(blocks)), alone_s)
@@ -207,20 +215,27 @@ class Race:
         return Seat(Isolated(name, Contestant, *given, timeout_s=self._settings.timeout_s, environment=threads(self._thread_count)))
 
     def _measure(self, size: int, seats: Mapping[str, Seat], start: int, blocks: int, seconds: float) -> None:
-        began = time.monotonic()
+        end = time.monotonic() + seconds - self.lost_s
         typical: dict[str, float] = {}
         limit_s = min(self._settings.warmup_s, seconds / 3 / max(len(seats), 1))
         for name in self._in_race(seats):
             warmth = self._guarded(name, seats[name].warm_up, size, limit_s)
             if warmth:
                 typical[name] = warmth.typical_ms
+                self._row_ms[name] = warmth.typical_ms / size
                 self._note(name, warmth)
-        left_ms = 1000 * max(0.0, seconds - (time.monotonic() - began))
+        left_ms = 1000 * max(0.0, end + self.lost_s - time.monotonic())
         for block in range(blocks):
+            if block >= _FEWEST_BLOCKS and time.monotonic() > end + self.lost_s + seconds:
+                break
             for turn, name in enumerate(_turned(self._in_race(typical), block)):
                 room = int(left_ms / blocks / len(typical) / typical[name])
                 count = max(1, min(self._settings.samples_per_block, room))
                 self._guarded(name, self._block, self.found[name], seats[name], size, (start, block, turn), count)
+
+    def _affordable(self, name: str, size: int, seconds: float) -> bool:
+        """Whether a size can be measured in about so much time, by what a row of the sizes before took; slow ones skip large batches."""
+        return size == next(iter(self._batches)) or 1e-3 * size * self._row_ms.get(name, 0) * _FEWEST_CALLS < 2 * seconds
 
     def _block(self, measurement: Measurement, seat: Seat, size: int, place: tuple[int, int, int], count: int) -> None:
         samples, places, changed = seat.measure(size, count)
@@ -242,9 +257,11 @@ class Race:
 
     def _guarded(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
         """One that fails leaves the race with its reason and without its samples."""
+        began = time.monotonic()
         try:
             return work(*arguments)
         except PaddleshipError as error:
+            self.lost_s += time.monotonic() - began
             self.found[name].fail("failed", str(error))
             return None
 

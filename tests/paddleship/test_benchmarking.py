@@ -136,6 +136,13 @@ def test_the_time_budget_bounds_the_samples():
     assert len(comparison.found["slow"].blocks[1][0].samples) < 100
 
 
+def test_a_size_that_would_take_too_long_is_left_out_of_the_curve():
+    batches = {1: BATCHES[1], 1000: [{"x": np.zeros((1000, 2), np.float32)}]}
+    comparison = compare({"slow": (Sleeper, (0.05,))}, SETTINGS.model_copy(update={"blocks": 4, "max_seconds": 1}), batches)
+    assert set(comparison.found["slow"].blocks) == {1}
+    assert comparison.found["slow"].status == "measured"
+
+
 def test_every_start_is_a_process_of_its_own_and_the_baseline_runs_twice():
     settings = SETTINGS.model_copy(update={"starts": 2, "max_seconds": 20, "concurrency": [1, 2]})
     comparison = compare({"one": (Sleeper, (0.0002,)), "two": (Sleeper, (0.0002,))}, settings, {1: BATCHES[1]})
