@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paddleship import benchmarking, loadgen
+from paddleship import loadgen, statistics
 from paddleship.errors import CandidateError, ParamsError, Unavailable
 from paddleship.isolate import Isolated
 from paddleship.loadgen import Measured, MultiStream, Offline, Server, SingleStream, peak, stopping
@@ -54,7 +54,7 @@ def run(request):
 
 @pytest.mark.parametrize(("percentile", "name"), [(0.9, "p90_ms"), (0.95, "p95_ms"), (0.99, "p99_ms")])
 def test_a_percentile_needs_as_many_queries_as_the_benchmark_asks_for(percentile, name):
-    assert stopping.needed(percentile) == benchmarking.ENOUGH[name]
+    assert stopping.needed(percentile) == statistics.ENOUGH[name]
 
 
 def test_one_query_too_few_states_no_percentile():
