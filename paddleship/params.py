@@ -160,6 +160,10 @@ class Benchmark(Section):
     max_growth_bytes: Positive = Field(
         1_000_000, description="of memory per 1,000 requests; a contestant that certainly grows faster leaks"
     )
+    scenario_seconds: Seconds = Field(5, description="limit of each MLPerf scenario, which eager and the winner are put through")
+    slo_p99_ms: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="objective of the Server scenario; null: the highest load that holds it is not searched"
+    )
     max_seconds: Seconds = 60
     timeout_s: Seconds = 300
 

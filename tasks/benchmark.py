@@ -7,18 +7,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship import benchmarking, dataset, eager, footprint, parity, pictures, runtimes, samples, selection, standings, vitals
+from paddleship import (
+    benchmarking,
+    dataset,
+    eager,
+    footprint,
+    parity,
+    pictures,
+    runtimes,
+    samples,
+    selection,
+    standings,
+    under_load,
+    vitals,
+)
 from paddleship.candidate import Candidate
 from paddleship.catalogue import KINDS
 from paddleship.comparison import Comparison
 from paddleship.evidence import Evidence
 from paddleship.files import new_folder, read_json
 from paddleship.params import Params
-from paddleship.preprocess import Batch
+from paddleship.preprocess import Batch, Example, Preprocess
 from paddleship.report import Report
 from paddleship.runtimes import Arrays
 from paddleship.sampling import Load, speedup
 from paddleship.selection import Choice
+from paddleship.under_load import Borne
 from paddleship.verdict import Check, Verdict
 from tasks.stage import main
 
@@ -59,6 +73,8 @@ def benchmark(params: Params) -> Report:
         return Report(stage="benchmark", headline=choice.reason, verdict=verdict, candidates=table, facts={"took_no_part": choice.refused})
     chosen = table[choice.candidate]
     chosen["winner"] = True
+    borne = {name: _bear(params, name) for name in ("eager", choice.candidate)}
+    checks += borne[choice.candidate].checks(params.benchmark.slo_p99_ms)
     gain = {key: chosen[key] for key in ("speedup", "speedup_low", "speedup_high")}
     with new_folder(Path(params.paths.benchmark)) as beside:
         samples.write(comparison, beside)
@@ -74,6 +90,7 @@ def benchmark(params: Params) -> Report:
         metrics={
             **gain,
             **{key: chosen[key] for key in _NUMBERS if chosen[key] is not None},
+            **{key: value for key, value in borne[choice.candidate].to_dict().items() if isinstance(value, float)},
             "eager_p50_ms": table["eager"]["p50_ms"],
         },
         verdict=Verdict(checks=checks),
@@ -87,6 +104,7 @@ def benchmark(params: Params) -> Report:
             "loop": "closed",
             "batch_size": comparison.size,
             **standings.facts(comparison),
+            "scenarios": {name: one.to_dict() for name, one in borne.items()},
             "curves": standings.curves(comparison, batches),
         },
         pictures=_draw(shown, choice.candidate, params),
@@ -95,12 +113,8 @@ def benchmark(params: Params) -> Report:
 
 def _race(params: Params, proven: Iterable[str], batches: Mapping[int, Sequence[Batch]]) -> Comparison:
     """The baselines and all that was proven; after its load each answers the real rows of the evidence once more."""
-    subject, folder = eager.Subject.of(params), Path(params.paths.candidates)
-    contestants: dict[str, Load] = {
-        "eager": (eager.load, (subject,)),
-        "to_static": (eager.load_static, (subject,)),
-        **{name: (runtimes.load, (folder / name,)) for name in proven},
-    }
+    folder = Path(params.paths.candidates)
+    contestants = {name: _load(params, name) for name in (*_BASELINES, *proven)}
     evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
 
     def judge(name: str, answers: list[Arrays]) -> str:
@@ -115,6 +129,23 @@ def _race(params: Params, proven: Iterable[str], batches: Mapping[int, Sequence[
         thread_count=params.optimize.threads,
         questions=[case.inputs for case in evidence.cases],
         judge=judge,
+    )
+
+
+def _load(params: Params, name: str) -> Load:
+    """How a baseline or a candidate is loaded."""
+    if name in _BASELINES:
+        return (eager.load if name == "eager" else eager.load_static), (eager.Subject.of(params),)
+    return runtimes.load, (Path(params.paths.candidates) / name,)
+
+
+def _bear(params: Params, name: str) -> Borne:
+    """One model under the loads of MLPerf Inference, on real rows."""
+    print(f"{name}: under the loads of MLPerf Inference")
+    preprocess, examples = _examples(params)
+    threads = params.optimize.threads
+    return under_load.measure(
+        name, _load(params, name), preprocess, examples, settings=params.benchmark, thread_count=threads, seed=params.seed
     )
 
 
@@ -178,14 +209,18 @@ def _checks(table: Mapping[str, Mapping[str, Any]], proven: Sequence[str]) -> li
 
 def _batches(params: Params) -> dict[int, list[Batch]]:
     """Batches of real test rows, as many rows in each size, so that all sizes see the same lengths."""
-    preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
-    rows = dataset.read(Path(params.paths.prepared), "test")
-    examples = dataset.encode(preprocess, rows.take(range(min(_ROWS, len(rows)))))
+    preprocess, examples = _examples(params)
     batches = {}
     for size in params.benchmark.batch_sizes:
         cycled = [examples[index % len(examples)] for index in range(max(size, len(examples) // size * size))]
         batches[size] = [preprocess.collate(cycled[start : start + size]) for start in range(0, len(cycled), size)]
     return batches
+
+
+def _examples(params: Params) -> tuple[Preprocess, list[Example]]:
+    preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
+    rows = dataset.read(Path(params.paths.prepared), "test")
+    return preprocess, dataset.encode(preprocess, rows.take(range(min(_ROWS, len(rows)))))
 
 
 if __name__ == "__main__":
