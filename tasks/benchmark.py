@@ -155,7 +155,7 @@ def _row(comparison: Comparison, name: str, params: Params, proven: Mapping[str,
     rate = found["throughput_per_s"]
     found |= {"cost_per_million": _price(params) / rate if rate else None, "image_bytes": None}
     if name in _BASELINES:
-        return found | {"runtime": name, "precision": "float32", "metric": _eagers(next(iter(proven.values())))}
+        return found | {"runtime": name, "precision": "float32", "metric": _eagers(proven)}
     requirements = Path("docker/requirements") / f"{KINDS[name].runtime}.txt"
     return found | {**proven[name], "image_bytes": footprint.image_bytes(requirements, own)}
 
@@ -165,9 +165,9 @@ def _price(params: Params) -> float:
     return params.select.price_per_core_hour * params.optimize.threads / 3600 * 1e6
 
 
-def _eagers(candidate: Mapping[str, Any]) -> float | None:
+def _eagers(proven: Mapping[str, Mapping[str, Any]]) -> float | None:
     """What eager itself scores: what a candidate does, and what that lost."""
-    return None if candidate["metric"] is None else float(candidate["metric"] + candidate["metric_drop"])
+    return next((float(row["metric"] + row["metric_drop"]) for row in proven.values() if row["metric"] is not None), None)
 
 
 def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], proven: Sequence[str], params: Params) -> Choice:
