@@ -255,3 +255,12 @@ def move_a_weight(folder):
     weights.CopyFrom(numpy_helper.from_array(array, weights.name))
     onnx.save(model, folder / "model.onnx")
     candidate.save(folder)
+
+
+def test_a_benchmark_of_nothing_proven_misses_its_gate_and_leaves_its_evidence(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked)
+    (checkout / "models/parity/passed.json").write_text("{}")
+    done = stage(checkout, "benchmark")
+    assert done.returncode == 3, done.stderr
+    assert "measured_candidates is 0" in last_line(done)
+    assert report(checkout, "benchmark")["candidates"]["eager"]["status"] == "measured"
