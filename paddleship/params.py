@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from paddleship.catalogue import Name
 from paddleship.errors import ParamsError
+from paddleship.graphmodes.catalogue import NETWORKS, ModeName, NetworkName
 from paddleship.spec import TensorSpec
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -191,6 +192,19 @@ class Accept(Section):
     concurrency: Positive = 4
 
 
+class GraphModes(Section):
+    networks: Annotated[list[NetworkName], Field(min_length=1)] = list(NETWORKS)
+    modes: Annotated[list[ModeName], Field(min_length=1)] | None = Field(None, description="null: all of them")
+    full: bool = Field(False, description="sizes for GPUs; without it all of it ends within 15 minutes on two cores")
+    rounds: Annotated[int, Field(ge=2)] = Field(10, description="interleaved blocks that intervals are taken over")
+    threads: Positive = 1
+    torch_site: str | None = Field(None, description="site-packages folder of PyTorch where it is not installed beside Paddle")
+    noise_limit: Annotated[float, Field(gt=0)] = Field(
+        8, description="of answers and of the losses of the first steps, in units of eager float32's own error"
+    )
+    timeout_s: Seconds = Field(600, description="for one mode of one network to answer, compile included")
+
+
 class Params(Section):
     """The whole of params.yaml, one section per stage and three that stages share."""
 
@@ -209,6 +223,7 @@ class Params(Section):
     select: Select = Select()
     package: Package
     accept: Accept = Accept()
+    graph_modes: GraphModes = GraphModes()
 
 
 def _optional(model: type[Section]) -> type[Section]:

@@ -1,0 +1,60 @@
+"""Whether a mode computes what Paddle eager computes: answers at the first weights and losses of the first steps.
+
+Both are held to the float64 truth, in units of eager float32's own error. A loss is one number and now and then right by luck,
+so its unit is the largest error of several eager runs that differ only in the order of the rows within a batch, and at least
+EPSILON of its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+EPSILON = 1e-6
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The two noise ratios; `reason` says why a mode takes no part in what is timed, and is empty when it does."""
+
+    answer_noise: float
+    loss_noise: float | None
+    reason: str = ""
+
+
+def judge(
+    found: Mapping[str, Any], reference: Mapping[str, Any], truth: Mapping[str, Any], *, reordered: Sequence[Sequence[float]], limit: float
+) -> Agreement:
+    """`found`, `reference` and `truth` hold `answer` and `losses`; `reordered` holds the losses of the other eager runs.
+
+    A mode that does not train has no losses.
+    """
+    answer = noise([found["answer"]], [[reference["answer"]]], [truth["answer"]])
+    loss = noise(found["losses"], [reference["losses"], *reordered], truth["losses"]) if found["losses"] else None
+    wrong = [
+        f"{what} {ratio:.3g} × eager's own error from the float64 truth (limit {limit:g})"
+        for what, ratio in (("its answers are", answer), ("its first losses are", loss))
+        if ratio is not None and not ratio <= limit
+    ]
+    reason = f"not the same network: {' and '.join(wrong)}, so it was not timed" if wrong else ""
+    return Agreement(answer, loss, reason)
+
+
+def noise(found: Sequence[Any], references: Sequence[Sequence[Any]], truth: Sequence[Any]) -> float:
+    """The largest error over all places, in units of the references' largest so far: errors grow with steps."""
+    worst, own = 0.0, float(np.finfo(np.float64).tiny)
+    for place, exact in enumerate(np.asarray(value, np.float64) for value in truth):
+        mine = np.asarray(found[place], np.float64)
+        if mine.size != exact.size:
+            return float("inf")
+        errors = [_apart(np.asarray(reference[place], np.float64), exact) for reference in references]
+        own = max(own, EPSILON * float(np.abs(exact).max(initial=0)), *errors)
+        worst = max(worst, _apart(mine.reshape(exact.shape), exact) / own)
+    return worst
+
+
+def _apart(one: Any, two: Any) -> float:
+    return float(np.nan_to_num(np.abs(one - two), nan=np.inf).max(initial=0))

@@ -1,0 +1,53 @@
+"""Which modes and networks there are, and where the code of each mode is; nothing of a framework is imported for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+NetworkName = Literal["linear", "reviews", "resnet50"]
+ModeName = Literal[
+    "paddle-eager",
+    "paddle-static",
+    "paddle-to-static",
+    "paddle-sot",
+    "paddle-inference",
+    "paddle-inference-onednn",
+    "torch-eager",
+    "torchscript",
+    "torch-compile",
+]
+NETWORKS: tuple[NetworkName, ...] = get_args(NetworkName)
+REFERENCE: ModeName = "paddle-eager"
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One way to run a network: what people call it, its code as `module:class`, and the saved form that it is deployed in."""
+
+    name: ModeName
+    title: str
+    code: str
+    form: str
+    trains: bool = True
+
+    @property
+    def framework(self) -> str:
+        return "torch" if self.name.startswith("torch") else "paddle"
+
+
+_DYNAMIC, _STATIC, _TORCH = (f"paddleship.graphmodes.{name}" for name in ("paddle_dynamic", "paddle_static", "torch_modes"))
+MODES: dict[ModeName, Mode] = {
+    mode.name: mode
+    for mode in (
+        Mode("paddle-eager", "Paddle eager", f"{_DYNAMIC}:Eager", "weights (paddle.save)"),
+        Mode("paddle-static", "Paddle Program and Executor, by hand", f"{_STATIC}:Static", "program (save_inference_model)"),
+        Mode("paddle-to-static", "Paddle to_static, full graph", f"{_DYNAMIC}:ToStatic", "program (jit.save)"),
+        Mode("paddle-sot", "Paddle to_static, SOT", f"{_DYNAMIC}:Sot", "program (jit.save)"),
+        Mode("paddle-inference", "Paddle Inference", f"{_DYNAMIC}:Inference", "program (jit.save)", trains=False),
+        Mode("paddle-inference-onednn", "Paddle Inference with oneDNN", f"{_DYNAMIC}:OneDnn", "program (jit.save)", trains=False),
+        Mode("torch-eager", "PyTorch eager", f"{_TORCH}:Eager", "pickled module (torch.save)"),
+        Mode("torchscript", "TorchScript, scripted and frozen", f"{_TORCH}:TorchScript", "program (torch.jit.save)"),
+        Mode("torch-compile", "torch.compile", f"{_TORCH}:Compiled", "program (torch.export.save)"),
+    )
+}

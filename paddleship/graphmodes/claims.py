@@ -1,0 +1,116 @@
+"""What developers say of dynamic and static graphs, as ranges of a ratio, and whether this machine confirms it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from paddleship.graphmodes.catalogue import ModeName
+from paddleship.graphmodes.racing import Measurement, ratio_interval
+
+Word = Literal["confirmed", "refuted", "cannot tell", "untested"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`text` as people say it; `low` to `high` is the ratio of slow over fast that it amounts to, of the pairs (slow, fast)."""
+
+    text: str
+    reading: str
+    low: float
+    high: float
+    quantity: str
+    pairs: tuple[tuple[ModeName, ModeName], ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One claim for one network and one pair of modes, with the 95% interval of the ratio where there is one."""
+
+    claim: Claim
+    network: str
+    pair: tuple[ModeName, ModeName] | None
+    word: Word
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+
+
+CLAIMS = (
+    Claim(
+        "Static trains 15–30% faster",
+        "step of eager / step of static: 1.15 to 1.30",
+        1.15,
+        1.30,
+        "step_ms",
+        (("paddle-eager", "paddle-static"), ("paddle-eager", "paddle-to-static"), ("paddle-eager", "paddle-sot")),
+    ),
+    Claim(
+        "Eager forward is 10–15% slower",
+        "forward of eager / forward of static, one batch: 1.10 to 1.15",
+        1.10,
+        1.15,
+        "forward_ms",
+        (("paddle-eager", "paddle-static"), ("paddle-eager", "paddle-to-static"), ("paddle-eager", "paddle-inference")),
+    ),
+    Claim(
+        "TorchScript inference is ~40% faster",
+        "forward of PyTorch eager / forward of frozen TorchScript, one batch: 1.3 to 1.5",
+        1.3,
+        1.5,
+        "forward_ms",
+        (("torch-eager", "torchscript"),),
+    ),
+    Claim(
+        "QPS 300 → 1,200 by going static",
+        "one row at a time, eager / static: 3.6 to 4.4",
+        3.6,
+        4.4,
+        "request_ms",
+        (
+            ("paddle-eager", "paddle-static"),
+            ("paddle-eager", "paddle-to-static"),
+            ("paddle-eager", "paddle-inference"),
+            ("paddle-eager", "paddle-inference-onednn"),
+        ),
+    ),
+)
+SEVERAL_DEVICES = Claim("Static graph on several devices is ~25% faster", "1.15 to 1.35", 1.15, 1.35, "step_ms", ())
+
+
+def verdict(low: float, high: float, *, claimed: tuple[float, float]) -> Word:
+    """By where the interval lies: inside the claimed range, outside of it, or across one of its ends."""
+    if claimed[0] <= low and high <= claimed[1]:
+        return "confirmed"
+    return "refuted" if high < claimed[0] or low > claimed[1] else "cannot tell"
+
+
+def settle(found: Mapping[str, Mapping[ModeName, Measurement]], *, devices: int) -> list[Finding]:
+    """Every claim for every network and pair that was measured. `devices` is how many accelerators this machine has."""
+    settled = [
+        _find(claim, network, pair, measurements)
+        for claim in CLAIMS
+        for network, measurements in found.items()
+        for pair in claim.pairs
+        if all(mode in measurements for mode in pair)
+    ]
+    why = "it needs several devices, and " + (f"this machine has {devices}" if devices else "this machine has none: on a CPU it cannot be tested")
+    if devices > 1:
+        why = f"this flow drives one device of the {devices}"
+    return [*settled, Finding(SEVERAL_DEVICES, "–", None, "untested", reason=why)]
+
+
+def _find(claim: Claim, network: str, pair: tuple[ModeName, ModeName], measurements: Mapping[ModeName, Measurement]) -> Finding:
+    slow, fast = (measurements[mode] for mode in pair)
+    interval = ratio_interval(slow, fast, claim.quantity)
+    if interval is None:
+        reason = f"{pair[0]}: {slow.reason}" if slow.reason else f"{pair[1]}: {fast.reason}"
+        return Finding(claim, network, pair, "untested", reason=reason)
+    ratio, low, high = interval
+    word = verdict(low, high, claimed=(claim.low, claim.high))
+    reason = ""
+    if word == "refuted":
+        reason = "more than claimed" if low > claim.high else "the other way round" if high < 1 else "less than claimed"
+    return Finding(claim, network, pair, word, ratio, low, high, reason)

@@ -1,0 +1,73 @@
+"""Whether a saved form runs where the model's Python code is not: really tried, in a process that cannot import it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from paddleship.graphmodes.case import Array
+
+_STRANGER = """
+import sys
+import numpy as np
+
+class NotHere:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}} (the model's code is not here)", name=name)
+
+sys.meta_path.insert(0, NotHere())
+sys.path += {site!r}
+folder = sys.argv[1]
+
+{loader}
+
+answer = {name}(folder)(np.load(folder + "/asked.npy"))
+np.save(folder + "/answered.npy", np.asarray(answer[0] if isinstance(answer, (list, tuple)) else answer))
+"""
+_ABSENT = ("paddleship", "examples", "tasks", "flows")
+_TOLERANCE = 1e-3  # of the answer's size: the same program, on the same kernels or those of a predictor
+
+
+@dataclass(frozen=True)
+class Form:
+    """A saved form and the few lines that load it: `loader` is the source of a function called `name`."""
+
+    folder: Path
+    loader: str
+    name: str
+    asked: Array
+    expected: Array
+
+
+def loads_without_code(form: Form, *, site: str | None, timeout_s: float) -> tuple[bool, str]:
+    """Load the form and ask it in a stranger's process; whether it answered as before, and why not."""
+    np.save(form.folder / "asked.npy", form.asked)
+    script = _STRANGER.format(absent=_ABSENT, site=[site] if site else [], loader=form.loader, name=form.name)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    with tempfile.TemporaryDirectory(prefix="paddleship-stranger-") as elsewhere:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", "-c", script, str(form.folder.resolve())],
+                cwd=elsewhere,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return False, f"it did not load within {timeout_s:g} s"
+    if done.returncode:
+        return False, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:200]
+    answer = np.load(form.folder / "answered.npy")
+    scale = float(np.abs(form.expected).max(initial=0)) or 1.0
+    if answer.shape != form.expected.shape or not float(np.abs(answer - form.expected).max(initial=0)) <= _TOLERANCE * scale:
+        return False, "it loads, and answers otherwise than the model did"
+    return True, ""

@@ -1,0 +1,98 @@
+"""Pictures of the experiment: times of each mode, loss against steps and seconds, and the claims with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.graphmodes.catalogue import ModeName
+from paddleship.graphmodes.claims import Finding
+from paddleship.graphmodes.racing import Measurement
+from paddleship.pictures import BLUE, GREEN, GREY, RED
+
+_COLORS = (BLUE, RED, GREEN, GREY, "#8a5fb0", "#c98a1b", "#333333", "#5bb5c4", "#d98cb3")
+_WORDS = {"confirmed": GREEN, "refuted": RED, "cannot tell": GREY}
+
+
+def times(network: str, measurements: Mapping[ModeName, Measurement], reports: Path, name: str) -> str:
+    """Bars of the median step, batch and single row of each mode."""
+    shown = {mode: measurement for mode, measurement in measurements.items() if measurement.measured}
+    figure, panels = _new(f"{network}: what each mode takes", panels=3, height=0.42 * len(shown) + 1.5)
+    places = range(len(shown))
+    quantities = {"step_ms": "one training step", "forward_ms": "forward of one batch", "request_ms": "forward of one row"}
+    for axes, (quantity, title) in zip(panels, quantities.items(), strict=True):
+        values = [measurement.median(quantity) for measurement in shown.values()]
+        axes.barh(places, [value or 0 for value in values], color=[GREEN if mode == _fastest(shown, quantity) else GREY for mode in shown])
+        for place, value in enumerate(values):
+            axes.text(value or 0, place, f" {value:.3g}" if value else " –", va="center", fontsize=8)
+        axes.set_xlim(0, 1.3 * max((value for value in values if value), default=1))
+        axes.set_xlabel(f"{title}, ms", fontsize=9)
+        axes.set_yticks(places, list(shown) if axes is panels[0] else [""] * len(shown), fontsize=8)
+        axes.invert_yaxis()
+    return _save(figure, reports, name)
+
+
+def losses(network: str, measurements: Mapping[ModeName, Measurement], reports: Path, name: str) -> str:
+    """Loss against steps and against seconds of training, smoothed over a tenth of the curve."""
+    figure, panels = _new(f"{network}: loss against steps and seconds", panels=2, height=3.6)
+    trained = {mode: measurement for mode, measurement in measurements.items() if measurement.measured and measurement.losses}
+    for (mode, measurement), color in zip(trained.items(), _COLORS, strict=False):
+        curve = _smooth(measurement.losses)
+        steps = np.arange(1, len(curve) + 1)
+        seconds = (measurement.facts["first_step_s"] or 0) + (steps - 1) * (measurement.median("step_ms") or 0) / 1e3
+        panels[0].plot(steps, curve, color=color, linewidth=1.2, label=mode)
+        panels[1].plot(seconds, curve, color=color, linewidth=1.2)
+    panels[0].set_xlabel("steps")
+    panels[1].set_xlabel("seconds from building the network (median step)")
+    panels[1].set_xscale("log")
+    panels[0].set_ylabel("loss")
+    panels[0].legend(frameon=False, fontsize=7)
+    return _save(figure, reports, name)
+
+
+def claims(findings: Sequence[Finding], reports: Path, name: str) -> str:
+    """Each interval against the range that is claimed (blue)."""
+    shown = [finding for finding in findings if finding.ratio is not None]
+    figure, (axes,) = _new("What is claimed (blue), and what this machine says", panels=1, height=0.3 * len(shown) + 1.6)
+    for place, finding in enumerate(shown):
+        axes.barh(place, finding.claim.high - finding.claim.low, left=finding.claim.low, color=BLUE, alpha=0.25, height=0.8)
+        axes.plot([finding.low, finding.high], [place, place], color=_WORDS[finding.word], linewidth=3)
+        axes.plot(finding.ratio, place, "o", color=_WORDS[finding.word], markersize=5)
+    words = [f"{finding.claim.text}: {finding.network}, {(finding.pair or ('', ''))[1]}" for finding in shown]
+    axes.set_yticks(range(len(shown)), words, fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.axvline(1, color="#333333", linewidth=0.8, linestyle=":")
+    axes.set_xlabel("ratio with 95% interval; green: confirmed, red: refuted, grey: cannot tell")
+    return _save(figure, reports, name)
+
+
+def _fastest(measurements: Mapping[ModeName, Measurement], quantity: str) -> ModeName | None:
+    timed = {mode: value for mode, measurement in measurements.items() if (value := measurement.median(quantity)) is not None}
+    return min(timed, key=lambda mode: timed[mode], default=None)
+
+
+def _smooth(values: Sequence[float]) -> Any:
+    width = max(1, len(values) // 10)
+    return np.convolve(values, np.ones(width) / width, mode="valid")
+
+
+def _new(title: str, *, panels: int, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, height), layout="constrained")
+    axes = figure.subplots(1, panels, squeeze=False)[0]
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    for one in axes:
+        one.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _save(figure: Any, reports: Path, name: str) -> str:
+    path = reports / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+    return name

@@ -1,0 +1,122 @@
+"""One mode of one network, living in its child process: made, asked, trained and timed there."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.errors import CandidateError
+from paddleship.graphmodes import lines
+from paddleship.graphmodes.case import Array, Case
+from paddleship.graphmodes.catalogue import MODES, ModeName
+
+FIRST_STEPS = 3
+
+
+class Subject:
+    """`first` answers and takes the first steps, for parity; only then are `train` and `answer` timed."""
+
+    def __init__(self, mode: ModeName, case: Case) -> None:
+        _pin(case.threads)
+        if case.torch_site and MODES[mode].framework == "torch":
+            sys.path.append(case.torch_site)
+        self._case, self._trains = case, MODES[mode].trains
+        self._inputs, self._labels = case.rows()
+        start = time.perf_counter()
+        module, kind = MODES[mode].code.split(":")
+        self._module = _imported(module)
+        self._import_s = time.perf_counter() - start
+        self._kind: type = getattr(self._module, kind)
+        start = time.perf_counter()
+        self._mode = self._kind(case)
+        self._build_s = time.perf_counter() - start
+        self._place = 0
+        self.turn = 0
+
+    def first(self) -> dict[str, Any]:
+        """The answer to one batch at the first weights, the losses of the first steps, and what it took to get there (s)."""
+        self._mode.begin_serving()
+        inputs, _ = self._batch(self._case.sizes.batch, 0)
+        start = time.perf_counter()
+        answer = self._mode.forward(inputs)
+        facts = {"answer": answer, "import_s": self._import_s, "build_s": self._build_s, "first_answer_s": time.perf_counter() - start}
+        steps = self.train(FIRST_STEPS) if self._trains else []
+        first_step_s = self._build_s + steps[0][1] / 1e3 if steps else None
+        written = lines.count(self._module.written(self._kind, self._case))
+        return {**facts, "losses": [loss for loss, _ in steps], "first_step_s": first_step_s, "lines": written}
+
+    def train(self, count: int) -> list[tuple[float, float]]:
+        """Loss and milliseconds of `count` more steps, from host arrays to the loss on the host."""
+        self._mode.begin_training()
+        taken = []
+        for _ in range(count):
+            inputs, labels = self._batch(self._case.sizes.batch, self._place)
+            self._place += 1
+            start = time.perf_counter_ns()
+            loss = self._mode.step(inputs, labels)
+            taken.append((loss, (time.perf_counter_ns() - start) / 1e6))
+        return taken
+
+    def answer(self, size: int, count: int) -> list[float]:
+        """Milliseconds of `count` answers to batches of `size`, from host array to host array."""
+        self._mode.begin_serving()
+        samples = []
+        for place in range(count):
+            inputs, _ = self._batch(size, place)
+            start = time.perf_counter_ns()
+            self._mode.forward(inputs)
+            samples.append((time.perf_counter_ns() - start) / 1e6)
+        return samples
+
+    def save(self, folder: str) -> dict[str, Any]:
+        """Save what is deployed; the source of what loads it, a question and this mode's own answer."""
+        self._mode.begin_serving()
+        asked, _ = self._batch(self._case.sizes.batch, 0)
+        expected = self._mode.forward(asked)
+        self._mode.save(Path(folder), asked)
+        loader: Callable[[str], Any] = self._module.LOADERS[self._kind]
+        source = "from typing import Any\n\n" + textwrap.dedent(inspect.getsource(loader))
+        return {"loader": source, "name": loader.__name__, "asked": asked, "expected": expected}
+
+    def _batch(self, size: int, place: int) -> tuple[Array, Array]:
+        count = len(self._labels)
+        start = place * size % (count - size + 1)
+        inputs, labels = self._inputs[start : start + size], self._labels[start : start + size]
+        return (np.roll(inputs, self.turn, axis=0), np.roll(labels, self.turn, axis=0)) if self.turn else (inputs, labels)
+
+
+def _imported(module: str) -> Any:
+    """Raises CandidateError where the framework is not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        raise CandidateError("PyTorch is not installed here: pip install 'paddleship[torch]', or name graph_modes.torch_site") from None
+
+
+def _pin(threads: int) -> None:
+    """Hold this process to as many cores as it may have threads."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+
+def answer_of(mode: ModeName, case: Case) -> dict[str, Any]:
+    """Answers and first losses alone, of a process that lives no longer than that."""
+    facts = Subject(mode, case).first()
+    return {"answer": np.asarray(facts["answer"]), "losses": facts["losses"]}
+
+
+def losses_of(mode: ModeName, case: Case, turn: int) -> list[float]:
+    """First losses with the rows of every batch in another order, which changes nothing but the rounding."""
+    subject = Subject(mode, case)
+    subject.turn = turn
+    return [loss for loss, _ in subject.train(FIRST_STEPS)]

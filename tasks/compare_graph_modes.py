@@ -1,0 +1,147 @@
+"""compare_graph_modes: the same networks in every mode of Paddle and PyTorch; which common claims this machine confirms."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from paddleship import host, isolate
+from paddleship.errors import BadInput
+from paddleship.files import write_text
+from paddleship.graphmodes import case, claims, drawing, page, racing
+from paddleship.graphmodes.catalogue import MODES, REFERENCE, ModeName
+from paddleship.graphmodes.racing import Measurement
+from paddleship.params import Params
+from paddleship.report import Report
+from paddleship.verdict import Check, Verdict
+from tasks.stage import main
+
+STAGE = "compare-graph-modes"
+PAGE = "compare-graph-modes.md"
+Found = dict[str, dict[ModeName, Measurement]]
+
+
+def compare_graph_modes(params: Params) -> Report:
+    """Race all modes of each network, settle the claims, and write the page and its pictures."""
+    settings, reports = params.graph_modes, Path(params.paths.reports)
+    devices = isolate.run("devices", _devices, timeout_s=settings.timeout_s)
+    device = "gpu" if devices else "cpu"
+    found: Found = {}
+    missing: dict[str, str] = {}
+    for network in settings.networks:
+        with tempfile.TemporaryDirectory(prefix="paddleship-modes-") as folder:
+            try:
+                made = case.make(network, params, Path(folder), device=device)
+                found[network] = racing.race(made, settings.modes or list(MODES), settings, say=_say)
+            except BadInput as error:
+                missing[network] = str(error)
+                _say(f"{network}: {error}")
+    findings = claims.settle(found, devices=devices)
+    text = page.markdown(found, findings, facts=_facts(params, device, missing), host=host.fingerprint())
+    write_text(reports / PAGE, text)
+    checks = [
+        Check.at_least(f"measured_{network}", sum(row.measured for row in found.get(network, {}).values()), 2, advice=missing.get(network, ""))
+        for network in settings.networks
+    ]
+    return Report(
+        stage=STAGE,
+        headline=page.summary(findings),
+        metrics=_metrics(findings),
+        verdict=Verdict(checks=checks),
+        candidates={f"{network}/{mode}": _row(row) for network, rows in found.items() for mode, row in rows.items()},
+        facts={
+            "page": PAGE,
+            "device": device,
+            "threads": settings.threads,
+            "claims": [_plain(finding) for finding in findings],
+            "curves": {f"{network}/{mode}": row.losses for network, rows in found.items() for mode, row in rows.items()},
+            "samples": {f"{network}/{mode}": row.blocks for network, rows in found.items() for mode, row in rows.items()},
+            "not_run": missing,
+        },
+        pictures=_draw(found, findings, reports),
+    )
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _devices() -> int:
+    """How many accelerators this Paddle can use."""
+    import paddle
+
+    return int(paddle.device.cuda.device_count()) if paddle.is_compiled_with_cuda() else 0
+
+
+def _facts(params: Params, device: str, missing: dict[str, str]) -> list[str]:
+    settings = params.graph_modes
+    facts = [
+        f"{settings.rounds} interleaved rounds on the {device}, {settings.threads} thread{'s' if settings.threads > 1 else ''}, "
+        f"seed {params.seed}, {'full' if settings.full else 'small'} sizes.",
+        f"Every mode starts from the same weights and takes the same batches; before anything is timed, its answers and first losses must be "
+        f"within {settings.noise_limit:g} × eager float32's own error of a float64 run (column noise).",
+        "Medians. First step: from building the network to the first loss, framework imported.",
+    ]
+    return [*facts, *(f"{network} was not run: {reason}" for network, reason in missing.items())]
+
+
+def _row(row: Measurement) -> dict[str, Any]:
+    """One flat row with the same keys for every mode; `noise_ratio` is the larger one of answers and losses."""
+    facts = row.facts
+    noises = [facts[key] for key in ("answer_noise", "loss_noise") if facts.get(key) is not None]
+    return {
+        "status": "measured" if row.measured else "failed",
+        "reason": row.reason,
+        "runtime": MODES[row.mode].framework,
+        "precision": "float32",
+        **{quantity: row.median(quantity) for quantity in racing.QUANTITIES},
+        "first_step_s": facts.get("first_step_s"),
+        "first_answer_s": facts.get("first_answer_s"),
+        "import_s": facts.get("import_s"),
+        "peak_memory_bytes": row.peak_memory_bytes,
+        "lines": facts.get("lines"),
+        "deploys": None if row.deploys is None else int(row.deploys),
+        "deploys_reason": row.deploys_reason,
+        "noise_ratio": max(noises, default=None),
+        "winner": False,
+    }
+
+
+def _metrics(findings: list[claims.Finding]) -> dict[str, float | int]:
+    """How many findings there are of each word, and every ratio."""
+    ratios = {
+        f"{finding.claim.quantity.removesuffix('_ms')}_ratio/{finding.network}/{finding.pair[1]}": finding.ratio
+        for finding in findings
+        if finding.ratio is not None and finding.pair
+    }
+    words = {word.replace(" ", "_"): sum(finding.word == word for finding in findings) for word in ("confirmed", "refuted", "cannot tell")}
+    return {**words, **ratios}
+
+
+def _plain(finding: claims.Finding) -> dict[str, Any]:
+    return {
+        "claim": finding.claim.text,
+        "claimed": [finding.claim.low, finding.claim.high],
+        "network": finding.network,
+        "pair": list(finding.pair or ()),
+        "verdict": finding.word,
+        "ratio": finding.ratio,
+        "interval": [finding.low, finding.high],
+        "reason": finding.reason,
+    }
+
+
+def _draw(found: Found, findings: list[claims.Finding], reports: Path) -> list[str]:
+    drawn = []
+    for network, rows in found.items():
+        drawn.append(drawing.times(network, rows, reports, f"{STAGE}/times-{network}.png"))
+        if rows[REFERENCE].losses:
+            drawn.append(drawing.losses(network, rows, reports, f"{STAGE}/loss-{network}.png"))
+    if any(finding.ratio is not None for finding in findings):
+        drawn.append(drawing.claims(findings, reports, f"{STAGE}/claims.png"))
+    return drawn
+
+
+if __name__ == "__main__":
+    main(compare_graph_modes)
