@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-15s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
 
 setup: .venv/ready ## make .venv with everything, pinned
 .venv/ready: pyproject.toml constraints.txt
@@ -47,6 +47,13 @@ test: setup ## run the whole test suite; starts a Docker engine if there is none
 zoo: setup ## examine models with known traps and forms, and real ones: [SHORT=1] [NAMES='traps Gated']
 	@SHORT=$(SHORT) $(BIN)/python -m tests.zoo $(NAMES)
 
+compare-graph-modes: setup ## eager against static graphs, Paddle and PyTorch, on this machine: [FULL=1] [TORCH_SITE=folder]
+	@$(BIN)/paddleship run --until prepare
+	@$(BIN)/paddleship compare-graph-modes $(if $(FULL),--full) $(if $(TORCH_SITE),--torch-site $(TORCH_SITE))
+
+train-image: setup ## build paddleship/train, the image for the Docker work pool: [BASE_IMAGE=python:3.11] [EXTRAS=torch]
+	@BASE_IMAGE=$(if $(filter file,$(origin BASE_IMAGE)),python:3.11,$(BASE_IMAGE)) infra/train_image.sh
+
 pipeline-bench: setup ## what DVC, Prefect and MLflow add to the bare stages: [SHORT=1]
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) $(BIN)/python -m flows.bench
@@ -69,4 +76,4 @@ contracts: setup ## import contracts
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ui worker stop test lint types contracts pipeline-bench parity-bench aa-bench zoo clean
+.PHONY: help setup engine engine-stop pipeline ui worker stop test lint types contracts pipeline-bench parity-bench aa-bench zoo compare-graph-modes train-image clean

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from flows.stages import Until
 from paddleship.errors import PaddleshipError
+from paddleship.graphmodes.catalogue import ModeName, NetworkName
 
 
 def main() -> None:
@@ -44,6 +45,15 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="for machines")
     doctor.set_defaults(command=_doctor)
 
+    compare = commands.add_parser("compare-graph-modes", help="race eager and static graphs, Paddle and PyTorch, on this machine")
+    compare.add_argument("--full", action="store_true", help="sizes for GPUs")
+    compare.add_argument("--networks", nargs="+", choices=get_args(NetworkName), help="default: as in params.yaml")
+    compare.add_argument("--modes", nargs="+", choices=get_args(ModeName), help="default: all")
+    compare.add_argument("--rounds", type=int, metavar="N", help="interleaved blocks (default: as in params.yaml)")
+    compare.add_argument("--threads", type=int, metavar="N", help="threads and cores of every mode")
+    compare.add_argument("--torch-site", metavar="FOLDER", help="site-packages of PyTorch where it is not installed beside Paddle")
+    compare.set_defaults(command=_compare_graph_modes)
+
     trace = commands.add_parser("trace", help="say where an image or a container comes from")
     trace.add_argument("name", metavar="IMAGE|CONTAINER")
     trace.add_argument("--json", action="store_true", help="for machines")
@@ -77,6 +87,23 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from flows import doctor
 
     return doctor.run(arguments)
+
+
+def _compare_graph_modes(arguments: argparse.Namespace) -> int:
+    checkout, local = _here()
+    os.chdir(checkout)
+    local.use()
+
+    from flows.compare_graph_modes import compare_graph_modes
+    from paddleship import errors, params
+
+    given = ("full", "networks", "modes", "rounds", "threads", "torch_site")
+    state = compare_graph_modes(**{name: getattr(arguments, name) for name in given}, return_state=True)
+    if not state.is_completed():
+        print(f"error: {state.message}", file=sys.stderr)
+        return int(getattr(errors, state.name or "", PaddleshipError).exit_code)
+    print(f"{state.message}: see {params.load(checkout / 'params.yaml').paths.reports}/compare-graph-modes.md")
+    return 0
 
 
 def _trace(arguments: argparse.Namespace) -> int:

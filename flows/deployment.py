@@ -1,4 +1,4 @@
-"""The deployment `develop-to-deploy/local`: work pool, worker, and what marks a run whose worker died."""
+"""The deployments of prefect.yaml: work pools, worker, and what marks a run whose worker died."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from flows.local import Local
 from paddleship.errors import Unavailable
 
 POOL = "local"
+_POOLS = {POOL: "process", "docker": "docker"}
 _HEARTBEAT_S = 30
 
 
 def deploy(local: Local) -> None:
-    """Create the work pool, register prefect.yaml, and the automation that marks silent runs as crashed. Raises Unavailable."""
-    _prefect(local, "work-pool", "create", POOL, "--type", "process", "--overwrite")
+    """Create the work pools, register prefect.yaml, and the automation that marks silent runs as crashed. Raises Unavailable."""
+    for pool, kind in _POOLS.items():
+        _prefect(local, "work-pool", "create", pool, "--type", kind, "--overwrite")
     _prefect(local, "--no-prompt", "deploy", "--all")
     os.environ["PREFECT_API_URL"] = _url(local)
     _watch_heartbeats()
@@ -75,7 +77,7 @@ def _prefect(local: Local, *arguments: str) -> None:
 
 def _environment(local: Local) -> dict[str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, "PREFECT_API_URL": _url(local), "PREFECT_HOME": str(local.prefect_home), "PATH": path}
+    return {**os.environ, "PREFECT_API_URL": _url(local), "PREFECT_HOME": str(local.prefect_home), "PATH": path, "PWD": str(local.checkout)}
 
 
 def _url(local: Local) -> str:

@@ -38,10 +38,12 @@ def compare_graph_modes(params: Params) -> Report:
                 missing[network] = str(error)
                 _say(f"{network}: {error}")
     findings = claims.settle(found, devices=devices)
-    text = page.markdown(found, findings, facts=_facts(params, device, missing), host=host.fingerprint())
+    text = page.markdown(found, findings, facts=_facts(params, device, found, missing), host=host.fingerprint())
     write_text(reports / PAGE, text)
     checks = [
-        Check.at_least(f"measured_{network}", sum(row.measured for row in found.get(network, {}).values()), 2, advice=missing.get(network, ""))
+        Check.at_least(
+            f"measured_{network}", sum(row.measured for row in found.get(network, {}).values()), 2, advice=missing.get(network, "")
+        )
         for network in settings.networks
     ]
     return Report(
@@ -74,13 +76,15 @@ def _devices() -> int:
     return int(paddle.device.cuda.device_count()) if paddle.is_compiled_with_cuda() else 0
 
 
-def _facts(params: Params, device: str, missing: dict[str, str]) -> list[str]:
+def _facts(params: Params, device: str, found: Found, missing: dict[str, str]) -> list[str]:
     settings = params.graph_modes
+    versions = {MODES[row.mode].framework: row.facts["version"] for rows in found.values() for row in rows.values() if row.facts}
     facts = [
+        ", ".join(f"{name.capitalize()} {version}" for name, version in sorted(versions.items())) + ".",
         f"{settings.rounds} interleaved rounds on the {device}, {settings.threads} thread{'s' if settings.threads > 1 else ''}, "
         f"seed {params.seed}, {'full' if settings.full else 'small'} sizes.",
-        f"Every mode starts from the same weights and takes the same batches; before anything is timed, its answers and first losses must be "
-        f"within {settings.noise_limit:g} × eager float32's own error of a float64 run (column noise).",
+        "Every mode starts from the same weights and takes the same batches; before anything is timed, its answers and first losses must "
+        f"be within {settings.noise_limit:g} × eager float32's own error of a float64 run (column noise).",
         "Medians. First step: from building the network to the first loss, framework imported.",
     ]
     return [*facts, *(f"{network} was not run: {reason}" for network, reason in missing.items())]

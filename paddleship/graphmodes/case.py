@@ -80,7 +80,7 @@ def make(network: NetworkName, params: Params, folder: Path, *, device: str = "c
     settings = params.graph_modes
     sizes = (FULL if settings.full else SMALL)[network]
     inputs, labels = _rows(network, params, sizes)
-    kwargs = {"classes": 10}
+    kwargs: dict[str, Any] = {"classes": 10}
     if network == "linear":
         kwargs = {"features": inputs.shape[1]}
     if network == "reviews":

@@ -96,7 +96,9 @@ def settle(found: Mapping[str, Mapping[ModeName, Measurement]], *, devices: int)
         for pair in claim.pairs
         if all(mode in measurements for mode in pair)
     ]
-    why = "it needs several devices, and " + (f"this machine has {devices}" if devices else "this machine has none: on a CPU it cannot be tested")
+    why = "it needs several devices, and " + (
+        f"this machine has {devices}" if devices else "this machine has none: on a CPU it cannot be tested"
+    )
     if devices > 1:
         why = f"this flow drives one device of the {devices}"
     return [*settled, Finding(SEVERAL_DEVICES, "–", None, "untested", reason=why)]

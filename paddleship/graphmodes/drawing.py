@@ -27,7 +27,7 @@ def times(network: str, measurements: Mapping[ModeName, Measurement], reports: P
         values = [measurement.median(quantity) for measurement in shown.values()]
         axes.barh(places, [value or 0 for value in values], color=[GREEN if mode == _fastest(shown, quantity) else GREY for mode in shown])
         for place, value in enumerate(values):
-            axes.text(value or 0, place, f" {value:.3g}" if value else " –", va="center", fontsize=8)
+            axes.text(value or 0, place, f" {_digits(value)}" if value else " –", va="center", fontsize=8)
         axes.set_xlim(0, 1.3 * max((value for value in values if value), default=1))
         axes.set_xlabel(f"{title}, ms", fontsize=9)
         axes.set_yticks(places, list(shown) if axes is panels[0] else [""] * len(shown), fontsize=8)
@@ -55,6 +55,8 @@ def losses(network: str, measurements: Mapping[ModeName, Measurement], reports: 
 
 def claims(findings: Sequence[Finding], reports: Path, name: str) -> str:
     """Each interval against the range that is claimed (blue)."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     shown = [finding for finding in findings if finding.ratio is not None]
     figure, (axes,) = _new("What is claimed (blue), and what this machine says", panels=1, height=0.3 * len(shown) + 1.6)
     for place, finding in enumerate(shown):
@@ -65,6 +67,9 @@ def claims(findings: Sequence[Finding], reports: Path, name: str) -> str:
     axes.set_yticks(range(len(shown)), words, fontsize=7)
     axes.invert_yaxis()
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.axvline(1, color="#333333", linewidth=0.8, linestyle=":")
     axes.set_xlabel("ratio with 95% interval; green: confirmed, red: refuted, grey: cannot tell")
     return _save(figure, reports, name)
@@ -73,6 +78,10 @@ def claims(findings: Sequence[Finding], reports: Path, name: str) -> str:
 def _fastest(measurements: Mapping[ModeName, Measurement], quantity: str) -> ModeName | None:
     timed = {mode: value for mode, measurement in measurements.items() if (value := measurement.median(quantity)) is not None}
     return min(timed, key=lambda mode: timed[mode], default=None)
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _smooth(values: Sequence[float]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,9 @@ def resnet50(classes: int) -> Any:
     return paddle.vision.models.resnet50(num_classes=classes)
 
 
-NETWORKS = {"linear": linear, "reviews": reviews, "resnet50": resnet50}
-LOSSES = {"regression": F.mse_loss, "classification": F.cross_entropy}
-OPTIMIZERS = {"sgd": paddle.optimizer.SGD, "momentum": paddle.optimizer.Momentum, "adam": paddle.optimizer.Adam}
+NETWORKS: dict[str, Any] = {"linear": linear, "reviews": reviews, "resnet50": resnet50}
+LOSSES: dict[str, Any] = {"regression": F.mse_loss, "classification": F.cross_entropy}
+OPTIMIZERS: dict[str, Any] = {"sgd": paddle.optimizer.SGD, "momentum": paddle.optimizer.Momentum, "adam": paddle.optimizer.Adam}
 
 
 class Eager:
@@ -63,7 +64,7 @@ class Eager:
             answer: Array = tensor_of(self.net(paddle.to_tensor(inputs))).numpy()
         return answer
 
-    def save(self, folder: Path, inputs: Array) -> None:
+    def save(self, folder: Path, _inputs: Array) -> None:
         paddle.save(self.net.state_dict(), str(folder / "model.pdparams"))
 
 
@@ -113,7 +114,7 @@ class Inference:
         answer: Array = self.output.copy_to_cpu()
         return answer
 
-    def save(self, folder: Path, inputs: Array) -> None:
+    def save(self, folder: Path, _inputs: Array) -> None:
         for path in self.exported.iterdir():
             (folder / path.name).write_bytes(path.read_bytes())
 
@@ -166,10 +167,16 @@ def load_predictor(folder: str) -> Any:
     return run
 
 
-LOADERS = {Eager: load_weights, ToStatic: load_program, Sot: load_program, Inference: load_predictor, OneDnn: load_predictor}
+LOADERS: dict[type[Any], Callable[[str], Any]] = {
+    Eager: load_weights,
+    ToStatic: load_program,
+    Sot: load_program,
+    Inference: load_predictor,
+    OneDnn: load_predictor,
+}
 
 
-def written(mode: type, case: Case) -> list[Any]:
+def written(mode: type[Any], case: Case) -> list[Any]:
     """What a person writes for this mode of this network."""
     own = [part for part in mode.__mro__ if part is not object]
     return [*_network_code(case), *own, *([export] if issubclass(mode, Inference) else []), LOADERS[mode]]

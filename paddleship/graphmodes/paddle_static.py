@@ -6,6 +6,7 @@ layers give them, so that both programs, and the weights that are carried over, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from paddleship.errors import CandidateError
 from paddleship.graphmodes.case import Array, Case
 
 
-def linear(x: Any, training: bool, features: int) -> Any:
+def linear(x: Any, training: bool, features: int) -> Any:  # noqa: ARG001 called as the other networks are
     return static.nn.fc(x, 1, weight_attr="weight", bias_attr="bias")
 
 
@@ -77,9 +78,9 @@ def resnet50(x: Any, training: bool, classes: int) -> Any:
     return static.nn.fc(x, classes, weight_attr="fc.weight", bias_attr="fc.bias")
 
 
-NETWORKS = {"linear": linear, "reviews": reviews, "resnet50": resnet50}
-LOSSES = {"regression": F.mse_loss, "classification": F.cross_entropy}
-OPTIMIZERS = {"sgd": paddle.optimizer.SGD, "momentum": paddle.optimizer.Momentum, "adam": paddle.optimizer.Adam}
+NETWORKS: dict[str, Any] = {"linear": linear, "reviews": reviews, "resnet50": resnet50}
+LOSSES: dict[str, Any] = {"regression": F.mse_loss, "classification": F.cross_entropy}
+OPTIMIZERS: dict[str, Any] = {"sgd": paddle.optimizer.SGD, "momentum": paddle.optimizer.Momentum, "adam": paddle.optimizer.Adam}
 
 
 class Static:
@@ -118,7 +119,7 @@ class Static:
         answer: Array = self.executor.run(self.serve_program, feed={"x": inputs}, fetch_list=[self.out])[0]
         return answer
 
-    def save(self, folder: Path, inputs: Array) -> None:
+    def save(self, folder: Path, _inputs: Array) -> None:
         static.save_inference_model(str(folder / "model"), [self.x], [self.out], self.executor, program=self.serve_program)
 
 
@@ -131,10 +132,10 @@ def load_inference_model(folder: str) -> Any:
     return lambda inputs: executor.run(program, feed={feeds[0]: inputs}, fetch_list=fetches)[0]
 
 
-LOADERS = {Static: load_inference_model}
+LOADERS: dict[type[Any], Callable[[str], Any]] = {Static: load_inference_model}
 
 
-def written(mode: type, case: Case) -> list[Any]:
+def written(mode: type[Any], case: Case) -> list[Any]:
     """What a person writes for this mode of this network."""
     parts = {"resnet50": [convolution, bottleneck, resnet50]}.get(case.network, [NETWORKS[case.network]])
     return [*parts, mode, LOADERS[mode]]

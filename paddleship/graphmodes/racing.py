@@ -46,7 +46,12 @@ class Measurement:
 
 
 def race(
-    case: Case, modes: Sequence[ModeName], settings: GraphModes, *, say: Callable[[str], None], cases: Callable[[ModeName], Case] | None = None
+    case: Case,
+    modes: Sequence[ModeName],
+    settings: GraphModes,
+    *,
+    say: Callable[[str], None],
+    cases: Callable[[ModeName], Case] | None = None,
 ) -> dict[ModeName, Measurement]:
     """Measure every mode; one that cannot run, departs or dies is a row with its reason. Raises ModelError without a reference.
 
@@ -112,7 +117,7 @@ def _make(
             continue
         reference = reference or first
         agreed = agreement.judge(first, reference, truth, reordered=reordered, limit=settings.noise_limit)
-        measurement.facts = {key: first[key] for key in ("import_s", "build_s", "first_answer_s", "first_step_s", "lines")}
+        measurement.facts = {key: first[key] for key in ("import_s", "build_s", "first_answer_s", "first_step_s", "lines", "version")}
         measurement.facts |= {"answer_noise": agreed.answer_noise, "loss_noise": agreed.loss_noise}
         measurement.losses = first["losses"]
         if agreed.reason:

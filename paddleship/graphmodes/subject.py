@@ -29,7 +29,7 @@ class Subject:
         _pin(case.threads)
         if case.torch_site and MODES[mode].framework == "torch":
             sys.path.append(case.torch_site)
-        self._case, self._trains = case, MODES[mode].trains
+        self._name, self._case, self._trains = mode, case, MODES[mode].trains
         self._inputs, self._labels = case.rows()
         start = time.perf_counter()
         module, kind = MODES[mode].code.split(":")
@@ -52,6 +52,7 @@ class Subject:
         steps = self.train(FIRST_STEPS) if self._trains else []
         first_step_s = self._build_s + steps[0][1] / 1e3 if steps else None
         written = lines.count(self._module.written(self._kind, self._case))
+        facts["version"] = str(sys.modules[MODES[self._name].framework].__version__)
         return {**facts, "losses": [loss for loss, _ in steps], "first_step_s": first_step_s, "lines": written}
 
     def train(self, count: int) -> list[tuple[float, float]]:

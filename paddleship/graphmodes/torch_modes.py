@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,7 @@ def linear(features: int) -> Any:
 
 
 class Reviews(nn.Module):  # type: ignore[misc]
-    def __init__(
-        self, vocabulary_size: int = 4096, pairs: int = 199999, width: int = 32, classes: int = 2, dropout: float = 0.3
-    ) -> None:
+    def __init__(self, vocabulary_size: int = 4096, pairs: int = 199999, width: int = 32, classes: int = 2, dropout: float = 0.3) -> None:
         super().__init__()
         self.pairs = pairs
         self.characters = nn.Embedding(vocabulary_size, width, padding_idx=0)
@@ -80,9 +79,9 @@ class ResNet50(nn.Module):  # type: ignore[misc]
         return self.fc(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
 
 
-NETWORKS = {"linear": linear, "reviews": Reviews, "resnet50": ResNet50}
-LOSSES = {"regression": F.mse_loss, "classification": F.cross_entropy}
-OPTIMIZERS = {
+NETWORKS: dict[str, Any] = {"linear": linear, "reviews": Reviews, "resnet50": ResNet50}
+LOSSES: dict[str, Any] = {"regression": F.mse_loss, "classification": F.cross_entropy}
+OPTIMIZERS: dict[str, Any] = {
     "sgd": torch.optim.SGD,
     "momentum": lambda parameters, lr: torch.optim.SGD(parameters, lr=lr, momentum=0.9),
     "adam": torch.optim.Adam,
@@ -120,7 +119,7 @@ class Eager:
             answer: Array = self.net(torch.from_numpy(inputs).to(self.device)).cpu().numpy()
         return answer
 
-    def save(self, folder: Path, inputs: Array) -> None:
+    def save(self, folder: Path, _inputs: Array) -> None:
         torch.save(self.module, folder / "model.pt")
 
 
@@ -136,7 +135,7 @@ class TorchScript(Eager):
             answer: Array = self.frozen(torch.from_numpy(inputs).to(self.device)).cpu().numpy()
         return answer
 
-    def save(self, folder: Path, inputs: Array) -> None:
+    def save(self, folder: Path, _inputs: Array) -> None:
         torch.jit.save(self.frozen, str(folder / "model.pt"))
 
 
@@ -173,13 +172,13 @@ def load_exported(folder: str) -> Any:
     return lambda inputs: net(torch.from_numpy(inputs)).detach().numpy()
 
 
-LOADERS = {Eager: load_pickle, TorchScript: load_script, Compiled: load_exported}
+LOADERS: dict[type[Any], Callable[[str], Any]] = {Eager: load_pickle, TorchScript: load_script, Compiled: load_exported}
 
 
-def written(mode: type, case: Case) -> list[Any]:
+def written(mode: type[Any], case: Case) -> list[Any]:
     """What a person writes for this mode of this network."""
-    networks = {"reviews": [Reviews], "resnet50": [Bottleneck, ResNet50]}.get(case.network, [linear])
-    return [*networks, *[part for part in mode.__mro__ if part is not object], LOADERS[mode]]
+    networks: dict[str, list[Any]] = {"linear": [linear], "reviews": [Reviews], "resnet50": [Bottleneck, ResNet50]}
+    return [*networks[case.network], *[part for part in mode.__mro__ if part is not object], LOADERS[mode]]
 
 
 def network(case: Case) -> Any:

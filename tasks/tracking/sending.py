@@ -6,7 +6,8 @@ Only MlflowClient is used, since MLflow's fluent calls would end a run that anot
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,15 @@ _CHILD_METRICS = (
     "file_bytes",
     "noise_ratio",
     "flip_rate",
+    "step_ms",
+    "forward_ms",
+    "request_ms",
+    "first_step_s",
+    "lines",
+    "deploys",
 )
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the page opens on runs and metrics
+_BATCH = 1000  # what MLflow takes at once
 _MADE = ("made", "proven", "measured")
 
 
@@ -95,7 +103,7 @@ def send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None
     if report.stage == "prepare":
         _send_dataset(client, facts, report)
     for name, row in report.candidates.items():
-        _send_candidate(client, facts, name, row, at_ms)
+        _send_candidate(client, facts, name, row, at_ms, curve=report.facts.get("curves", {}).get(name, []))
 
 
 def _missing_epochs(client: Any, run_id: str, history: list[dict[str, float | None]], at_ms: int) -> list[Any]:
@@ -116,8 +124,13 @@ def _send_dataset(client: Any, facts: Mapping[str, Any], report: Report) -> None
     client.log_inputs(facts["run_id"], datasets=[DatasetInput(dataset._to_mlflow_entity(), [InputTag("mlflow.data.context", "training")])])
 
 
-def _send_candidate(client: Any, facts: Mapping[str, Any], name: str, row: Mapping[str, Any], at_ms: int) -> None:
-    """One child run per candidate, with the same metric keys in all of them, so that they line up in the compare view."""
+def _send_candidate(
+    client: Any, facts: Mapping[str, Any], name: str, row: Mapping[str, Any], at_ms: int, *, curve: Sequence[float]
+) -> None:
+    """One child run per candidate, with the same metric keys in all of them, so that they line up in the compare view.
+
+    `curve` is its training loss, step by step, where the stage trained it.
+    """
     from mlflow.entities import Metric, Param, RunTag
 
     query = f"tags.`mlflow.parentRunId` = '{facts['run_id']}' AND tags.variant = '{name}'"
@@ -129,8 +142,11 @@ def _send_candidate(client: Any, facts: Mapping[str, Any], name: str, row: Mappi
         run_id = client.create_run(facts["experiment_id"], tags=kinship, run_name=name).info.run_id
     params = [Param(key, str(row[key])) for key in ("runtime", "precision") if row.get(key)] + ([] if found else [Param("variant", name)])
     metrics = [Metric(key, float(row[key]), at_ms, 0) for key in _CHILD_METRICS if row.get(key) is not None]
+    metrics += [Metric("loss", loss, at_ms, step) for step, loss in enumerate(curve) if math.isfinite(loss)]
     tags = [RunTag(key, str(row[key])) for key in ("status", "reason", "winner") if row.get(key) not in (None, "")]
-    client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
+    client.log_batch(run_id, metrics=metrics[:_BATCH], params=params, tags=tags)
+    for start in range(_BATCH, len(metrics), _BATCH):
+        client.log_batch(run_id, metrics=metrics[start : start + _BATCH])
     client.set_terminated(run_id, "FINISHED" if row.get("status") in _MADE else "FAILED")
 
 

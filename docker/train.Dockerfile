@@ -1,0 +1,16 @@
+# The training image: Python and the project with PyTorch beside Paddle. `infra/train_image.sh` lays out rootfs/ on the host,
+# so the build needs no network and works with any builder. torch.compile needs a C++ compiler: give a base image that has one.
+ARG BASE_IMAGE=python:3.11
+FROM ${BASE_IMAGE}
+
+COPY rootfs/site/ /opt/site/
+COPY --chown=10001:10001 rootfs/app/ /opt/paddleship/
+
+ENV PYTHONPATH=/opt/paddleship:/opt/site \
+    PYTHONUNBUFFERED=1 \
+    PATH=/opt/site/bin:/usr/local/bin:/usr/bin:/bin \
+    HOME=/tmp
+
+USER 10001:10001
+WORKDIR /opt/paddleship
+CMD ["python", "-m", "tasks.compare_graph_modes"]

@@ -1,0 +1,122 @@
+"""The flow `compare-graph-modes`: run the comparison as a process of its own, log it to MLflow, show its page in Prefect."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prefect import State, flow, get_run_logger, task
+from prefect.artifacts import create_link_artifact, create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
+
+from flows.local import Local
+from paddleship import errors, params
+from paddleship.errors import GateFailed, PaddleshipError
+from paddleship.graphmodes.catalogue import ModeName, NetworkName
+from paddleship.params import Params
+from paddleship.report import Report
+from tasks.tracking.run import Tracker
+
+NAME = "compare-graph-modes"
+
+
+@flow(name=NAME, validate_parameters=True, log_prints=False)
+def compare_graph_modes(
+    full: bool = False,
+    networks: list[NetworkName] | None = None,
+    modes: list[ModeName] | None = None,
+    rounds: int | None = None,
+    threads: int | None = None,
+    torch_site: str | None = None,
+) -> State[Any]:
+    """Race the graph modes of Paddle and PyTorch on this machine and say which common claims it confirms.
+
+    Args:
+        full: Sizes for GPUs; without it all of it ends within 15 minutes on two cores.
+        networks: Some of linear, reviews and resnet50; all of them when left out, as in params.yaml.
+        modes: Some of the modes, by name; all of them when left out.
+        rounds: Interleaved blocks that the intervals are taken over.
+        threads: Threads and cores of every mode.
+        torch_site: The site-packages folder of PyTorch, where it is not installed beside Paddle.
+    """
+    given: dict[str, Any] = {"networks": networks, "modes": modes, "rounds": rounds, "threads": threads, "torch_site": torch_site}
+    given = {key: value for key, value in given.items() if value is not None} | ({"full": True} if full else {})
+    root = Path.cwd()
+    try:
+        values = _values(root, given)
+    except PaddleshipError as error:
+        return _failed(error)
+    local = Local.of(root)
+    tags = {"mlflow.runName": str(flow_run.name), "prefect_flow_run": str(flow_run.id)}
+    tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
+    failure: PaddleshipError | None = None
+    try:
+        failure = race(values, root)
+        reports = root / values.paths.reports
+        report = Report.read(reports, NAME) if failure is None or isinstance(failure, GateFailed) else None  # else an earlier run's
+        if report is not None:
+            tracker.log_report(report, reports, cached=False)
+            _publish(report, reports, tracker)
+    except BaseException as error:
+        tracker.finish(failure=f"ended by {type(error).__name__}")
+        raise
+    tracker.finish(failure=str(failure) if failure else None)
+    if failure is not None:
+        return _failed(failure)
+    return Completed(message=report.headline if report else "")
+
+
+@task(name="race", cache_policy=NO_CACHE, persist_result=False)
+def race(values: Params, root: Path) -> PaddleshipError | None:
+    """Run the verb as a process and stream its lines; the error it ended with, or None."""
+    log, last = get_run_logger(), ""
+    with tempfile.TemporaryDirectory(prefix="paddleship-") as folder:
+        file = Path(folder) / "params.yaml"
+        file.write_text(yaml.safe_dump(values.model_dump(mode="json"), sort_keys=False, allow_unicode=True), encoding="utf-8")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tasks.compare_graph_modes", "--params", str(file)],
+            cwd=root,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            for line in process.stdout or ():
+                log.info(line.rstrip())
+                last = line.strip() or last
+            code = process.wait()
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    kinds = {kind.exit_code: kind for kind in (errors.PaddleshipError, errors.BadInput, errors.GateFailed, errors.Unavailable)}
+    return None if code == 0 else kinds.get(code, PaddleshipError)(last.removeprefix("error: ") or f"it ended with exit code {code}")
+
+
+def _values(root: Path, given: dict[str, Any]) -> Params:
+    """params.yaml with what this run was given, under the name of the flow. Raises ParamsError."""
+    overlay = {"name": NAME, "graph_modes": given}
+    return params.parse(params.merge(params.read(root / "params.yaml"), overlay))
+
+
+def _publish(report: Report, reports: Path, tracker: Tracker) -> None:
+    """Artifacts of the flow run: the page, and the way to its pictures."""
+    page = (reports / str(report.facts["page"])).read_text(encoding="utf-8")
+    create_markdown_artifact(key=NAME, markdown=page, description="Each claim and whether this machine confirms it; every mode's figures")
+    if tracker.url:
+        create_link_artifact(key=f"{NAME}-mlflow", link=tracker.url, link_text="MLflow run", description="Modes, curves and pictures")
+
+
+def _failed(error: PaddleshipError) -> State[Any]:
+    """The error as a state: its name is the class of the error, its message what the user reads."""
+    return Failed(name=type(error).__name__, message=str(error))

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Build the training image: `infra/train_image.sh [TAG]`, default paddleship/train:latest.
+# BASE_IMAGE: what it stands on, with a C++ compiler where torch.compile shall be measured. EXTRAS: extras of the project, default torch.
+# Needs about 8 GB of disk while it works. Exit codes: 0 the image is there, 4 no engine or no base image.
+set -euo pipefail
+
+tag=${1:-paddleship/train:latest}
+base=${BASE_IMAGE:-python:3.11}
+extras=${EXTRAS-torch}
+here=$(cd "$(dirname "$0")/.." && pwd)
+python=${PYTHON:-$here/.venv/bin/python}
+DOCKER_HOST=${DOCKER_HOST:-$("$here/infra/engine.sh" start)}
+export DOCKER_HOST
+
+docker image inspect "$base" >/dev/null 2>&1 || "$here/infra/base_image.sh" "$base"
+context=$(mktemp -d)
+trap 'rm -rf "$context"' EXIT
+mkdir -p "$context/rootfs/site" "$context/rootfs/app"
+git -C "$here" archive HEAD paddleship tasks flows examples params.yaml dvc.yaml pyproject.toml | tar -x -C "$context/rootfs/app"
+(cd "$here" && "$python" -m uv pip install --quiet --python "$python" --target "$context/rootfs/site" --compile-bytecode \
+    -c constraints.txt ".${extras:+[$extras]}")
+rm -rf "$context/rootfs/site/"{paddleship,tasks,flows}  # the image's own copy is in /opt/paddleship
+cp "$here/docker/train.Dockerfile" "$context/Dockerfile"
+docker build --tag "$tag" --build-arg "BASE_IMAGE=$base" "$context"

@@ -1,0 +1,39 @@
+"""The flow `compare-graph-modes` from the command line, with real processes and a real MLflow store."""
+
+import subprocess
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from tests.flows.helpers import PROGRAM, mlflow_runs, report_of
+
+
+@pytest.fixture
+def compared(linear_checkout_of):
+    def run(*arguments):
+        done = subprocess.run([PROGRAM, "compare-graph-modes", *arguments], cwd=checkout, capture_output=True, text=True, check=False)
+        return done, checkout
+
+    checkout = linear_checkout_of("compared")
+    return run
+
+
+@pytest.mark.slow
+def test_the_flow_leaves_a_page_a_report_and_a_child_run_per_mode(compared):
+    done, checkout = compared("--networks", "linear", "--modes", "paddle-static", "--rounds", "2", "--threads", "1")
+    assert done.returncode == 0, done.stderr
+    assert "### Static trains 15–30% faster" in (checkout / "reports/compare-graph-modes.md").read_text()
+    rows = report_of(checkout, "compare-graph-modes")["candidates"]
+    assert {name: row["status"] for name, row in rows.items()} == {"linear/paddle-eager": "measured", "linear/paddle-static": "measured"}
+    assert [status for status, _ in mlflow_runs(checkout)] == ["FINISHED"] * 3
+    store = create_engine(f"sqlite:///{checkout}/.paddleship/mlflow.db")
+    with store.connect() as connection:
+        (points,) = connection.execute(text("select count(*) from metrics where key = 'loss'")).one()
+    store.dispose()
+    assert points > 800
+
+
+def test_rounds_that_give_no_interval_are_refused(compared):
+    done, _ = compared("--rounds", "1")
+    assert done.returncode == 2
+    assert "graph_modes.rounds" in done.stderr

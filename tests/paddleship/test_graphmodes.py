@@ -1,0 +1,184 @@
+import importlib.util
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from paddleship.errors import ParamsError
+from paddleship.graphmodes import agreement, case, claims, deploying, drawing, lines, page, racing
+from paddleship.graphmodes.racing import Measurement
+
+TORCH = importlib.util.find_spec("torch") is not None
+
+
+@pytest.fixture
+def settings(reviews_params):
+    return lambda **given: reviews_params({"graph_modes": {"rounds": 2, "threads": 1, "timeout_s": 120, **given}})
+
+
+@pytest.fixture
+def linear(settings, tmp_path):
+    made = case.make("linear", settings(), tmp_path / "linear")
+    return replace(made, sizes=replace(made.sizes, steps=3, forwards=3, requests=3))
+
+
+@pytest.fixture
+def silent():
+    return lambda _line: None
+
+
+def timed(quantity, *blocks):
+    return Measurement("paddle-eager", blocks={quantity: [[value] * 3 for value in blocks]})
+
+
+@pytest.mark.slow
+def test_two_modes_of_one_network_are_timed_side_by_side_and_settled(linear, settings, silent, tmp_path):
+    found = racing.race(linear, ["paddle-static"], settings().graph_modes, say=silent)
+    assert list(found) == ["paddle-eager", "paddle-static"]
+    for row in found.values():
+        assert row.measured
+        sizes = {quantity: [len(block) for block in blocks] for quantity, blocks in row.blocks.items()}
+        assert sizes == {"step_ms": [3, 3], "forward_ms": [3, 3], "request_ms": [3, 3]}
+        assert row.peak_memory_bytes > 50e6
+    eager, static = found.values()
+    np.testing.assert_allclose(eager.losses, static.losses, rtol=1e-5)
+    assert (eager.deploys, static.deploys) == (False, True)
+    assert static.facts["lines"] > eager.facts["lines"]
+
+    findings = claims.settle({"linear": found}, devices=0)
+    assert {finding.word for finding in findings} <= {"confirmed", "refuted", "cannot tell", "untested"}
+    text = page.markdown({"linear": found}, findings, facts=["Short."], host={"cores": "2"})
+    assert "### Static trains 15–30% faster" in text
+    assert "does not run without the model's code" in text
+    for name in (drawing.times("linear", found, tmp_path, "a.png"), drawing.losses("linear", found, tmp_path, "b.png")):
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_a_mode_whose_weights_were_not_carried_over_is_not_timed(linear, settings, silent, tmp_path):
+    other = case.make("linear", settings().model_copy(update={"seed": 8}), tmp_path / "other")
+    found = racing.race(
+        linear, ["paddle-static"], settings().graph_modes, say=silent, cases=lambda mode: other if mode == "paddle-static" else linear
+    )
+    row = found["paddle-static"]
+    assert "not the same network: its answers are" in row.reason
+    assert "limit 8" in row.reason
+    assert not row.blocks
+    assert found["paddle-eager"].measured
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(TORCH, reason="PyTorch is installed")
+def test_without_pytorch_its_modes_are_rows_that_name_the_extra(linear, settings, silent):
+    found = racing.race(linear, ["torch-eager"], settings().graph_modes, say=silent)
+    assert "paddleship[torch]" in found["torch-eager"].reason
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TORCH, reason="PyTorch is not installed (extra `torch`)")
+def test_pytorch_with_carried_weights_computes_what_paddle_does(linear, settings, silent):
+    found = racing.race(linear, ["torch-eager", "torchscript"], settings().graph_modes, say=silent)
+    assert [row.reason for row in found.values()] == ["", "", ""]
+    assert found["torchscript"].deploys
+
+
+def test_an_unknown_mode_is_refused_with_the_known_ones(settings):
+    with pytest.raises(ParamsError, match=r"modes\.0: .*torchscript"):
+        settings(modes=["paddle-magic"])
+
+
+@pytest.mark.parametrize(
+    ("loader", "loads", "reason"),
+    [
+        ("return lambda inputs: inputs * 2", True, ""),
+        ("return lambda inputs: inputs * 3", False, "answers otherwise"),
+        ("return lambda inputs: inputs[:1] * 2", False, "answers otherwise"),
+        ("from examples.linear.model import build", False, "the model's code is not here"),
+        ("import paddleship", False, "the model's code is not here"),
+        ("import time; time.sleep(60)", False, "did not load within"),
+    ],
+)
+def test_a_form_is_tried_where_the_models_code_is_not(loader, loads, reason, tmp_path):
+    asked = np.arange(4, dtype=np.float32)
+    form = deploying.Form(tmp_path, f"def load(folder):\n    {loader}\n", "load", asked, asked * 2)
+    found, why = deploying.loads_without_code(form, site=None, timeout_s=5)
+    assert found is loads
+    assert reason in why
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (1.16, 1.29, "confirmed"),
+        (1.15, 1.30, "confirmed"),
+        (1.0, 1.1, "refuted"),
+        (1.4, 1.5, "refuted"),
+        (1.1, 1.2, "cannot tell"),
+        (1.2, 1.4, "cannot tell"),
+        (1.0, 2.0, "cannot tell"),
+    ],
+)
+def test_verdict(low, high, word):
+    assert claims.verdict(low, high, claimed=(1.15, 1.30)) == word
+
+
+@pytest.mark.parametrize(
+    ("eager", "static", "word", "reason"),
+    [
+        (1.2, 1.0, "confirmed", ""),
+        (2.0, 1.0, "refuted", "more than claimed"),
+        (1.05, 1.0, "refuted", "less than claimed"),
+        (0.5, 1.0, "refuted", "the other way round"),
+    ],
+)
+def test_a_refuted_claim_says_in_which_direction(eager, static, word, reason):
+    found = {"linear": {"paddle-eager": timed("step_ms", eager, eager), "paddle-static": timed("step_ms", static, static)}}
+    finding = next(one for one in claims.settle(found, devices=0) if one.claim.quantity == "step_ms" and one.pair)
+    assert (finding.word, finding.reason) == (word, reason)
+
+
+def test_what_could_not_be_measured_is_untested_with_its_reason():
+    missing = Measurement("paddle-static", reason="it died")
+    found = {"linear": {"paddle-eager": timed("step_ms", 1, 1), "paddle-static": missing}}
+    settled = claims.settle(found, devices=0)
+    assert {(one.word, one.reason) for one in settled if one.pair} == {("untested", "paddle-static: it died")}
+    assert settled[-1].word == "untested"
+    assert "on a CPU it cannot be tested" in settled[-1].reason
+
+
+def test_an_interval_is_taken_over_the_rounds():
+    ratio, low, high = racing.ratio_interval(timed("step_ms", 2, 3, 4), timed("step_ms", 1, 1, 1), "step_ms")
+    assert (ratio, low, high) == (3, 2, 4)
+    assert racing.ratio_interval(timed("step_ms", 2), Measurement("torchscript"), "step_ms") is None
+
+
+def test_a_loss_that_eager_hits_by_luck_does_not_refuse_another_mode():
+    truth, lucky, reordered = [1.0, 2.0], [1.0, 2.0], [1.001, 1.998]
+    assert agreement.noise([1.001, 2.002], [lucky], truth) > 8
+    assert agreement.noise([1.001, 2.002], [lucky, reordered], truth) == pytest.approx(1, rel=0.01)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), 1.1])
+def test_a_wrong_answer_is_not_the_same_network(wrong):
+    right = {"answer": np.ones(3), "losses": [1.0]}
+    found = {"answer": np.array([1, wrong, 1]), "losses": [1.0]}
+    agreed = agreement.judge(found, right, right, reordered=[], limit=8)
+    assert "its answers are" in agreed.reason
+    assert "losses" not in agreed.reason
+
+
+def example(value):
+    """Says what it does.
+
+    And more.
+    """
+    # a comment
+
+    return [
+        value,
+    ]
+
+
+def test_lines_are_those_that_hold_code():
+    assert lines.count([example]) == 4
+    assert lines.count([example, example]) == 4
