@@ -24,7 +24,7 @@ def test_help_imports_nothing_heavy(arguments):
 def test_help_names_every_command():
     done = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True)
     for command in COMMANDS:
-        assert re.search(rf"^ +{command} +\w", done.stdout, re.MULTILINE), command
+        assert re.search(rf"^ +{command}\s+\w", done.stdout, re.MULTILINE), command
 
 
 @pytest.mark.parametrize("command", ["run", "deliver", "ui", "stop"])
