@@ -4,9 +4,11 @@ ARG BASE_IMAGE=python:3.11
 FROM ${BASE_IMAGE}
 
 COPY rootfs/site/ /opt/site/
+COPY rootfs/lib/ /opt/lib/
 COPY --chown=10001:10001 rootfs/app/ /opt/paddleship/
 
 ENV PYTHONPATH=/opt/paddleship:/opt/site \
+    LD_LIBRARY_PATH=/opt/lib \
     PYTHONUNBUFFERED=1 \
     PATH=/opt/site/bin:/usr/local/bin:/usr/bin:/bin \
     HOME=/tmp

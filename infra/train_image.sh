@@ -15,10 +15,11 @@ export DOCKER_HOST
 docker image inspect "$base" >/dev/null 2>&1 || "$here/infra/base_image.sh" "$base"
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
-mkdir -p "$context/rootfs/site" "$context/rootfs/app"
-git -C "$here" archive HEAD paddleship tasks flows examples params.yaml dvc.yaml pyproject.toml | tar -x -C "$context/rootfs/app"
+mkdir -p "$context/rootfs/site" "$context/rootfs/app" "$context/rootfs/lib"
+git -C "$here" archive HEAD paddleship tasks flows examples params.yaml dvc.yaml pyproject.toml README.md LICENSE | tar -x -C "$context/rootfs/app"
 (cd "$here" && "$python" -m uv pip install --quiet --python "$python" --target "$context/rootfs/site" --compile-bytecode \
-    -c constraints.txt ".${extras:+[$extras]}")
-rm -rf "$context/rootfs/site/"{paddleship,tasks,flows}  # the image's own copy is in /opt/paddleship
+    -c constraints.txt "$context/rootfs/app${extras:+[$extras]}")
+cp "$(ldconfig -p | awk '/libgomp\.so\.1 /{print $NF; exit}')" "$context/rootfs/lib/"  # Paddle needs it, and slim base images lack it
+rm -rf "$context/rootfs/app/build" "$context/rootfs/app/"*.egg-info "$context/rootfs/site/"{paddleship,tasks,flows}  # the image's own copy is in /opt/paddleship
 cp "$here/docker/train.Dockerfile" "$context/Dockerfile"
 docker build --tag "$tag" --build-arg "BASE_IMAGE=$base" "$context"

@@ -15,6 +15,9 @@ from paddleship.graphmodes.case import Array
 
 _STRANGER = """
 import sys
+
+sys.path += {site!r}
+
 import numpy as np
 
 class NotHere:
@@ -23,7 +26,6 @@ class NotHere:
             raise ModuleNotFoundError(f"No module named {{name!r}} (the model's code is not here)", name=name)
 
 sys.meta_path.insert(0, NotHere())
-sys.path += {site!r}
 folder = sys.argv[1]
 
 {loader}
@@ -49,7 +51,8 @@ class Form:
 def loads_without_code(form: Form, *, site: str | None, timeout_s: float) -> tuple[bool, str]:
     """Load the form and ask it in a stranger's process; whether it answered as before, and why not."""
     np.save(form.folder / "asked.npy", form.asked)
-    script = _STRANGER.format(absent=_ABSENT, site=[site] if site else [], loader=form.loader, name=form.name)
+    packages = [str(Path(np.__file__).parents[1]), *([site] if site else [])]  # the interpreter is told to forget PYTHONPATH
+    script = _STRANGER.format(absent=_ABSENT, site=packages, loader=form.loader, name=form.name)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     with tempfile.TemporaryDirectory(prefix="paddleship-stranger-") as elsewhere:
         try:
