@@ -29,7 +29,7 @@ _MOST = 3  # passes that must be switched off together before nothing can be sai
 
 
 def guilty(folder: Path, inputs: Batch, is_right: Callable[[Arrays], bool], *, timeout_s: float) -> Finding | None:
-    """The pass (or the few) whose absence cures the candidate in `folder`; None when it is not the optimiser, or nothing cures."""
+    """The pass (or the few) whose absence cures the candidate in `folder`; None when these inputs need no cure, or it is not the optimiser."""
     candidate = Candidate.load(folder)
     environment = {**threads(candidate.threads), "GLOG_minloglevel": "0"}
     with Revived(candidate.name, Trial, folder, timeout_s=timeout_s, environment=environment) as trial:
@@ -40,7 +40,7 @@ def guilty(folder: Path, inputs: Batch, is_right: Callable[[Arrays], bool], *, t
             except CandidateError:
                 return False
 
-        if not cures(_OFF):
+        if cures({}) or not cures(_OFF):
             return None
         everything, essential = _names(trial, {}), set(_names(trial, _OFF)) - _ESSENTIAL
         optional = [name for name in dict.fromkeys(reversed(everything)) if name not in essential]  # a late pass is nearer to the fault
@@ -57,7 +57,7 @@ def smallest(names: Sequence[str], cures: Callable[[Sequence[str]], bool]) -> li
     """A smallest set of names (of three at most) that cures, by halving; empty when there is none."""
     found: list[str] = []
     while len(found) < _MOST:
-        if not cures([*names, *found]):
+        if not names or not cures([*names, *found]):
             return []
         low, high = 0, len(names)  # names[:high] cure together with what was found, names[:low] do not
         while high - low > 1:
