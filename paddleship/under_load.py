@@ -14,10 +14,10 @@ from paddleship.errors import BadInput
 from paddleship.isolate import Isolated, threads
 from paddleship.loadgen import Measured, MultiStream, Offline, Peak, Scenario, SingleStream
 from paddleship.params import Benchmark
-from paddleship.preprocess import Example, Preprocess
 from paddleship.sampling import Load
 from paddleship.statistics import percentiles
 from paddleship.verdict import Check
+from paddleship.workload import Workload
 
 _ENOUGH = loadgen.needed(0.99)  # queries, for a 99th percentile that may be stated
 
@@ -58,12 +58,12 @@ class Borne:
 class Bearer:
     """Lives in the child: one loaded model, and the rows that it is asked for by their number."""
 
-    def __init__(self, load: Load, preprocess: Preprocess, examples: Sequence[Example]) -> None:
+    def __init__(self, load: Load, workload: Workload) -> None:
         make, arguments = load
         self._model = make(*arguments)
-        self._preprocess, self._examples = preprocess, examples
-        self._alone = [preprocess.collate([example]) for example in examples]
-        self._answer(range(len(examples)))
+        self._preprocess, self._examples = workload.preprocess, workload.examples
+        self._alone = [self._preprocess.collate([example]) for example in self._examples]
+        self._answer(range(len(self._examples)))
 
     def run(self, scenario: Scenario, seed: int) -> Measured:
         return loadgen.run(scenario, self._answer, rows=len(self._examples), seed=seed)
@@ -76,13 +76,11 @@ class Bearer:
         self._model.run(batch)
 
 
-def measure(
-    name: str, load: Load, preprocess: Preprocess, examples: Sequence[Example], *, settings: Benchmark, thread_count: int, seed: int
-) -> Borne:
+def measure(name: str, load: Load, workload: Workload, *, settings: Benchmark, thread_count: int, seed: int) -> Borne:
     """Run every scenario on one model, each for `scenario_seconds` at most."""
     limit_s = settings.timeout_s + settings.max_seconds
     try:
-        with Isolated(name, Bearer, load, preprocess, examples, timeout_s=limit_s, environment=threads(thread_count)) as bearer:
+        with Isolated(name, Bearer, load, workload, timeout_s=limit_s, environment=threads(thread_count)) as bearer:
             return _measure(bearer, settings, seed)
     except BadInput as error:
         return Borne(reason=str(error))

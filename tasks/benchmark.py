@@ -9,7 +9,6 @@ from typing import Any
 
 from paddleship import (
     benchmarking,
-    dataset,
     eager,
     footprint,
     parity,
@@ -27,16 +26,16 @@ from paddleship.comparison import Comparison
 from paddleship.evidence import Evidence
 from paddleship.files import new_folder, read_json
 from paddleship.params import Params
-from paddleship.preprocess import Batch, Example, Preprocess
+from paddleship.preprocess import Batch
 from paddleship.report import Report
 from paddleship.runtimes import Arrays
 from paddleship.sampling import Load, speedup
 from paddleship.selection import Choice
 from paddleship.under_load import Borne
 from paddleship.verdict import Check, Verdict
+from paddleship.workload import Workload
 from tasks.stage import main
 
-_ROWS = 64  # distinct real rows that each contestant answers in turn
 _BASELINES = ("eager", "to_static")
 _NUMBERS = (
     "p50_ms",
@@ -55,7 +54,8 @@ _NUMBERS = (
 def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and cold start on real rows, and choose by select.objective."""
     proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
-    batches = _batches(params)
+    workload = Workload.of(Path(params.paths.prepared))
+    batches = workload.batches(params.benchmark.batch_sizes)
     comparison = _race(params, proven, batches)
     table = {name: _row(comparison, name, params, proven) for name in comparison.found}
     checks = _checks(table, list(proven))
@@ -73,7 +73,7 @@ def benchmark(params: Params) -> Report:
         return Report(stage="benchmark", headline=choice.reason, verdict=verdict, candidates=table, facts={"took_no_part": choice.refused})
     chosen = table[choice.candidate]
     chosen["winner"] = True
-    borne = {name: _bear(params, name) for name in ("eager", choice.candidate)}
+    borne = {name: _bear(params, name, workload) for name in ("eager", choice.candidate)}
     checks += borne[choice.candidate].checks(params.benchmark.slo_p99_ms)
     gain = {key: chosen[key] for key in ("speedup", "speedup_low", "speedup_high")}
     with new_folder(Path(params.paths.benchmark)) as beside:
@@ -139,14 +139,11 @@ def _load(params: Params, name: str) -> Load:
     return runtimes.load, (Path(params.paths.candidates) / name,)
 
 
-def _bear(params: Params, name: str) -> Borne:
+def _bear(params: Params, name: str, workload: Workload) -> Borne:
     """One model under the loads of MLPerf Inference, on real rows."""
     print(f"{name}: under the loads of MLPerf Inference")
-    preprocess, examples = _examples(params)
     threads = params.optimize.threads
-    return under_load.measure(
-        name, _load(params, name), preprocess, examples, settings=params.benchmark, thread_count=threads, seed=params.seed
-    )
+    return under_load.measure(name, _load(params, name), workload, settings=params.benchmark, thread_count=threads, seed=params.seed)
 
 
 def _row(comparison: Comparison, name: str, params: Params, proven: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -205,22 +202,6 @@ def _checks(table: Mapping[str, Mapping[str, Any]], proven: Sequence[str]) -> li
             advice="eager could not be measured, so nothing can be compared",
         ),
     ]
-
-
-def _batches(params: Params) -> dict[int, list[Batch]]:
-    """Batches of real test rows, as many rows in each size, so that all sizes see the same lengths."""
-    preprocess, examples = _examples(params)
-    batches = {}
-    for size in params.benchmark.batch_sizes:
-        cycled = [examples[index % len(examples)] for index in range(max(size, len(examples) // size * size))]
-        batches[size] = [preprocess.collate(cycled[start : start + size]) for start in range(0, len(cycled), size)]
-    return batches
-
-
-def _examples(params: Params) -> tuple[Preprocess, list[Example]]:
-    preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
-    rows = dataset.read(Path(params.paths.prepared), "test")
-    return preprocess, dataset.encode(preprocess, rows.take(range(min(_ROWS, len(rows)))))
 
 
 if __name__ == "__main__":

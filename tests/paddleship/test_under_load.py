@@ -10,9 +10,10 @@ from paddleship import under_load
 from paddleship.params import Benchmark
 from paddleship.preprocess import Tensors
 from paddleship.spec import TensorSpec
+from paddleship.workload import Workload
 
 PREPROCESS = Tensors([TensorSpec("x", "float32", ("batch", 2))])
-EXAMPLES = PREPROCESS.encode({"x": np.arange(40, dtype=np.float32).reshape(20, 2)})
+WORKLOAD = Workload(PREPROCESS, PREPROCESS.encode({"x": np.arange(40, dtype=np.float32).reshape(20, 2)}))
 SETTINGS = Benchmark(scenario_seconds=0.5, max_seconds=4, timeout_s=20, batch_sizes=[1, 5])
 
 
@@ -43,9 +44,8 @@ class Mortal(Busy):
 
 
 def measure(load, **settings):
-    return under_load.measure(
-        "model", (load, (0.0002,)), PREPROCESS, EXAMPLES, settings=SETTINGS.model_copy(update=settings), thread_count=1, seed=0
-    )
+    settings = SETTINGS.model_copy(update=settings)
+    return under_load.measure("model", (load, (0.0002,)), WORKLOAD, settings=settings, thread_count=1, seed=0)
 
 
 def test_every_scenario_has_its_figures_and_no_objective_is_searched_unasked():

@@ -1,0 +1,36 @@
+"""The rows that contestants are asked: real ones, of the part that nothing was trained or calibrated on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddleship import dataset
+from paddleship.preprocess import Batch, Example, Preprocess
+
+_ROWS = 64  # distinct rows that each contestant answers in turn
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Encoded rows of the test part, and how rows are joined into a batch."""
+
+    preprocess: Preprocess
+    examples: Sequence[Example]
+
+    @classmethod
+    def of(cls, prepared: Path) -> Workload:
+        """The first rows that `prepare` left for tests. Raises DataError."""
+        preprocess, _, _ = dataset.read_preprocess(prepared)
+        rows = dataset.read(prepared, "test")
+        return cls(preprocess, dataset.encode(preprocess, rows.take(range(min(_ROWS, len(rows))))))
+
+    def batches(self, sizes: Sequence[int]) -> dict[int, list[Batch]]:
+        """As many rows in each size, so that all sizes see the same lengths."""
+        return {size: self._batches(size) for size in sizes}
+
+    def _batches(self, size: int) -> list[Batch]:
+        count = len(self.examples)
+        cycled = [self.examples[index % count] for index in range(max(size, count // size * size))]
+        return [self.preprocess.collate(cycled[start : start + size]) for start in range(0, len(cycled), size)]
