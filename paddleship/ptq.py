@@ -36,16 +36,16 @@ class Quantiser:
         model.restore(layer, self.subject.checkpoint)
         layer.eval()
         ptq = PTQ(QuantConfig(activation=AbsmaxObserver(quant_bits=8), weight=AbsmaxObserver(quant_bits=8)))
-        observed = ptq.quantize(layer)
-        for batch in batches[:_BATCHES]:
-            model.call(observed, [paddle.to_tensor(batch[spec.name]) for spec in self.specs])
         specs = [replace(spec, shape=tuple(self.fixed.get(str(size), size) for size in spec.shape)) for spec in self.specs]
         try:
+            observed = ptq.quantize(layer)
+            for batch in batches[:_BATCHES]:
+                observed(*[paddle.to_tensor(batch[spec.name]) for spec in self.specs])
             exporting.convert_layer(ptq.convert(observed), target, specs)
         except Exception as failure:
             words = " ".join(str(failure).split())
             if "data[i] >= 0, but received data[i]:-1" in words:
                 words = "it takes no dynamic dimension, such as the batch"
-            raise CandidateError(f"Paddle {paddle.__version__} cannot export its own quantised model: {words[-300:]}") from None
+            raise CandidateError(f"Paddle {paddle.__version__} cannot quantise this model and export it: {words[-300:]}") from None
         if "quantize_linear" not in (target / "model.json").read_text(encoding="utf-8"):
             raise CandidateError("Paddle found no layer in this model that it quantises")

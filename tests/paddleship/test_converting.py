@@ -65,6 +65,14 @@ class Loop(Digits):
             y = y / 2
         return y
 
+class Cell(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(16, 4)
+
+    def forward(self, x):
+        return self.cell(x, x[:, :4])[0]
+
 class Rows(Digits):
     def forward(self, x):
         import numpy as np
@@ -196,15 +204,16 @@ def test_a_model_without_anything_to_quantise_is_a_row(workshop_of, tmp_path, na
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "subject", "words"),
     [
-        ("paddle-int8", "cannot export its own quantised model: it takes no dynamic dimension"),
-        ("paddle-gpu", "built for CPUs"),
-        ("paddle-tensorrt-fp16", "built for CPUs"),
+        ("paddle-int8", "Digits", "cannot quantise this model and export it: it takes no dynamic dimension"),
+        ("paddle-int8", "Cell", "cannot quantise this model and export it: AbsmaxObserverLayer.forward()"),
+        ("paddle-gpu", "Digits", "built for CPUs"),
+        ("paddle-tensorrt-fp16", "Digits", "built for CPUs"),
     ],
 )
-def test_what_this_paddle_cannot_do_is_a_row_in_plain_words(subject_of, workshop_of, tmp_path, name, words):
-    outcome = workshop_of("Digits", subject=subject_of("Digits")).make(name, tmp_path / name)
+def test_what_this_paddle_cannot_do_is_a_row_in_plain_words(subject_of, workshop_of, tmp_path, name, subject, words):
+    outcome = workshop_of(subject, subject=subject_of(subject)).make(name, tmp_path / name)
     assert not outcome.made
     assert words in outcome.reason
 
