@@ -29,7 +29,7 @@ _MOST = 3  # passes that must be switched off together before nothing can be sai
 
 
 def guilty(folder: Path, inputs: Batch, is_right: Callable[[Arrays], bool], *, timeout_s: float) -> Finding | None:
-    """The pass (or the few) whose absence cures the candidate in `folder`; None when these inputs need no cure, or it is not the optimiser."""
+    """The pass (or the few) whose absence cures the candidate in `folder`; None when nothing is wrong, or not by the optimiser."""
     candidate = Candidate.load(folder)
     environment = {**threads(candidate.threads), "GLOG_minloglevel": "0"}
     with Revived(candidate.name, Trial, folder, timeout_s=timeout_s, environment=environment) as trial:

@@ -27,10 +27,10 @@ def test_either_of_two_is_enough_so_one_is_named():
 def test_nothing_is_named_when_nothing_cures():
     assert smallest(NAMES, lambda off: "absent" in off) == []
     assert smallest([], lambda off: "absent" in off) == []
-    assert smallest([], lambda off: True) == []
+    assert smallest([], lambda off: not off) == []
     assert smallest(NAMES, lambda off: len(off) > 20) == []
 
 
 def test_no_pass_is_blamed_for_answers_that_need_no_cure(tmp_path):
     folder = model.make(tmp_path / "model")
-    assert guilty(folder, model.batches()[1][0], lambda answer: True, timeout_s=60) is None
+    assert guilty(folder, model.batches()[1][0], bool, timeout_s=60) is None
