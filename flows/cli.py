@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from flows.stages import Until
-from paddleship.errors import PaddleshipError
+from paddleship.errors import GateFailed, PaddleshipError
 from paddleship.graphmodes.catalogue import ModeName, NetworkName
 
 
@@ -53,6 +53,11 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--threads", type=int, metavar="N", help="threads and cores of every mode")
     compare.add_argument("--torch-site", metavar="FOLDER", help="site-packages of PyTorch where it is not installed beside Paddle")
     compare.set_defaults(command=_compare_graph_modes)
+
+    races = commands.add_parser("compare", help="say whether a candidate became faster or slower since an earlier benchmark")
+    races.add_argument("earlier", type=Path, metavar="EARLIER", help="folder of an earlier benchmark: samples.parquet, samples.json")
+    races.add_argument("later", type=Path, nargs="?", metavar="LATER", help="default: the one of params.yaml here")
+    races.set_defaults(command=_compare)
 
     trace = commands.add_parser("trace", help="say where an image or a container comes from")
     trace.add_argument("name", metavar="IMAGE|CONTAINER")
@@ -104,6 +109,16 @@ def _compare_graph_modes(arguments: argparse.Namespace) -> int:
         return int(getattr(errors, state.name or "", PaddleshipError).exit_code)
     print(f"{state.message}: see {params.load(checkout / 'params.yaml').paths.reports}/compare-graph-modes.md")
     return 0
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from paddleship import params, samples
+
+    later = arguments.later or Path(params.load(Path("params.yaml")).paths.benchmark)
+    changes = samples.compare(arguments.earlier, later)
+    print(f"{'speedup over the baseline':26} {'earlier':>8} {'later':>8}   change")
+    print("\n".join(map(str, changes)) or "no contestant is in both")
+    return GateFailed.exit_code if any(change.verdict == "worse" for change in changes) else 0
 
 
 def _trace(arguments: argparse.Namespace) -> int:

@@ -1,18 +1,37 @@
-"""Raw samples of a race on disk, and the comparison of a new race with an earlier one of the same host."""
+"""Raw samples of a race on disk, and the comparison of two races of the same host."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paddleship import host, statistics
-from paddleship.comparison import Comparison
+from paddleship.comparison import AGAIN, Comparison
+from paddleship.errors import BadInput
 from paddleship.files import read_json
 from paddleship.sampling import Block, Measurement, paired
 
 FILE, META = "samples.parquet", "samples.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+Gains = dict[str, list[list[float]]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A contestant's speedup in two races, the later over the earlier one, and whether that is a difference."""
+
+    name: str
+    before: statistics.Interval
+    after: statistics.Interval
+    change: statistics.Interval
+    verdict: statistics.Word
+
+    def __str__(self) -> str:
+        span = f"{self.change.value:.3f} ({self.change.low:.3f} to {self.change.high:.3f})"
+        return f"{self.name:26} {self.before.value:7.2f}× {self.after.value:7.2f}×   {span:26} {self.verdict}"
 
 
 def write(comparison: Comparison, folder: Path) -> None:
@@ -36,7 +55,13 @@ def write(comparison: Comparison, folder: Path) -> None:
         for place, ms in zip(block.batches, block.samples, strict=True)
     ]
     parquet.write_table(pa.Table.from_pylist(rows), folder / FILE)
-    meta = {"schema_version": SCHEMA_VERSION, "baseline": comparison.baseline, "batch_size": comparison.size, "host": host.fingerprint()}
+    meta = {
+        "schema_version": SCHEMA_VERSION,
+        "baseline": comparison.baseline,
+        "batch_size": comparison.size,
+        "effect": comparison.effect,
+        "host": host.fingerprint(),
+    }
     (folder / META).write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
 
 
@@ -45,6 +70,9 @@ def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
     from pyarrow import parquet
 
     meta = read_json(folder / META, stage="benchmark")
+    if meta.get("schema_version") != SCHEMA_VERSION:
+        version = meta.get("schema_version")
+        raise BadInput(f"{folder / META} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: measure again")
     found: dict[str, Measurement] = {}
     blocks: dict[tuple[str, int, int, int], Block] = {}
     for row in parquet.read_table(folder / FILE).to_pylist():
@@ -58,20 +86,30 @@ def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
     return found, meta
 
 
-def against(earlier: Path, comparison: Comparison) -> dict[str, statistics.Interval]:
-    """How the speedup over the baseline changed since an earlier race, by contestant of both: above 1 it grew.
+def compare(earlier: Path, later: Path) -> list[Change]:
+    """How the speedup over the baseline changed between two races, for each contestant of both.
 
     Speedups are compared, not milliseconds, so that a slower hour of the machine falls out. Raises BadInput where the
-    earlier race ran on another host.
+    races ran on unlike hosts.
     """
-    found, meta = read(earlier)
-    host.require_same(meta["host"], host.fingerprint(), what=str(earlier))
-    before, size = _gains(found, meta["baseline"], meta["batch_size"]), comparison.size
-    after = _gains(comparison.found, comparison.baseline, size)
-    return {name: statistics.change(before[name], after[name]) for name in after if name in before}
+    (before, old), (after, new) = read(earlier), read(later)
+    host.require_same(old["host"], new["host"], what=str(earlier))
+    gains = _gains(before, old["baseline"], old["batch_size"]), _gains(after, new["baseline"], new["batch_size"])
+    changes = {name: statistics.change(gains[0][name], starts) for name, starts in gains[1].items() if name in gains[0]}
+    noise = changes.pop(new["baseline"] + AGAIN, None)
+    return [
+        Change(
+            name,
+            before=statistics.ratio(gains[0][name]),
+            after=statistics.ratio(gains[1][name]),
+            change=change,
+            verdict=statistics.verdict(change, noise, effect=new["effect"]),
+        )
+        for name, change in changes.items()
+    ]
 
 
-def _gains(found: dict[str, Measurement], baseline: str, size: int) -> dict[str, list[list[float]]]:
+def _gains(found: dict[str, Measurement], baseline: str, size: int) -> Gains:
     """Logarithms of the speedups of paired blocks, by contestant and start."""
     base = found.get(baseline)
     gains = {name: paired(base, measurement, size) for name, measurement in found.items() if base and name != baseline}
