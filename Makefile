@@ -61,6 +61,9 @@ pipeline-bench: setup ## what DVC, Prefect and MLflow add to the bare stages: [S
 parity-bench: setup ## faults put into exports on purpose: who catches them, who cries wolf: [SHORT=1]
 	@SHORT=$(SHORT) $(BIN)/python -m tests.faults
 
+bench: setup ## ten models, eager against every candidate, and whether the choice was right: [SHORT=1] [NAMES='textcnn lstm']
+	@SHORT=$(SHORT) $(BIN)/python -m tests.bench $(NAMES)
+
 aa-bench: setup ## the benchmark's verdicts on what is known: a model against itself, and 10% slower: [SHORT=1]
 	@SHORT=$(SHORT) $(BIN)/python -m tests.aa
 
@@ -76,4 +79,4 @@ contracts: setup ## import contracts
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ui worker stop test lint types contracts pipeline-bench parity-bench aa-bench zoo compare-graph-modes train-image clean
+.PHONY: help setup engine engine-stop pipeline ui worker stop test lint types contracts pipeline-bench parity-bench bench aa-bench zoo compare-graph-modes train-image clean
