@@ -75,7 +75,9 @@ def hold(name: str, work: Path, *, short: bool) -> Result:
     rows = _rows(work / "reports")
     chosen = next(contestant for contestant, row in rows.items() if row.get("winner"))
     regret = look_again(settings, rows, chosen)
-    return Result(name, rows, chosen, _report(work / "reports", "train")["metrics"]["validation_score"], regret, seconds)
+    trained = _report(work / "reports", "train")["metrics"]
+    score = trained.get("validation_accuracy", trained.get("validation_r2"))
+    return Result(name, rows, chosen, score, regret, seconds)
 
 
 def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: str) -> Regret:
