@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from paddleship import layers
 from paddleship.errors import ModelError
 from paddleship.files import new_folder, sha256
 from paddleship.params import Model
 from paddleship.references import explain, resolve
 from paddleship.structure import Tree, describe
 
-WEIGHTS = "weights.safetensors"
+WEIGHTS = layers.WEIGHTS
 
 
 def build(model: Model) -> Any:
@@ -24,7 +25,7 @@ def build(model: Model) -> Any:
 
     factory = resolve(model.factory, key="model.factory", error=ModelError)
     try:
-        layer = _made(lambda: factory(**model.kwargs))
+        layer = layers.make(lambda: factory(**model.kwargs))
     except Exception as failure:
         raise ModelError(
             f"model.factory {model.factory!r} failed with model.kwargs {model.kwargs} ({explain(failure)}): mend the factory or the kwargs"
@@ -32,17 +33,6 @@ def build(model: Model) -> Any:
     if not isinstance(layer, paddle.nn.Layer):
         raise ModelError(f"model.factory {model.factory!r} returned {type(layer).__name__}, not a paddle.nn.Layer: return the model itself")
     return layer
-
-
-def _made(factory: Callable[[], Any]) -> Any:
-    """What the factory makes; where it fixes the names of parameters and was called before, Paddle lets it only under new names."""
-    import paddle
-
-    try:
-        return factory()
-    except Exception:
-        with paddle.utils.unique_name.guard():
-            return factory()
 
 
 def forward(layer: Any, inputs: Sequence[Any]) -> dict[str, Any]:
@@ -103,14 +93,10 @@ def restore(layer: Any, folder: Path) -> str:
         raise ModelError(f"checkpoint {str(folder)!r} cannot be read ({error}): run `dvc repro train`") from None
     if broken := next((name for name, array in weights.items() if array.dtype.kind == "f" and np.isnan(array).any()), None):
         raise ModelError(f"checkpoint {str(folder)!r} holds NaN in {broken!r}: train again with a lower train.learning_rate")
-    own = {name: list(tensor.shape) for name, tensor in layer.state_dict().items()}
-    if own != {name: list(array.shape) for name, array in weights.items()}:
-        odd = sorted(set(own.keys() ^ weights.keys()) or {name for name in own if own[name] != list(weights[name].shape)})
+    if odd := layers.fill(layer, weights):
         raise ModelError(
             f"checkpoint {str(folder)!r} does not fit the model (they differ in {', '.join(odd[:3])}): run `dvc repro -f train`"
         )
-    dtypes = {name: str(tensor.dtype).removeprefix("paddle.") for name, tensor in layer.state_dict().items()}
-    layer.set_state_dict({name: array.astype(dtypes[name]) for name, array in weights.items()})
     _derive(layer)
     return str(expected)
 
