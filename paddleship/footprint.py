@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
+
+from paddleship import requirements as pinned
 
 NOT_SERVED = (  # below the folder that packages are installed in; `**` stands for any depth
     "**/tests",
@@ -24,16 +25,14 @@ NOT_SERVED = (  # below the folder that packages are installed in; `**` stands f
     "paddle/include",
     "paddle/libs/libopenvino_intel_cpu_plugin.so",
 )
-_NAME = re.compile(r"^[A-Za-z0-9._-]+")
 
 
 def image_bytes(requirements: Path, candidate: Path) -> int | None:
     """Bytes on top of the base image, compiled Python apart; None where a pinned package is not installed here."""
     if not requirements.exists():
         return None
-    names = [found[0] for line in requirements.read_text().splitlines() if (found := _NAME.match(line))]
     try:
-        packages = sum(_package_bytes(name) for name in names)
+        packages = sum(_package_bytes(name) for name in pinned.names(requirements))
     except PackageNotFoundError:
         return None
     return packages + sum(path.stat().st_size for path in candidate.rglob("*") if path.is_file())

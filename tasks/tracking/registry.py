@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import preprocess
+from paddleship import preprocess, requirements
 from paddleship.candidate import Candidate
 from paddleship.spec import TensorSpec
 
@@ -94,5 +94,4 @@ def _lowest(spec: TensorSpec) -> Any:
 
 
 def _requirements(runtime: str) -> list[str]:
-    lines = (_ROOT / "docker" / "requirements" / f"{runtime}.txt").read_text().splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+    return requirements.pins(_ROOT / "docker" / "requirements" / f"{runtime}.txt")
