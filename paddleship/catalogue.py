@@ -15,6 +15,7 @@ Name = Literal[
     "paddle-onednn",
     "paddle-onednn-bf16",
     "paddle-int8",
+    "paddle-eager",
     "paddle-gpu",
     "paddle-tensorrt-fp16",
     "onnxruntime",
@@ -43,12 +44,14 @@ class Kind:
 
 
 OPSET = 17
+EAGER = "paddle-eager"  # both the candidate and its runtime: no static graph, the model's own Python code
 _ONNX = {"opset": OPSET}
 KINDS: Mapping[str, Kind] = {
     "paddle": Kind("paddle", options={"onednn": False}),
     "paddle-onednn": Kind("paddle", options={"onednn": True}),
     "paddle-onednn-bf16": Kind("paddle", "bfloat16", options={"onednn": True, "bfloat16": True}),
     "paddle-int8": Kind("paddle", "int8", options={"onednn": False}),
+    EAGER: Kind(EAGER),
     "paddle-gpu": Kind("paddle", gpu=True, options={"onednn": False, "gpu": True}),
     "paddle-tensorrt-fp16": Kind("paddle", "float16", gpu=True, options={"onednn": False, "gpu": True, "tensorrt": True}),
     "onnxruntime": Kind("onnxruntime", packages=("onnxruntime",), options=_ONNX),

@@ -6,7 +6,7 @@ For a process of its own: reading a Paddle program needs static mode, which is g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from paddleship import model, weights
 from paddleship.candidate import Candidate
+from paddleship.catalogue import EAGER
 from paddleship.finding import Finding
 from paddleship.measures import Array
 from paddleship.spec import TensorSpec
@@ -30,7 +31,7 @@ def inspect(folder: Path, checkpoint: Path) -> list[Finding]:
     if candidate.precision == "int8":  # its weights are others by intention
         return []
     own: dict[str, Array] = load_file(checkpoint / model.WEIGHTS)
-    look = _inspect_program if candidate.runtime == "paddle" else _inspect_onnx
+    look = _LOOKS.get(candidate.runtime, _inspect_onnx)
     found = look(folder, candidate, own)
     return [finding for finding in found if finding.kind != "dtype-differs" or candidate.precision == "float32"]
 
@@ -135,6 +136,18 @@ def _inspect_onnx(folder: Path, candidate: Candidate, own: Mapping[str, Array]) 
         sizes = [size.dim_value if size.HasField("dim_value") else -1 for size in kind.shape.dim]
         shapes[value.name] = (sizes, str(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)))
     return [*findings, *_precision(halves, candidate), *_inputs(shapes, candidate.inputs)]
+
+
+def _inspect_weights(folder: Path, _candidate: Candidate, own: Mapping[str, Array]) -> list[Finding]:
+    from safetensors.numpy import load_file
+
+    return weights.compare(own, list(load_file(folder / model.WEIGHTS).values()), exact_layout=True)
+
+
+_LOOKS: Mapping[str, Callable[[Path, Candidate, Mapping[str, Array]], list[Finding]]] = {
+    "paddle": _inspect_program,
+    EAGER: _inspect_weights,
+}
 
 
 def _onnx_operators(graph: Any) -> Iterator[Any]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from paddleship import calibration, installs, isolate, ptq, quantizing, runtimes, tuning
+from paddleship import bundle, calibration, confined, installs, isolate, ptq, quantizing, runtimes, tuning
 from paddleship.candidate import Candidate
-from paddleship.catalogue import KINDS, OPSET
+from paddleship.catalogue import EAGER, KINDS, OPSET
 from paddleship.eager import Subject
 from paddleship.errors import CandidateError
 from paddleship.files import new_folder
@@ -20,6 +20,7 @@ from paddleship.tuning import Trial
 
 _ASKED = 4  # single rows that settings are tried on
 Maker = Callable[[Path, Path, Sequence[Batch]], None]
+Load = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Workshop:
 
     Everything is made in child processes, and every candidate answers `probe` once in a process of its own. `batches` of
     real rows are what quantised candidates take their ranges from, `tune_seconds` are spent on the settings of each, and
-    `subject` is the eager model, for the candidate that is quantised by Paddle before it is exported.
+    `subject` is the eager model, for the candidates that are made of it and not of the program. `requirements` is the
+    folder that says what each runtime's image holds, for the one whose own code must not need more.
     """
 
     def __init__(
@@ -58,12 +60,13 @@ class Workshop:
         batches: Sequence[Batch] = (),
         tune_seconds: float = 0,
         subject: Subject | None = None,
+        requirements: Path | None = None,
     ) -> None:
         self._exported, self._scratch = exported, scratch
         self._base = Candidate.load(exported)
         self._parts = {program.folder: program.sizes for program in self._base.programs} or {".": {}}
         self._threads, self._probe, self._timeout_s, self._batches = threads, probe, timeout_s, batches
-        self._tune_seconds, self._subject = tune_seconds, subject
+        self._tune_seconds, self._subject, self._requirements = tune_seconds, subject, requirements
         self._onnx: Path | CandidateError | None = None
 
     def make(self, name: str, target: Path) -> Outcome:
@@ -71,18 +74,33 @@ class Workshop:
         made = plan(name, self._base, threads=self._threads)
         try:
             with new_folder(target) as beside:
-                source = self._exported if made.runtime == "paddle" else self._converted()
-                self._each(f"the conversion to {name}", lambda sizes: self._maker(name, sizes), source, beside)
-                made = made.save(beside)
-                self._try(name, beside)
+                made = planned = self._fill(made, beside).save(beside)
+                self._try(made, beside)
                 asked = [{name: array[:1] for name, array in batch.items()} for batch in self._batches[:_ASKED]]
                 tuned = tuning.tune(beside, asked, seconds=self._tune_seconds, timeout_s=self._timeout_s)
                 made = tuned.candidate.save(beside)
         except CandidateError as error:
             return Outcome(name, made.runtime, made.precision, reason=str(error))
         size = sum((target / file).stat().st_size for file in made.files)
-        settings = {key: value for key, value in made.options.items() if key not in KINDS[name].options}
+        settings = {key: value for key, value in made.options.items() if planned.options.get(key) != value}
         return Outcome(name, made.runtime, made.precision, size, settings=settings | {"threads": made.threads}, trials=tuned.trials)
+
+    def _fill(self, made: Candidate, folder: Path) -> Candidate:
+        """Put the candidate's files into `folder`; the candidate with what that adds to what it says of itself."""
+        words = f"the conversion to {made.name}"
+        if made.runtime == EAGER:
+            packer = bundle.Packer(self._eager("what ships is the eager model itself"))
+            described = packer.describe(made)
+            isolate.run(words, _run, packer, self._exported, folder, (), timeout_s=self._timeout_s)
+            return described
+        source = self._exported if made.runtime == "paddle" else self._converted()
+        self._each(words, lambda sizes: self._maker(made.name, sizes), source, folder)
+        return made
+
+    def _eager(self, why: str) -> Subject:
+        if self._subject is None:
+            raise CandidateError(f"{why}, which is not at hand here")
+        return self._subject
 
     def _converted(self) -> Path:
         """The program as ONNX: once for all, since two conversions of one program may differ. Raises CandidateError, each time."""
@@ -101,9 +119,7 @@ class Workshop:
     def _maker(self, name: str, sizes: Mapping[str, int]) -> Maker:
         if name != "paddle-int8":
             return _MAKERS.get(name, _copy)
-        if self._subject is None:
-            raise CandidateError("Paddle quantises the eager model itself, which is not at hand here")
-        return ptq.Quantiser(self._subject, self._base.inputs, sizes)
+        return ptq.Quantiser(self._eager("Paddle quantises the eager model itself"), self._base.inputs, sizes)
 
     def _each(self, words: str, maker_of: Callable[[Mapping[str, int]], Maker], source: Path, target: Path) -> None:
         for part, sizes in self._parts.items():
@@ -114,9 +130,12 @@ class Workshop:
             environment = isolate.threads(self._threads)
             isolate.run(words, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
 
-    def _try(self, name: str, folder: Path) -> None:
+    def _try(self, made: Candidate, folder: Path) -> None:
+        load: Load = (runtimes.load, (folder,))
+        if made.runtime == EAGER and self._requirements is not None:
+            load = confined.load, (folder, self._requirements / f"{EAGER}.txt")
         environment = isolate.threads(self._threads)
-        with isolate.Isolated(name, runtimes.load, folder, timeout_s=self._timeout_s, environment=environment) as runtime:
+        with isolate.Isolated(made.name, load[0], *load[1], timeout_s=self._timeout_s, environment=environment) as runtime:
             runtime.call("run", self._probe)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from paddleship import contents, isolate, model, passes, replay, symptoms
 from paddleship.candidate import Candidate
+from paddleship.catalogue import EAGER
 from paddleship.eager import Subject
 from paddleship.errors import BadInput
 from paddleship.evidence import Evidence
@@ -68,6 +69,8 @@ def explain(
         return Diagnosis(findings)
     if folder is not None and Candidate.load(folder).precision == "int8":  # a layer by itself is not quantised as the whole was
         return Diagnosis([*findings, *_coarse(folder, failed)])
+    if _is_eager(folder):
+        return Diagnosis([*findings, _nothing(evidence, ratios, limit)])
     place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
     located = _locate(subject, _stripped(subject, folder), evidence, place, settings, say)
     if isinstance(located, str):
@@ -81,7 +84,9 @@ def explain(
 
 
 def along(subject: Subject, folder: Path | None, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Diagnosis:
-    """The errors of every sublayer by itself, for something that is proven; none where the layers could not be replayed."""
+    """The errors of every sublayer by itself, for something that is proven; none where they could not be replayed."""
+    if _is_eager(folder):
+        return Diagnosis([])
     located = _locate(subject, _stripped(subject, folder), evidence, _small(evidence), settings, say)
     return Diagnosis([], [] if isinstance(located, str) else located.errors)
 
@@ -119,6 +124,11 @@ def _contents(subject: Subject, folder: Path | None, settings: Verify) -> list[F
     except BadInput as obstacle:
         return [Finding("wrong-answers", "note", f"the candidate's files could not be read ({obstacle})")]
     return found
+
+
+def _is_eager(folder: Path | None) -> bool:
+    """Whether it is the eager model itself: nothing was converted, so there is no layer to blame."""
+    return folder is not None and Candidate.load(folder).runtime == EAGER
 
 
 def _small(evidence: Evidence) -> int:

@@ -1,6 +1,6 @@
 """The model as its author wrote it, behind the same `run` as every deployable runtime.
 
-These need the model's Python code, so they never ship; parity and benchmark measure against them.
+Parity and benchmark measure against these. What ships of the eager model is a candidate with a copy of its code (paddleship.bundle).
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from typing import Any
 import numpy as np
 
 from paddleship import model
-from paddleship.params import Model, Params
+from paddleship.params import Code, Model, Params
 from paddleship.runtimes import Arrays
 from paddleship.structure import Tree
 
 
 @dataclass(frozen=True)
 class Subject:
-    """The eager model that is converted and proven: how it is built, and the checkpoint that it is filled from."""
+    """The eager model that is converted and proven: how it is built, the checkpoint that it is filled from, and where its code lies."""
 
     model: Model
     checkpoint: Path
     seed: int = 0
+    code: Code | None = None
 
     @classmethod
     def of(cls, params: Params) -> Subject:
-        return cls(params.model, Path(params.paths.checkpoint), params.seed)
+        return cls(params.model, Path(params.paths.checkpoint), params.seed, params.code)
 
 
 class Eager:

@@ -164,6 +164,7 @@ def _alternatives(candidate: Candidate) -> Iterator[tuple[str, Sequence[Any]]]:
 _OF_THREADS = frozenset({"spinning", "hyper_threading"})
 _DEFAULTS: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "paddle": {"memory_optim": [False, True]},
+    "paddle-eager": {},
     "onnxruntime": {"spinning": [True, False], "optimization_level": [99, 2, 1], "memory_pattern": [True, False], "arena": [True, False]},
     "openvino": {"hyper_threading": [True, False], "performance_hint": ["LATENCY", "THROUGHPUT"]},
 }

@@ -36,6 +36,7 @@ def optimize(params: Params) -> Report:
             batches=calibration.batches(Path(params.paths.prepared), count=params.optimize.calibration_rows),
             tune_seconds=params.optimize.tune_seconds,
             subject=Subject.of(params),
+            requirements=Path("docker/requirements"),
         )
         for name in names:
             print(f"{name}: converting")

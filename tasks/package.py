@@ -27,7 +27,10 @@ from paddleship.verdict import Check, Verdict
 from tasks import image, source
 from tasks.stage import main
 
-_LIBRARY = ("__init__.py", "candidate.py", "errors.py", "files.py", "preprocess.py", "quiet.py", "spec.py", "runtimes", "serving")
+_LIBRARY = (
+    "__init__.py", "candidate.py", "errors.py", "files.py", "layers.py", "preprocess.py", "quiet.py", "references.py", "spec.py",
+    "structure.py", "runtimes", "serving",
+)  # fmt: skip
 
 
 def package(params: Params) -> Report:

@@ -15,7 +15,7 @@ from paddleship.errors import CandidateError
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
-_MODULES = {"paddle": "paddle_inference", "onnxruntime": "onnx_runtime", "openvino": "openvino"}
+_MODULES = {"paddle": "paddle_inference", "paddle-eager": "paddle_eager", "onnxruntime": "onnx_runtime", "openvino": "openvino"}
 
 
 class Runtime(Protocol):
