@@ -2,6 +2,7 @@
 
 Only what was proven and measured takes part. A lower precision gives something up, so it must be better than the best
 float32 candidate by more than the interval of the comparison; and it must keep the constraints, as everything else must.
+So must the eager model itself be better than the best static graph, since it takes the model's Python code into the image.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from paddleship.catalogue import EAGER
 from paddleship.errors import ParamsError
 from paddleship.params import Select
 from paddleship.verdict import Check
@@ -54,8 +56,10 @@ def choose(
     if not fit:
         return Choice(None, metric, "no candidate keeps the constraints of select", refused, _nearest(rows, settings))
     ranking = sorted(fit, key=lambda name: _cost(fit[name], metric))
-    ranking, lossy = _prefer_exact(ranking, fit, metric, compare, floor)
-    refused |= lossy
+    if compare is not None and metric in _TIMED:
+        for price in (_lost_precision, _needed_code):
+            ranking, doubtful = _prefer(ranking, fit, price, compare, floor)
+            refused |= doubtful
     return _decide(ranking, fit, metric, settings, refused, eager)
 
 
@@ -71,11 +75,12 @@ def _decide(
     wished = settings.candidate
     if wished is not None and wished != best:
         price = f"{best} has {_distance(rows[best], rows[wished], metric)} better {metric}" if wished in rows else f"it {refused[wished]}"
+        price += f"; it {words}" if (words := _needed_code(wished, {})) else ""
         return Choice(wished, metric, f"{wished} was asked for by select.candidate; {price}{weaker}", refused)
     words = f"{best} has the best {metric} of {len(ranking)} proven candidates ({rows[best][metric]:.3g})"
     if len(ranking) > 1:
         words += f"; the next best, {ranking[1]}, is {_distance(rows[ranking[1]], rows[best], metric)} worse"
-    return Choice(best, metric, words + _eager(eager, rows[best], metric) + weaker, refused)
+    return Choice(best, metric, words + _eager(eager, best, rows, metric, refused) + weaker, refused)
 
 
 def _missed(row: Row, settings: Select) -> str:
@@ -108,33 +113,47 @@ def _nearest(rows: Mapping[str, Row], settings: Select) -> list[Check]:
     return checks
 
 
-def _prefer_exact(
-    ranking: list[str], rows: Mapping[str, Row], metric: str, compare: Compare | None, floor: float
+def _prefer(
+    ranking: list[str], rows: Mapping[str, Row], price: Callable[[str, Row], str], compare: Compare, floor: float
 ) -> tuple[list[str], dict[str, str]]:
-    """The ranking without candidates of lower precision that are not really better than the best float32 one; and why they are out."""
-    exact = next((name for name in ranking if rows[name].get("precision", "float32") == "float32"), None)
-    if exact is None or compare is None or metric not in _TIMED:
+    """The ranking without candidates that have a price and are not really better than the best that has none; and why they are out."""
+    free = next((name for name in ranking if not price(name, rows[name])), None)
+    if free is None:
         return ranking, {}
     out = {}
-    for name in ranking[: ranking.index(exact)]:
-        _, low, high = compare(exact, name) or (1.0, 0.0, float("inf"))
+    for name in ranking[: ranking.index(free)]:
+        _, low, high = compare(free, name) or (1.0, 0.0, float("inf"))
         if low <= floor:
-            words = f"is no faster than {exact} beyond doubt ({low:.2f} to {high:.2f}×, the same thing against itself {floor:.2f}×)"
-            out[name] = f"{words}, and gives up precision ({rows[name]['precision']})"
+            words = f"is no faster than {free} beyond doubt ({low:.2f} to {high:.2f}×, the same thing against itself {floor:.2f}×)"
+            out[name] = f"{words}, and {price(name, rows[name])}"
     return [name for name in ranking if name not in out], out
+
+
+def _lost_precision(_name: str, row: Row) -> str:
+    precision = row.get("precision", "float32")
+    return "" if precision == "float32" else f"gives up precision ({precision})"
+
+
+def _needed_code(name: str, _row: Row) -> str:
+    return "needs the model's Python code in the image" if name == EAGER else ""
 
 
 def _cost(row: Row, metric: str) -> float:
     return float(-row[metric] if metric in _MORE_IS_BETTER else row[metric])
 
 
-def _eager(eager: Row | None, best: Row, metric: str) -> str:
-    """What eager would cost, or that it would cost less."""
+def _eager(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, refused: Mapping[str, str]) -> str:
+    """What eager would cost, or that it would cost less and how it ships; where it won, what it takes with it."""
+    if best == EAGER:
+        return f"; no static graph was faster, so it {_needed_code(EAGER, rows[EAGER])}"
     if eager is None or eager.get(metric) is None:
         return ""
-    if _cost(eager, metric) < _cost(best, metric):
-        return f"; eager itself is {_distance(eager, best, metric)} better, so going static gains no speed here"
-    return f"; eager would be {_distance(eager, best, metric)} worse"
+    if _cost(eager, metric) >= _cost(rows[best], metric):
+        return f"; eager would be {_distance(eager, rows[best], metric)} worse"
+    words = f"; eager itself is {_distance(eager, rows[best], metric)} better, so going static gains no speed here"
+    if EAGER in refused:
+        return f"{words}, and {EAGER} {refused[EAGER]}"
+    return words if EAGER in rows else f"{words}: to ship it, add {EAGER} to optimize.candidates"
 
 
 def _distance(one: Row, other: Row, metric: str) -> str:
