@@ -6,6 +6,7 @@ For a process of its own, which stays confined. What the parent had imported is 
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Iterable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import PackageNotFoundError, distribution
@@ -47,13 +48,15 @@ class _Confined:
 
 
 class _Carried:
-    """Finds what packages carry of others inside them, as setuptools does."""
+    """Finds what packages carry of others inside them, as setuptools does, and what Python calls after the platform."""
 
     def __init__(self, folders: tuple[str, ...]) -> None:
         self._folders = folders
+        self._python = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        inside = [entry for entry in (sys.path if path is None else path) if entry.startswith(self._folders)]
+        entries = sys.path if path is None else path
+        inside = [entry for entry in entries if entry in self._python or entry.startswith(self._folders)]
         return PathFinder.find_spec(name, inside, target)
 
 

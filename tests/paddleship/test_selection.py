@@ -90,6 +90,30 @@ def test_a_lower_precision_wins_only_where_it_is_faster_beyond_doubt():
     assert noisy.candidate == "onnxruntime"
 
 
+EAGER = {"paddle-eager": row(0.9, 950.0), **ROWS}
+
+
+def test_eager_ships_only_where_no_static_graph_comes_near_it_and_says_what_it_needs():
+    choice = choose(EAGER, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2), eager=row(0.91, 940.0))
+    assert choice.candidate == "paddle-eager"
+    assert "no static graph was faster, so it needs the model's Python code in the image" in choice.reason
+    doubtful = choose(EAGER, Select(objective="p50_ms"), compare=lambda *_: (1.1, 0.98, 1.2), eager=row(0.91, 940.0))
+    assert doubtful.candidate == "onnxruntime"
+    assert doubtful.refused["paddle-eager"] in doubtful.reason
+    assert "no faster than onnxruntime beyond doubt (0.98 to 1.20×" in doubtful.refused["paddle-eager"]
+
+
+def test_eager_that_is_faster_and_no_candidate_says_how_to_ship_it():
+    assert "to ship it, add paddle-eager to optimize.candidates" in choose(ROWS, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason
+    among = {**ROWS, "paddle-eager": row(1.1, 900.0)}
+    assert "to ship it" not in choose(among, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason
+
+
+def test_a_wish_for_eager_says_what_it_needs():
+    choice = choose({**ROWS, "paddle-eager": row(3.0, 1.0)}, Select(objective="p50_ms", candidate="paddle-eager"))
+    assert "onnxruntime has 3.0× better p50_ms; it needs the model's Python code in the image" in choice.reason
+
+
 def test_what_eager_would_cost_is_told_and_that_it_would_cost_less_too():
     assert "eager would be 8.0× worse" in choose(ROWS, Select(objective="p50_ms"), eager=row(8.0, 100.0)).reason
     assert "eager itself is 100% better" in choose(ROWS, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason
