@@ -11,7 +11,6 @@ import builtins
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
@@ -33,10 +32,6 @@ class OwnCode(MetaPathFinder, Loader):
         self._others: dict[str, ModuleType] = {}
         self._depth = 0
         self._lock = threading.RLock()
-
-    def resolve(self, module: str) -> ModuleType:
-        """Import one of these modules, or another one. Raises ModuleNotFoundError."""
-        return import_module(module)
 
     def __enter__(self) -> OwnCode:
         self._lock.acquire()

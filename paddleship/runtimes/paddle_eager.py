@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -64,8 +65,8 @@ def _build(code: Path, candidate: Candidate) -> Any:
     module, _, name = reference.partition(":")
     files = [str(file.relative_to(CODE)) for file in map(PurePosixPath, candidate.files) if file.parts[0] == CODE]
     try:
-        with OwnCode(code, files) as own:
-            factory = getattr(own.resolve(module), name)
+        with OwnCode(code, files):
+            factory = getattr(import_module(module), name)
             layer = layers.make(lambda: factory(**kwargs))
     except ModuleNotFoundError as missing:
         raise CandidateError(_missing(missing)) from None

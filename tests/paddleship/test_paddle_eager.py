@@ -18,6 +18,7 @@ from paddleship.candidate import Candidate
 from paddleship.converting import Workshop, plan
 from paddleship.eager import Eager, Subject
 from paddleship.errors import CandidateError
+from paddleship.files import sha256
 from paddleship.params import Code, Model
 from paddleship.structure import rebuild
 
@@ -114,7 +115,7 @@ def base_of(tmp_path):
         probes = [batch(2), batch(3, length=7), batch(5, length=6)]
         eager = Eager(subject)
         outputs = exporting.describe_outputs(specs, probes, [eager.run(probe) for probe in probes])
-        weights = bundle.sha256(subject.checkpoint / layers.WEIGHTS)
+        weights = sha256(subject.checkpoint / layers.WEIGHTS)
         base = Candidate("paddle", "theirs", "paddle", "float32", 1, specs, outputs, {"kind": "tensors"}, weights, "classification")
         return replace(base, nesting=eager.nesting(probes[0]), sources={"scores": 0}), eager
 
@@ -280,7 +281,7 @@ LACKING = (
         ("import their_outside\n" + textwrap.dedent(PARTS), f"imports 'their_outside', {LACKING}"),
         ("import pydantic\n" + textwrap.dedent(PARTS), f"imports 'pydantic', {LACKING}"),
         (textwrap.dedent(PARTS).replace("return", "import yaml; return"), f"imports 'yaml', {LACKING}"),
-        ("open(__file__.replace('parts.py', 'rows.csv')).close()\n" + textwrap.dedent(PARTS), "holds Python files alone (FileNotFoundError"),
+        ("open(__file__[:-8] + 'rows.csv').close()\n" + textwrap.dedent(PARTS), "holds Python files alone (FileNotFoundError"),
     ],
     ids=["a module outside code.watch", "a package that the image lacks", "the same in forward", "a file that is no code"],
 )  # fmt: skip
