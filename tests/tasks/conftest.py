@@ -64,6 +64,18 @@ def packaged(benchmarked, stage, engine):
     return benchmarked, json.loads((benchmarked / "image.json").read_text())
 
 
+@pytest.fixture(scope="session")
+def won(benchmarked, stage, tmp_path_factory):
+    """A copy of it whose only candidate is the eager model, after the benchmark."""
+    checkout = tmp_path_factory.mktemp("won") / "checkout"
+    subprocess.run(["cp", "-r", str(benchmarked), str(checkout)], check=True)
+    edit_params(checkout, optimize={"candidates": ["paddle-eager"]})
+    for name in ("optimize", "verify", "benchmark"):
+        done = stage(checkout, name)
+        assert done.returncode == 0, done.stderr
+    return checkout
+
+
 @pytest.fixture
 def copy_of(tmp_path):
     """A copy of a checkout for one test, with changed params."""

@@ -1,0 +1,63 @@
+"""The eager model as the winner: from optimize to what the image holds of it, asked by an interpreter that has nothing else."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tasks import package
+
+ASK = """
+import sys
+import numpy as np
+from pathlib import Path
+from paddleship.serving.model import ServedModel
+
+served = ServedModel(Path(sys.argv[1]), max_batch=8)
+print(served.metadata()["platform"], float(served.predict({"x": np.array([[1.0, 2.0]], dtype="float32")})["output"][0, 0]))
+"""
+
+
+def test_eager_is_proven_measured_and_chosen_with_what_it_needs(won):
+    proven = json.loads((won / "models/parity/passed.json").read_text())
+    assert proven["paddle-eager"]["noise_ratio"] < 3
+    benchmark = json.loads((won / "reports/benchmark.json").read_text())
+    assert benchmark["facts"]["winner"] == "paddle-eager"
+    assert "it needs the model's Python code in the image" in benchmark["facts"]["reason"]
+    assert benchmark["candidates"]["paddle-eager"]["image_bytes"] > 100_000_000
+
+
+@pytest.mark.slow
+def test_what_is_packaged_of_it_answers_with_nothing_else_at_hand(won, tmp_path, monkeypatch):
+    monkeypatch.chdir(won)
+    package._lay_out(tmp_path, won / "models/candidates/paddle-eager", "paddle-eager")
+    root = tmp_path / "rootfs"
+    bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", "LD_LIBRARY_PATH": str(root / "lib")}
+    done = subprocess.run(
+        [sys._base_executable, "-c", ASK, str(root / "model")],
+        cwd=tmp_path, env={**bare, "PYTHONPATH": f"{root / 'app'}:{root / 'site'}"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    platform, answer = done.stdout.split()
+    assert platform == "paddle-eager"
+    assert float(answer) == pytest.approx(_expected(won), rel=1e-6)
+
+
+def _expected(checkout: Path) -> float:
+    from safetensors.numpy import load_file
+
+    weights = load_file(checkout / "models/checkpoint/weights.safetensors")
+    return float((np.array([1.0, 2.0], np.float32) @ weights["weight"] + weights["bias"])[0])
+
+
+@pytest.mark.engine
+@pytest.mark.slow
+def test_its_image_is_accepted(won, engine, stage):
+    for name in ("package", "accept"):
+        done = stage(won, name)
+        assert done.returncode == 0, done.stderr
+    assert json.loads((won / "release.json").read_text())["runtime"] == "paddle-eager"
