@@ -145,7 +145,7 @@ def _cost(row: Row, metric: str) -> float:
 def _eager(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, refused: Mapping[str, str]) -> str:
     """What eager would cost, or that it would cost less and how it ships; where it won, what it takes with it."""
     if best == EAGER:
-        return f"; no static graph was faster, so it {_needed_code(EAGER, rows[EAGER])}"
+        return f"; no static graph was {'faster' if metric in _TIMED else 'smaller'}, so it {_needed_code(EAGER, rows[EAGER])}"
     if eager is None or eager.get(metric) is None:
         return ""
     if _cost(eager, metric) >= _cost(rows[best], metric):
