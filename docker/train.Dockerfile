@@ -10,7 +10,6 @@ COPY --chown=10001:10001 rootfs/app/ /opt/paddleship/
 ENV PYTHONPATH=/opt/paddleship:/opt/site \
     LD_LIBRARY_PATH=/opt/lib \
     PYTHONUNBUFFERED=1 \
-    PATH=/opt/site/bin:/usr/local/bin:/usr/bin:/bin \
     HOME=/tmp
 
 USER 10001:10001

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Build the training image: `infra/train_image.sh [TAG]`, default paddleship/train:latest.
 # BASE_IMAGE: what it stands on, with a C++ compiler where torch.compile shall be measured. EXTRAS: extras of the project, default torch.
-# Needs about 8 GB of disk while it works. Exit codes: 0 the image is there, 4 no engine or no base image.
+# PyTorch comes without what only a GPU uses, as far as it can be imported without: Paddle in the image is the one for CPUs.
+# Needs DISK GB of disk while it works, SITE of them in TMPDIR. Exit codes: 0 the image is there, 4 no engine or no base image.
 set -euo pipefail
 
 tag=${1:-paddleship/train:latest}
@@ -16,10 +17,12 @@ docker image inspect "$base" >/dev/null 2>&1 || "$here/infra/base_image.sh" "$ba
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
 mkdir -p "$context/rootfs/site" "$context/rootfs/app" "$context/rootfs/lib"
+printf "%s; sys_platform == 'never'\n" triton cuda-bindings nvidia-cusolver nvidia-cuda-cccl nvidia-nvtx >"$context/overrides.txt"
 git -C "$here" archive HEAD paddleship tasks flows examples params.yaml dvc.yaml pyproject.toml README.md LICENSE | tar -x -C "$context/rootfs/app"
 (cd "$here" && "$python" -m uv pip install --quiet --python "$python" --target "$context/rootfs/site" --compile-bytecode \
-    -c constraints.txt "$context/rootfs/app${extras:+[$extras]}")
+    --overrides "$context/overrides.txt" -c constraints.txt "$context/rootfs/app${extras:+[$extras]}")
 cp "$(ldconfig -p | awk '/libgomp\.so\.1 /{print $NF; exit}')" "$context/rootfs/lib/"  # Paddle needs it, and slim base images lack it
 rm -rf "$context/rootfs/app/build" "$context/rootfs/app/"*.egg-info "$context/rootfs/site/"{paddleship,tasks,flows}  # the image's own copy is in /opt/paddleship
+rm -rf "$context/rootfs/site/bin"                                                                                     # its scripts name this machine's Python
 cp "$here/docker/train.Dockerfile" "$context/Dockerfile"
 docker build --tag "$tag" --build-arg "BASE_IMAGE=$base" "$context"
