@@ -99,7 +99,8 @@ class Tracker:
             tags["data_sha256"] = report.facts["data_sha256"]
         write(self._entry, self._facts)
         kept = self._entry / "reports"
-        for name in (*report.pictures, f"{report.stage}.json"):
+        pages = [report.facts["page"]] if "page" in report.facts else []
+        for name in (*report.pictures, *pages, f"{report.stage}.json"):
             (kept / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(folder / name, kept / name)
 

@@ -98,6 +98,8 @@ def send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None
     tags = [RunTag(key, value) for key, value in facts["tags"].items()]
     client.log_batch(facts["run_id"], metrics=logged, tags=tags)
     client.log_artifact(facts["run_id"], str(entry / "reports" / f"{report.stage}.json"), "reports")
+    if "page" in report.facts:
+        client.log_artifact(facts["run_id"], str(entry / "reports" / report.facts["page"]), "reports")
     for picture in report.pictures:
         client.log_artifact(facts["run_id"], str(entry / "reports" / picture), f"pictures/{report.stage}")
     if report.stage == "prepare":
