@@ -34,8 +34,8 @@ pipeline: setup ## develop to deploy: [PARAMS=file laid over params.yaml] [UNTIL
 ui: setup ## start Prefect's and MLflow's pages on loopback: [PREFECT_PORT=4200] [MLFLOW_PORT=5000]
 	@$(BIN)/paddleship ui
 
-worker: setup ## run a worker for the deployment develop-to-deploy/local, in the foreground
-	@$(BIN)/paddleship worker
+worker: setup ## run a worker for the deployments of a work pool, in the foreground: [POOL=docker]
+	@$(BIN)/paddleship worker $(if $(POOL),--pool $(POOL))
 
 stop: setup ## end what `make ui` started
 	@$(BIN)/paddleship stop

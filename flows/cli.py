@@ -66,7 +66,9 @@ def _parser() -> argparse.ArgumentParser:
 
     commands.add_parser("deliver", help="send to MLflow what it did not get while it was away").set_defaults(command=_deliver)
     commands.add_parser("ui", help="start Prefect and MLflow on loopback, and deploy the flow").set_defaults(command=_ui)
-    commands.add_parser("worker", help="run a worker for the deployment, in the foreground").set_defaults(command=_worker)
+    worker = commands.add_parser("worker", help="run a worker for the deployments of a work pool, in the foreground")
+    worker.add_argument("--pool", choices=("local", "docker"), default="local", help="processes, or the training image (default: local)")
+    worker.set_defaults(command=_worker)
     commands.add_parser("stop", help="end what `ui` started").set_defaults(command=_stop)
     return parser
 
@@ -151,11 +153,11 @@ def _ui(_arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _worker(_arguments: argparse.Namespace) -> int:
+def _worker(arguments: argparse.Namespace) -> int:
     _, local = _here()
     from flows import deployment
 
-    return deployment.work(local)
+    return deployment.work(local, pool=arguments.pool)
 
 
 def _stop(_arguments: argparse.Namespace) -> int:

@@ -5,31 +5,66 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 from flows.local import Local
 from paddleship.errors import Unavailable
 
-POOL = "local"
-_POOLS = {POOL: "process", "docker": "docker"}
+Pool = Literal["local", "docker"]
+_TYPES: dict[Pool, str] = {"local": "process", "docker": "docker"}
 _HEARTBEAT_S = 30
 
 
 def deploy(local: Local) -> None:
     """Create the work pools, register prefect.yaml, and the automation that marks silent runs as crashed. Raises Unavailable."""
-    for pool, kind in _POOLS.items():
+    for pool, kind in _TYPES.items():
         _prefect(local, "work-pool", "create", pool, "--type", kind, "--overwrite")
     _prefect(local, "--no-prompt", "deploy", "--all")
     os.environ["PREFECT_API_URL"] = _url(local)
     _watch_heartbeats()
 
 
-def work(local: Local) -> int:
-    """Run a worker until it is interrupted; its exit code."""
-    command = [_command(), "worker", "start", "--pool", POOL, "--type", "process", "--name", f"local-{os.getpid()}"]
+def work(local: Local, *, pool: Pool = "local") -> int:
+    """Run a worker until it is interrupted; its exit code. Raises Unavailable."""
+    command = [_command(), "worker", "start", "--pool", pool, "--type", _TYPES[pool], "--name", f"{pool}-{os.getpid()}"]
     environment = {**_environment(local), "PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(_HEARTBEAT_S)}
+    if pool == "docker":
+        environment["DOCKER_HOST"] = _engine(local.checkout)
+        (local.checkout / "data").mkdir(exist_ok=True)  # containers mount it, and the engine would make it root's
     os.chdir(local.checkout)
     os.execve(command[0], command, environment)  # noqa: S606 the worker takes this process's place, and its signals
+
+
+def _engine(checkout: Path) -> str:
+    """Address of an engine that has every image which prefect.yaml runs in. Raises Unavailable."""
+    if find_spec("prefect_docker") is None:
+        raise Unavailable("the pool docker needs prefect-docker, which is not installed: run `make setup`, or install the extra docker-worker")
+    from tasks import image
+
+    try:
+        client = image.connect()
+    except Unavailable:
+        raise Unavailable(
+            "no Docker engine is reachable: run `make engine`, or start one and set DOCKER_HOST; "
+            "`make worker` and the deployment compare-graph-modes/local need none"
+        ) from None
+    with closing(client):
+        for name in _images(checkout):
+            if not image.exists(client, name):
+                raise Unavailable(f"the engine has no image {name!r}, and no registry is asked for it: run `make train-image`")
+        return image.host_of(client)
+
+
+def _images(checkout: Path) -> list[str]:
+    """The images that the deployments of prefect.yaml name."""
+    import yaml
+
+    deployments = yaml.safe_load((checkout / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    named = (one["work_pool"].get("job_variables", {}).get("image") for one in deployments)
+    return sorted({name for name in named if name})
 
 
 def _watch_heartbeats() -> None:
@@ -67,9 +102,8 @@ def _watch_heartbeats() -> None:
 
 
 def _prefect(local: Local, *arguments: str) -> None:
-    done = subprocess.run(
-        [_command(), *arguments], cwd=local.checkout, env=_environment(local), capture_output=True, text=True, check=False
-    )
+    environment = {**_environment(local), "MLFLOW_TRACKING_URI": local.tracking_uri()}  # prefect.yaml hands it to containers
+    done = subprocess.run([_command(), *arguments], cwd=local.checkout, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         words = " ".join((done.stderr or done.stdout).split())[-300:]
         raise Unavailable(f"`prefect {' '.join(arguments)}` did not work ({words}): see {local.state / 'prefect.log'}")
@@ -77,7 +111,7 @@ def _prefect(local: Local, *arguments: str) -> None:
 
 def _environment(local: Local) -> dict[str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**os.environ, "PREFECT_API_URL": _url(local), "PREFECT_HOME": str(local.prefect_home), "PATH": path, "PWD": str(local.checkout)}
+    return {**os.environ, "PREFECT_API_URL": _url(local), "PREFECT_HOME": str(local.prefect_home), "PATH": path}
 
 
 def _url(local: Local) -> str:
