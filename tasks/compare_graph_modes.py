@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,7 @@ def compare_graph_modes(params: Params) -> Report:
     findings = claims.settle(found, devices=devices)
     text = page.markdown(found, findings, facts=_facts(params, device, found, missing), host=host.fingerprint())
     write_text(reports / PAGE, text)
-    checks = [
-        Check.at_least(
-            f"measured_{network}", sum(row.measured for row in found.get(network, {}).values()), 2, advice=missing.get(network, "")
-        )
-        for network in settings.networks
-    ]
+    checks = [_enough(network, found.get(network, {}), missing.get(network)) for network in settings.networks]
     return Report(
         stage=STAGE,
         headline=page.summary(findings),
@@ -63,6 +59,12 @@ def compare_graph_modes(params: Params) -> Report:
         },
         pictures=_draw(found, findings, reports),
     )
+
+
+def _enough(network: str, rows: Mapping[ModeName, Measurement], missing: str | None) -> Check:
+    """Two modes make a comparison; the advice is the reason why there are fewer."""
+    reasons = [missing, *(row.reason for row in rows.values() if not row.measured)]
+    return Check.at_least(f"measured_{network}", sum(row.measured for row in rows.values()), 2, advice=next(filter(None, reasons), ""))
 
 
 def _say(line: str) -> None:

@@ -5,6 +5,8 @@ import subprocess
 import pytest
 from sqlalchemy import create_engine, text
 
+from paddleship.graphmodes.racing import Measurement
+from tasks.compare_graph_modes import _enough
 from tests.flows.helpers import PROGRAM, mlflow_runs, report_of
 
 
@@ -23,6 +25,7 @@ def test_the_flow_leaves_a_page_a_report_and_a_child_run_per_mode(compared):
     done, checkout = compared("--networks", "linear", "--modes", "paddle-static", "--rounds", "2", "--threads", "1")
     assert done.returncode == 0, done.stderr
     assert "### Static trains 15–30% faster" in (checkout / "reports/compare-graph-modes.md").read_text()
+    assert len(list((checkout / ".paddleship/artifacts").rglob("reports/compare-graph-modes.md"))) == 1
     rows = report_of(checkout, "compare-graph-modes")["candidates"]
     assert {name: row["status"] for name, row in rows.items()} == {"linear/paddle-eager": "measured", "linear/paddle-static": "measured"}
     assert [status for status, _ in mlflow_runs(checkout)] == ["FINISHED"] * 3
@@ -31,6 +34,14 @@ def test_the_flow_leaves_a_page_a_report_and_a_child_run_per_mode(compared):
         (points,) = connection.execute(text("select count(*) from metrics where key = 'loss'")).one()
     store.dispose()
     assert points > 800
+
+
+def test_a_network_with_nothing_to_compare_says_why():
+    rows = {"paddle-eager": Measurement("paddle-eager"), "torch-eager": Measurement("torch-eager", reason="PyTorch is not installed here")}
+    check = _enough("linear", rows, None)
+    assert (check.passed, check.advice) == (False, "PyTorch is not installed here")
+    assert _enough("reviews", {}, "data/prepared does not exist").advice == "data/prepared does not exist"
+    assert _enough("linear", {mode: Measurement(mode) for mode in rows}, None).passed
 
 
 def test_rounds_that_give_no_interval_are_refused(compared):
