@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
+from flows.deployment import Pool
 from flows.stages import Until
 from paddleship.errors import GateFailed, PaddleshipError
 from paddleship.graphmodes.catalogue import ModeName, NetworkName
@@ -67,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("deliver", help="send to MLflow what it did not get while it was away").set_defaults(command=_deliver)
     commands.add_parser("ui", help="start Prefect and MLflow on loopback, and deploy the flow").set_defaults(command=_ui)
     worker = commands.add_parser("worker", help="run a worker for the deployments of a work pool, in the foreground")
-    worker.add_argument("--pool", choices=("local", "docker"), default="local", help="processes, or the training image (default: local)")
+    worker.add_argument("--pool", choices=get_args(Pool), default="local", help="processes, or the training image (default: local)")
     worker.set_defaults(command=_worker)
     commands.add_parser("stop", help="end what `ui` started").set_defaults(command=_stop)
     return parser

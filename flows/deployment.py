@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from contextlib import closing
@@ -35,13 +36,14 @@ def work(local: Local, *, pool: Pool = "local") -> int:
         environment["DOCKER_HOST"] = _engine(local.checkout)
         (local.checkout / "data").mkdir(exist_ok=True)  # containers mount it, and the engine would make it root's
     os.chdir(local.checkout)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a script starts with `&`, and then Prefect's worker outlives SIGTERM too
     os.execve(command[0], command, environment)  # noqa: S606 the worker takes this process's place, and its signals
 
 
 def _engine(checkout: Path) -> str:
     """Address of an engine that has every image which prefect.yaml runs in. Raises Unavailable."""
     if find_spec("prefect_docker") is None:
-        raise Unavailable("the pool docker needs prefect-docker, which is not installed: run `make setup`, or install the extra docker-worker")
+        raise Unavailable("prefect-docker, which the pool docker needs, is not installed: run `make setup`, or add the extra docker-worker")
     from tasks import image
 
     try:

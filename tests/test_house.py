@@ -1,8 +1,10 @@
 """The house as architecture says it is: what no single module can see of itself."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import grimp
 import pytest
@@ -46,6 +48,19 @@ def test_every_stage_is_a_verb_that_explains_itself_quickly(stage):
     done = subprocess.run([sys.executable, "-c", HELP, f"tasks.{stage}"], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     for heavy in ("paddle", "mlflow", "prefect", "dvc", "docker", "matplotlib", "pyarrow", "onnx"):
         assert f"'{heavy}'" not in done.stdout, f"`python -m tasks.{stage} --help` imports {heavy}"
+
+
+def test_every_deployment_names_a_flow_and_a_work_pool_that_are_there():
+    from flows.deployment import Pool
+
+    deployments = yaml.safe_load((REPOSITORY / "prefect.yaml").read_text())["deployments"]
+    assert {one["work_pool"]["name"] for one in deployments} == set(get_args(Pool))
+    for one in deployments:
+        path, function = one["entrypoint"].split(":")
+        assert f"def {function}(" in (REPOSITORY / path).read_text()
+    images = {one["work_pool"]["job_variables"]["image"] for one in deployments if "job_variables" in one["work_pool"]}
+    (built,) = re.findall(r"^tag=\$\{1:-(.*)\}$", (REPOSITORY / "infra/train_image.sh").read_text(), re.MULTILINE)
+    assert images == {built}
 
 
 def test_every_stage_reads_only_params_that_exist():

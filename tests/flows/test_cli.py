@@ -1,5 +1,6 @@
 """The command line: quick to explain itself, and never a traceback for a user's mistake."""
 
+import os
 import re
 import subprocess
 import sys
@@ -46,6 +47,22 @@ def test_a_worker_without_a_server_says_how_to_get_one(toy):
     done = subprocess.run([PROGRAM, "worker"], cwd=toy, capture_output=True, text=True, check=False)
     assert done.returncode == 4
     assert done.stderr == "error: no Prefect server is running: run `make ui` first\n"
+
+
+def test_a_docker_worker_without_an_engine_says_how_to_get_one_or_do_without(toy):
+    environment = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:1/api", "DOCKER_HOST": "tcp://127.0.0.1:1"}
+    command = [PROGRAM, "worker", "--pool", "docker"]
+    done = subprocess.run(command, cwd=toy, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert done.stderr.startswith("error: no Docker engine is reachable: run `make engine`")
+    assert "compare-graph-modes/local" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_work_pool_that_is_not_there_is_told_with_those_that_are(toy):
+    done = subprocess.run([PROGRAM, "worker", "--pool", "dokcer"], cwd=toy, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "invalid choice: 'dokcer' (choose from 'local', 'docker')" in done.stderr
 
 
 def test_nothing_to_deliver_or_to_stop_is_said(toy):
