@@ -2,7 +2,7 @@
 # Build the training image: `infra/train_image.sh [TAG]`, default paddleship/train:latest.
 # BASE_IMAGE: what it stands on, with a C++ compiler where torch.compile shall be measured. EXTRAS: extras of the project, default torch.
 # PyTorch comes without what only a GPU uses, as far as it can be imported without: Paddle in the image is the one for CPUs.
-# Needs DISK GB of disk while it works, SITE of them in TMPDIR. Exit codes: 0 the image is there, 4 no engine or no base image.
+# Needs about 20 GB of disk while it works, 6 of them in TMPDIR. Exit codes: 0 the image is there, 4 no engine or no base image.
 set -euo pipefail
 
 tag=${1:-paddleship/train:latest}
