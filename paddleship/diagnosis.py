@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,8 @@ def explain(
         return Diagnosis([*findings, *_coarse(folder, failed)])
     if _is_eager(folder):
         return Diagnosis([*findings, _nothing(evidence, ratios, limit)])
+    if folder is not None and max(ratios, default=inf) <= limit and (coarse := _coarse(folder, failed)):
+        return Diagnosis([*findings, *coarse])  # no answer is wrong in itself, so there is no layer or pass to look for
     place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
     located = _locate(subject, _stripped(subject, folder), evidence, place, settings, say)
     if isinstance(located, str):

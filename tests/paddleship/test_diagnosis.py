@@ -301,9 +301,10 @@ def test_the_innermost_wrong_layer_is_first_even_where_a_layer_between_hides_it(
     assert replay.first_wrong([error(0, None, 7)], limit=8) is None
 
 
-def test_a_lower_precision_that_only_changes_decisions_is_called_so_and_not_searched(subject_of, convert):
+@pytest.mark.parametrize(("name", "precision"), [("onnxruntime-int8-dynamic", "int8"), ("paddle-onednn-bf16", "bfloat16")])
+def test_a_lower_precision_that_only_changes_decisions_is_called_so_and_not_searched(subject_of, convert, name, precision):
     subject = subject_of("Plain")
-    found = explain(subject, convert(subject, "onnxruntime-int8-dynamic"), failed=("flip_rate_high",))
+    found = explain(subject, convert(subject, name), failed=("flip_rate_high",))
     assert kinds(found) == ["low-precision"]
-    assert "int8 changes too many decisions" in found.findings[0].message
+    assert f"{precision} changes too many decisions" in found.findings[0].message
     assert found.layers == []
