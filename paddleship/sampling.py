@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import statistics
+from paddleship import statistics, vitals
 from paddleship.contestant import Contestant, Engine, Warmth, loop
 from paddleship.errors import PaddleshipError
 from paddleship.isolate import Isolated, threads
@@ -64,6 +64,7 @@ class Measurement:
     warmup_s: list[float] = field(default_factory=list)
     unstable_warmups: int = 0
     peak_memory_bytes: int = 0
+    peak_device_memory_bytes: int | None = None
     memory: list[list[tuple[float, float]]] = field(default_factory=list)
     rates: dict[int, float] = field(default_factory=dict)
 
@@ -246,6 +247,7 @@ class Race:
         if size == next(iter(self._batches)):
             measurement.memory[-1].append((seat.requests, seat.resident_bytes))
         measurement.peak_memory_bytes = max(measurement.peak_memory_bytes, seat.peak_bytes)
+        measurement.peak_device_memory_bytes = vitals.more(measurement.peak_device_memory_bytes, seat.peak_device_bytes)
 
     def _note(self, name: str, warmth: Warmth) -> None:
         self.found[name].warmup_s.append(warmth.seconds)

@@ -18,7 +18,8 @@ from paddleship.runtimes import Arrays
 class Seat:
     """Holds the child of one contestant; its methods are those of Contestant, called there.
 
-    `requests` counts the measured ones, `resident_bytes` is the memory after the last call, `peak_bytes` the most so far.
+    `requests` counts the measured ones, `resident_bytes` is the memory after the last call, `peak_bytes` the most so far,
+    `peak_device_bytes` the most on GPUs (None where none was seen).
     """
 
     def __init__(self, child: Isolated) -> None:
@@ -26,6 +27,7 @@ class Seat:
         self._process = psutil.Process(child.pid)
         self.requests = 0
         self.resident_bytes = self.peak_bytes = 0
+        self.peak_device_bytes: int | None = None
 
     def first(self, size: int) -> tuple[float, float]:
         return self._call("first", size)  # type: ignore[no-any-return]
@@ -54,6 +56,7 @@ class Seat:
                 return self._child.call(method, *arguments)
         finally:
             self.peak_bytes = max(self.peak_bytes, watch.peak_bytes)
+            self.peak_device_bytes = vitals.more(self.peak_device_bytes, watch.peak_device_bytes)
             self.resident_bytes = vitals.resident_bytes(self._child.pid)
             self._stop(True)
 

@@ -34,6 +34,7 @@ def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: i
         "new_shape_ms": _median(found.new_shape_ms),
         "cold_start_ms": _median(found.cold_start_ms),
         "peak_memory_bytes": found.peak_memory_bytes,
+        "peak_device_memory_bytes": found.peak_device_memory_bytes,
         "memory_growth_bytes_per_1000": growth.value if growth else None,
         "memory_growth_bytes_per_1000_low": growth.low if growth else None,
         "memory_growth_bytes_per_1000_high": growth.high if growth else None,

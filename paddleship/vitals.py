@@ -1,7 +1,7 @@
 """A process seen from outside, and the machine around it: cores, memory, and who else works.
 
 Memory is resident size (RSS) summed over the process and all its descendants: what is shared between them counts
-more than once, which is never to a candidate's favour.
+more than once, which is never to a candidate's favour. Memory of GPUs is apart: see paddleship/devices.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paddleship import devices
+
 _EVERY_S = 0.02
+_DEVICES_EVERY = 5  # looks: to ask a driver takes milliseconds, and runtimes keep what they have
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -84,12 +87,16 @@ def high_water_bytes(pid: int) -> int:
 
 
 class Watch:
-    """Looks at the memory of one process tree every 20 ms from a thread of ours, for as long as the block lasts."""
+    """Looks at the memory of one process tree every 20 ms from a thread of ours, for as long as the block lasts.
+
+    `peak_device_bytes` is None where it held nothing on a GPU that could be seen.
+    """
 
     def __init__(self, pid: int) -> None:
         self._pid, self._over = pid, threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self.peak_bytes = 0
+        self.peak_device_bytes: int | None = None
 
     def __enter__(self) -> Watch:
         self._thread.start()
@@ -99,10 +106,23 @@ class Watch:
         self._over.set()
         self._thread.join()
         self.peak_bytes = max(self.peak_bytes, high_water_bytes(self._pid))
+        self._look_at_devices()
 
     def _look(self) -> None:
+        looks = 0
         while not self._over.wait(_EVERY_S):
             self.peak_bytes = max(self.peak_bytes, resident_bytes(self._pid))
+            looks += 1
+            if looks % _DEVICES_EVERY == 0:
+                self._look_at_devices()
+
+    def _look_at_devices(self) -> None:
+        self.peak_device_bytes = more(self.peak_device_bytes, devices.used_bytes(tree(self._pid)))
+
+
+def more(one: int | None, other: int | None) -> int | None:
+    """The larger of two amounts that may be unknown."""
+    return max((amount for amount in (one, other) if amount is not None), default=None)
 
 
 def size_bytes(path: Path) -> int:

@@ -47,6 +47,7 @@ _NUMBERS = (
     "first_call_ms",
     "cold_start_ms",
     "peak_memory_bytes",
+    "peak_device_memory_bytes",
     "file_bytes",
 )
 

@@ -48,8 +48,9 @@ def _merge(reports: Iterable[Report]) -> dict[str, dict[str, Any]]:
 
 def _candidate(name: str, row: dict[str, Any]) -> str:
     cells = [_number(row.get("p50_ms")), _number(row.get("p99_ms")), _number(row.get("throughput_per_s"), 0)]
-    memory = row.get("peak_memory_bytes")
-    cells += [_number(memory / 1e6 if memory else None, 0), _number(row.get("noise_ratio"), 2)]
+    memory, device = row.get("peak_memory_bytes"), row.get("peak_device_memory_bytes")
+    cells += [_number(memory / 1e6 if memory else None, 0) + (f" + {_number(device / 1e6, 0)} on GPUs" if device else "")]
+    cells += [_number(row.get("noise_ratio"), 2)]
     words = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
     return f"| {f'**{name}**' if row.get('winner') else name} | {' | '.join(cells)} | {words.replace('|', '/')[:200]} |"
 

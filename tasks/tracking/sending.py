@@ -26,6 +26,7 @@ _CHILD_METRICS = (
     "load_ms",
     "first_call_ms",
     "peak_memory_bytes",
+    "peak_device_memory_bytes",
     "file_bytes",
     "noise_ratio",
     "flip_rate",
