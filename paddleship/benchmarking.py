@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from paddleship import host, statistics, vitals
+from paddleship import feasible, host, statistics, vitals
 from paddleship.comparison import AGAIN, Comparison
 from paddleship.contestant import Engine, loop
 from paddleship.params import Benchmark
@@ -59,7 +59,29 @@ def compare(
     found = dict(race.found)
     again = found.pop(base + AGAIN)
     pinned = bool(cores) and thread_count < len(available)
-    return Comparison(found, again, base, size, settings.effect, bystander.seen(), pinned, starts, time.monotonic() - began)
+    left_out = _left_out(race, list(contestants), batches, settings, starts, thread_count=thread_count, cores=len(available))
+    return Comparison(found, again, base, size, settings.effect, bystander.seen(), pinned, starts, time.monotonic() - began, left_out)
+
+
+def _left_out(
+    race: Race,
+    names: Sequence[str],
+    batches: Mapping[int, Sequence[Batch]],
+    settings: Benchmark,
+    starts: int,
+    *,
+    thread_count: int,
+    cores: int,
+) -> tuple[str, ...]:
+    """What was asked for and not measured, of those that are still in the race."""
+    said = []
+    if starts < settings.starts:
+        said.append(
+            f"there was time for {starts} of {settings.starts} starts, so the intervals say little of how processes of one program "
+            "differ: raise benchmark.max_seconds"
+        )
+    measured = [(name, list(race.found[name].blocks), list(race.found[name].rates)) for name in names if name in race.left()]
+    return (*said, *feasible.left_out(measured, sizes=list(batches), counts=settings.concurrency, thread_count=thread_count, cores=cores))
 
 
 def _run(

@@ -19,7 +19,7 @@ class Comparison:
     """What a race found; `size` is the batch size by which latency is judged.
 
     `again` is the baseline in its second process, `others` who else worked on the machine, `pinned` whether the
-    contestants were held to cores and left some to the rest of the machine.
+    contestants were held to cores and left some to the rest of the machine, `left_out` what there was no time or room for.
     """
 
     found: dict[str, Measurement]
@@ -31,6 +31,7 @@ class Comparison:
     pinned: bool
     starts: int
     seconds: float
+    left_out: tuple[str, ...] = ()
 
     @property
     def noise(self) -> Interval | None:
@@ -69,4 +70,4 @@ class Comparison:
                 f"{', '.join(undecided)} cannot be told from {self.baseline} at {self.effect:.0%}: raise benchmark.max_seconds, "
                 "if a smaller difference matters"
             )
-        return said
+        return [*said, *self.left_out]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -168,6 +169,12 @@ class Benchmark(Section):
     max_seconds: Seconds = 60
     timeout_s: Seconds = 300
 
+    @model_validator(mode="after")
+    def _blocks_for_all_starts(self) -> Benchmark:
+        if self.blocks < self.starts:
+            raise ValueError(f"every start needs a block, so blocks (got {self.blocks}) must be at least starts (got {self.starts})")
+        return self
+
 
 class Select(Section):
     objective: Literal["p50_ms", "p99_ms", "throughput_per_s", "cost_per_million", "image_bytes"] = "p99_ms"
@@ -298,7 +305,17 @@ def _explain(fault: dict[str, Any]) -> str:
     if fault["type"] == "missing":
         return f"{path} is missing: add it"
     reason = fault["msg"].removeprefix("Value error, ")
-    return f"{path}: {reason[:1].lower()}{reason[1:]} (got {fault['input']!r})"
+    words = f"{path}: {reason[:1].lower()}{reason[1:]}"
+    if isinstance(fault["input"], Mapping) and "(got " in reason:  # the fault is between keys of one section, and says so
+        return words
+    return f"{words} (got {fault['input']!r}{_near(fault)})"
+
+
+def _near(fault: dict[str, Any]) -> str:
+    """Which of the values that are allowed was probably meant."""
+    allowed = re.findall(r"'([^']+)'", str(fault.get("ctx", {}).get("expected", "")))
+    near = difflib.get_close_matches(str(fault["input"]), allowed, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _known_keys(location: tuple[str | int, ...]) -> list[str]:

@@ -20,9 +20,10 @@ def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: i
     speedup, growth = comparison.speedup(name), found.growth()
     rates = _typical_rates(found)
     knee = statistics.knee(rates, gain=settings.knee_gain)
+    status, reason = _status(found, size)
     return {
-        "status": found.status,
-        "reason": found.reason,
+        "status": status,
+        "reason": reason,
         **found.percentiles(size),
         "throughput_per_s": max((rate for each in found.blocks if (rate := found.throughput_per_s(each)) is not None), default=None),
         "speedup": speedup.value if speedup else None,
@@ -83,6 +84,14 @@ def facts(comparison: Comparison) -> dict[str, Any]:
         "memory": "resident size (RSS), summed over the process and its descendants, peak",
         "warnings": comparison.warnings(),
     }
+
+
+def _status(found: Measurement, size: int) -> tuple[str, str]:
+    """As the race saw it; failed where it is too slow for even a median in the time that there was."""
+    samples, enough = len(found.samples(size)), statistics.ENOUGH["p50_ms"]
+    if found.status != "measured" or samples >= enough:
+        return found.status, found.reason
+    return "failed", f"{samples} samples are too few for a median, which needs {enough}: raise benchmark.max_seconds"
 
 
 def _typical_rates(found: Measurement) -> dict[int, float]:

@@ -26,6 +26,11 @@ class Workload:
         rows = dataset.read(prepared, "test")
         return cls(preprocess, dataset.encode(preprocess, rows.take(range(min(_ROWS, len(rows))))))
 
+    @property
+    def row_bytes(self) -> int:
+        """Of the largest row, as the model is given it."""
+        return max(sum(int(array.nbytes) for array in self.preprocess.collate([row]).values()) for row in self.examples)
+
     def batches(self, sizes: Sequence[int]) -> dict[int, list[Batch]]:
         """As many rows in each size, so that all sizes see the same lengths."""
         return {size: self._batches(size) for size in sizes}

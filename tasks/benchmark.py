@@ -10,6 +10,7 @@ from typing import Any
 from paddleship import (
     benchmarking,
     eager,
+    feasible,
     footprint,
     parity,
     pictures,
@@ -55,11 +56,15 @@ _NUMBERS = (
 def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and cold start on real rows, and choose by select.objective."""
     proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
-    workload = Workload.of(Path(params.paths.prepared))
-    batches = workload.batches(params.benchmark.batch_sizes)
+    feasible.require_cores(params.optimize.threads)
+    feasible.require_choice(params.select, {name: _image_bytes(params, name) for name in proven})
+    workload, sizes = Workload.of(Path(params.paths.prepared)), params.benchmark.batch_sizes
+    processes = len(_BASELINES) + 1 + len(proven)
+    feasible.require_memory(sizes, rows=len(workload.examples), row_bytes=workload.row_bytes, processes=processes)
+    batches = workload.batches(sizes)
     comparison = _race(params, proven, batches)
     table = {name: _row(comparison, name, params, proven) for name in comparison.found}
-    checks = _checks(table, list(proven))
+    checks = _checks(table, list(proven), params.select.candidate)
     if not all(check.passed for check in checks):
         return Report(
             stage="benchmark",
@@ -71,7 +76,8 @@ def benchmark(params: Params) -> Report:
     choice = _choose(comparison, table, list(proven), params)
     if choice.candidate is None:
         verdict = Verdict(checks=[*checks, *choice.checks])
-        return Report(stage="benchmark", headline=choice.reason, verdict=verdict, candidates=table, facts={"took_no_part": choice.refused})
+        facts = {"took_no_part": choice.refused, **standings.facts(comparison)}
+        return Report(stage="benchmark", headline=choice.reason, verdict=verdict, candidates=table, facts=facts)
     chosen = table[choice.candidate]
     chosen["winner"] = True
     borne = {name: _bear(params, name, workload) for name in ("eager", choice.candidate)}
@@ -154,8 +160,12 @@ def _row(comparison: Comparison, name: str, params: Params, proven: Mapping[str,
     found |= {"cost_per_million": _price(params) / rate if rate else None, "image_bytes": None}
     if name in _BASELINES:
         return found | {"runtime": name, "precision": "float32", "metric": _eagers(proven)}
+    return found | {**proven[name], "image_bytes": _image_bytes(params, name)}
+
+
+def _image_bytes(params: Params, name: str) -> int | None:
     requirements = Path("docker/requirements") / f"{KINDS[name].runtime}.txt"
-    return found | {**proven[name], "image_bytes": footprint.image_bytes(requirements, own)}
+    return footprint.image_bytes(requirements, Path(params.paths.candidates) / name)
 
 
 def _price(params: Params) -> float:
@@ -190,19 +200,22 @@ def _draw(rows: Mapping[str, Mapping[str, Any]], winner: str, params: Params) ->
     return drawn
 
 
-def _checks(table: Mapping[str, Mapping[str, Any]], proven: Sequence[str]) -> list[Check]:
+def _checks(table: Mapping[str, Mapping[str, Any]], proven: Sequence[str], wished: str | None) -> list[Check]:
     measured = sum(table[name]["status"] == "measured" for name in proven)
-    return [
-        Check.at_least(
-            "measured_candidates", measured, 1, advice="no proven candidate survived the benchmark: see the reasons in the report"
-        ),
+    reasons = "; ".join(f"{name}: {table[name]['reason']}" for name in proven[:1])
+    checks = [
+        Check.at_least("measured_candidates", measured, 1, advice=f"no proven candidate survived the benchmark ({reasons})"),
         Check.at_least(
             "measured_baseline",
             int(table["eager"]["status"] == "measured"),
             1,
-            advice="eager could not be measured, so nothing can be compared",
+            advice=f"nothing can be compared without eager ({table['eager']['reason']})",
         ),
     ]
+    if wished is not None and (found := table[wished]["status"]) != "measured":
+        advice = f"{table[wished]['reason']}: choose another select.candidate, or null"
+        checks.append(Check(name=f"select.candidate {wished}", measured=found, limit="measured", passed=False, advice=advice))
+    return checks
 
 
 if __name__ == "__main__":

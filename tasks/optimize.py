@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from paddleship import calibration, catalogue, dataset
+from paddleship import calibration, catalogue, dataset, feasible
 from paddleship.converting import Outcome, Workshop
 from paddleship.eager import Subject
 from paddleship.params import Params
@@ -18,6 +18,7 @@ from tasks.stage import main
 
 def optimize(params: Params) -> Report:
     """Make every candidate that optimize.candidates chooses; one that cannot be made is a row with its reason."""
+    feasible.require_cores(params.optimize.threads)
     names = catalogue.chosen(params.optimize.candidates)
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     rows = dataset.read(Path(params.paths.prepared), "validation").take(range(2))

@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pytest
 
-from paddleship import benchmarking
+from paddleship import benchmarking, standings
 from paddleship.comparison import Comparison
 from paddleship.params import Benchmark
 from paddleship.sampling import Measurement, Race
@@ -141,6 +141,19 @@ def test_a_size_that_would_take_too_long_is_left_out_of_the_curve():
     comparison = compare({"slow": (Sleeper, (0.05,))}, SETTINGS.model_copy(update={"blocks": 4, "max_seconds": 1}), batches)
     assert set(comparison.found["slow"].blocks) == {1}
     assert comparison.found["slow"].status == "measured"
+    assert any("batches of 1,000 were left out for slow" in warning for warning in comparison.warnings())
+
+
+def test_fewer_starts_than_were_asked_for_are_told():
+    comparison = compare({"slow": (Sleeper, (0.01,))}, SETTINGS.model_copy(update={"starts": 3, "max_seconds": 0.5}), {1: BATCHES[1]})
+    assert any("1 of 3 starts" in warning for warning in comparison.warnings())
+
+
+def test_one_that_is_too_slow_for_a_median_is_a_row_that_says_so():
+    comparison = compare({"slow": (Sleeper, (0.1,))}, SETTINGS.model_copy(update={"blocks": 4, "max_seconds": 0.1}), {1: BATCHES[1]})
+    row = standings.row(comparison, "slow", SETTINGS, file_bytes=1)
+    assert row["status"] == "failed"
+    assert "too few for a median, which needs 5: raise benchmark.max_seconds" in row["reason"]
 
 
 def test_every_start_is_a_process_of_its_own_and_the_baseline_runs_twice():

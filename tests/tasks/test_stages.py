@@ -264,3 +264,29 @@ def test_a_benchmark_of_nothing_proven_misses_its_gate_and_leaves_its_evidence(b
     assert done.returncode == 3, done.stderr
     assert "measured_candidates is 0" in last_line(done)
     assert report(checkout, "benchmark")["candidates"]["eager"]["status"] == "measured"
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"optimize": {"threads": 4096}}, "optimize.threads 4096 is more than the cores"),
+        ({"benchmark": {"batch_sizes": [1, 10**12]}}, "leave 1,000,000,000,000 out"),
+        ({"benchmark": {"starts": 5, "blocks": 4}}, "blocks (got 4) must be at least starts (got 5)"),
+        ({"select": {"candidate": "openvino"}}, "select.candidate 'openvino' was not proven (those that were: paddle,"),
+    ],
+)
+def test_what_a_benchmark_cannot_do_is_refused_at_once(benchmarked, copy_of, stage, sections, words):
+    checkout = copy_of(benchmarked, **sections)
+    before = (checkout / "reports/benchmark.json").read_bytes()
+    done = stage(checkout, "benchmark")
+    assert done.returncode == 2, done.stderr
+    assert words in last_line(done)
+    assert (checkout / "reports/benchmark.json").read_bytes() == before
+
+
+def test_a_wish_that_fails_under_measurement_misses_its_gate(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked, select={"candidate": "paddle"})
+    (checkout / "models/candidates/paddle/model.json").unlink()
+    done = stage(checkout, "benchmark")
+    assert done.returncode == 3, done.stderr
+    assert "select.candidate paddle is failed (limit measured)" in last_line(done)
