@@ -8,7 +8,7 @@
     │   ├── CandidateError      a candidate folder that is missing, changed or unreadable
     │   └── RequestError        one request to the server (answered with 4xx, never an exit)
     ├── GateFailed          3   a measured value missed its limit; the report is on disk
-    └── Unavailable         4   something outside is not there: Docker engine, base image, port, server
+    └── Unavailable         4   something outside is not there or not free: Docker engine, base image, port, server, folder
 
 Exit code 1 is a defect of paddleship itself, 130 an interrupt.
 Every message names the thing, its value, the reason and the next step.
@@ -54,6 +54,6 @@ class GateFailed(PaddleshipError):
 
 
 class Unavailable(PaddleshipError):
-    """Something outside paddleship is not there."""
+    """Something outside paddleship is not there, or in use."""
 
     exit_code = 4

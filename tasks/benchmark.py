@@ -64,6 +64,9 @@ def benchmark(params: Params) -> Report:
     batches = workload.batches(sizes)
     comparison = _race(params, proven, batches)
     table = {name: _row(comparison, name, params, proven) for name in comparison.found}
+    for name, row in table.items():
+        if row["status"] != "measured":
+            print(f"{name}: {row['status']}: {row['reason']}")
     checks = _checks(table, list(proven), params.select.candidate)
     if not all(check.passed for check in checks):
         return Report(

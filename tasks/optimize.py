@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from paddleship import calibration, catalogue, dataset, feasible
 from paddleship.converting import Outcome, Workshop
 from paddleship.eager import Subject
+from paddleship.files import new_folder
 from paddleship.params import Params
 from paddleship.report import Report
 from paddleship.verdict import Check, Verdict
@@ -23,11 +23,8 @@ def optimize(params: Params) -> Report:
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     rows = dataset.read(Path(params.paths.prepared), "validation").take(range(2))
     probe = preprocess.collate(dataset.encode(preprocess, rows))
-    folder = Path(params.paths.candidates)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     outcomes = []
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, new_folder(Path(params.paths.candidates)) as folder:
         workshop = Workshop(
             Path(params.paths.exported),
             Path(scratch),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from paddleship import host, params
+from paddleship import files, host, params
 from paddleship.errors import GateFailed, PaddleshipError
 from paddleship.params import Params
 from paddleship.quiet import quiet
@@ -44,7 +44,8 @@ def main(verb: Verb) -> None:
     try:
         values = params.load(arguments.params)
         sys.path.insert(0, str(Path(values.code.root).resolve()))
-        report = run(verb, values)
+        with files.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
+            report = run(verb, values)
     except PaddleshipError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -9,6 +9,8 @@ import sys
 import pytest
 import yaml
 
+from paddleship import files
+
 SCALED = """
 
 class Scaled(nn.Linear):
@@ -93,6 +95,13 @@ def test_a_diverged_training_keeps_the_last_good_checkpoint(trained, tmp_path):
     assert run(checkout, "train").returncode == 3
     assert (checkout / "models/checkpoint/weights.safetensors").read_bytes() == before
     assert "loss" in report(checkout, "train")["headline"]
+
+
+def test_a_stage_that_runs_in_the_folder_already_is_not_run_twice_at_once(trained):
+    with files.only_one(trained / "reports/.train.lock", what="train"):
+        done = run(trained, "train")
+    assert done.returncode == 4, done.stderr
+    assert "train is running in" in last_line(done)
 
 
 def test_training_is_seeded(trained, tmp_path):
