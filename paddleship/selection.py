@@ -1,8 +1,9 @@
 """Which candidate ships, and why, in one sentence.
 
-Only what was proven and measured takes part. A lower precision gives something up, so it must be better than the best
-float32 candidate by more than the interval of the comparison; and it must keep the constraints, as everything else must.
-So must the eager model itself be better than the best static graph, since it takes the model's Python code into the image.
+Only what was proven and measured takes part. A lower precision gives something up, so it must be faster than the best
+float32 candidate by more than the interval of the comparison, whatever the objective is; and it must keep the constraints,
+as everything else must. So must the eager model itself be better than the best static graph, since it takes the model's
+Python code into the image.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def choose(
     if not fit:
         return Choice(None, metric, "no candidate keeps the constraints of select", refused, _nearest(rows, settings))
     ranking = sorted(fit, key=lambda name: _cost(fit[name], metric))
-    if compare is not None and metric in _TIMED:
-        for price in (_lost_precision, _needed_code):
+    if compare is not None:
+        for price in (_lost_precision, _needed_code) if metric in _TIMED else (_lost_precision,):
             ranking, doubtful = _prefer(ranking, fit, price, compare, floor)
             refused |= doubtful
     return _decide(ranking, fit, metric, settings, refused, eager)

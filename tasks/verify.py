@@ -58,11 +58,11 @@ def verify(params: Params) -> Report:
 def _entry(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], answering.Contender | None]:
     """The row of a candidate before it is asked, and the contender if it can be. Raises CandidateError for a changed folder."""
     if not folder.exists():
-        return row("not made", "see the report of optimize"), None
+        return row("not made", "see the report of optimize", precision=catalogue.KINDS[folder.name].precision), None
     candidate = Candidate.load(folder)
     if candidate.preprocess != config:
         finding = Finding("preprocess-differs", "error", "the candidate prepares its inputs in another way than the data was prepared")
-        return row("failed", f"{finding.message}: run `dvc repro -f optimize`", finding=finding), None
+        return row("failed", f"{finding.message}: run `dvc repro -f optimize`", precision=candidate.precision, finding=finding), None
     contender = answering.candidate(folder, precision=candidate.precision, thread_count=candidate.threads)
     return row(precision=candidate.precision), contender
 

@@ -114,6 +114,12 @@ def test_a_wish_for_eager_says_what_it_needs():
     assert "onnxruntime has 3.0× better p50_ms; it needs the model's Python code in the image" in choice.reason
 
 
+def test_a_lower_precision_that_is_only_smaller_does_not_win():
+    rows = {"int8": row(1.0, 500.0, precision="int8", image_bytes=1e8), **ROWS}
+    assert choose(rows, Select(objective="image_bytes"), compare=lambda *_: (1.0, 0.98, 1.02)).candidate == "onnxruntime"
+    assert choose(rows, Select(objective="image_bytes"), compare=lambda *_: (1.1, 1.05, 1.2)).candidate == "int8"
+
+
 def test_what_eager_would_cost_is_told_and_that_it_would_cost_less_too():
     assert "eager would be 8.0× worse" in choose(ROWS, Select(objective="p50_ms"), eager=row(8.0, 100.0)).reason
     assert "eager itself is 100% better" in choose(ROWS, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason

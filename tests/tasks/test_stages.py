@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from paddleship import files
+from tasks import verify
 
 SCALED = """
 
@@ -209,6 +210,11 @@ def test_a_side_that_no_row_takes_fails_where_coverage_is_required(trained, tmp_
         line = (checkout / "examples/linear/model.py").read_text().split("x.sum()")[0].count("\n") + 1
         assert f"examples/linear/model.py:{line}" in last_line(done)
         assert "uncovered_branches is 1" in last_line(done)
+
+
+def test_a_candidate_that_was_not_made_keeps_its_precision(tmp_path):
+    row, contender = verify._entry(tmp_path / "paddle-int8", {})
+    assert (row["status"], row["precision"], contender) == ("not made", "int8", None)
 
 
 def test_training_and_single_layers_are_compared_where_it_is_asked_for(trained, tmp_path):

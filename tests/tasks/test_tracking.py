@@ -127,6 +127,18 @@ def test_every_candidate_is_a_child_run_with_the_same_keys(start, store, reports
     assert found["paddle"].data.tags["reason"] == "died of SIGSEGV"
 
 
+def test_stages_that_disagree_about_a_candidate_do_not_stop_the_run(start, store, reports):
+    tracker, first = start(store), reports[0][1]
+    tracker.log_report(first, reports[1], cached=False)
+    other = first.model_copy(update={"candidates": {"onnxruntime": {"runtime": "another", "precision": "int8", "p50_ms": 2.0}}})
+    tracker.log_report(other, reports[1], cached=False)
+    tracker.finish()
+    found = children(store, tracker.run_id)["onnxruntime"].data
+    assert (found.params["runtime"], found.params["precision"]) == ("onnxruntime", "int8")
+    assert found.metrics["p50_ms"] == 2.0
+    assert tracker.undelivered is None
+
+
 def test_a_cached_stage_appears_in_the_new_run_with_its_curve(start, store, reports):
     tracker = start(store)
     tracker.log_report(reports[0][0], reports[1], cached=True)
