@@ -27,7 +27,7 @@ def curves(series: Mapping[str, Sequence[float]], reports: Path, name: str, *, t
     return _save(figure, reports, name)
 
 
-def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, name: str) -> str:
+def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, name: str, *, batch_size: int = 1) -> str:
     """Bars of p50 with a mark at the highest percentile there were samples for; the winner in green."""
     figure, axes = _new(f"Latency of one request: {winner} wins", height=0.55 * len(rows) + 1.6)
     slowest = max(row["p50_ms"] for row in rows.values())
@@ -42,11 +42,11 @@ def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, n
         slowest = max(slowest, row[tail] if tail else 0)
     axes.set_yticks(range(len(rows)), list(reversed(list(rows))))
     axes.set_xlim(0, slowest * 1.35)
-    axes.set_xlabel("milliseconds, batch 1; bar: p50, mark: highest percentile with enough samples")
+    axes.set_xlabel(f"milliseconds, batch {batch_size}\nbar: p50, mark: highest percentile with enough samples")
     return _save(figure, reports, name)
 
 
-def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, reports: Path, name: str) -> str:
+def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, reports: Path, name: str, *, batch_size: int = 1) -> str:
     """Latency against the task's score, image size as area; a line joins those that none beats in both, the winner is green."""
     figure, axes = _new(f"What {winner} is chosen from: latency against {quality}", height=4.2)
     largest = max(row.get("image_bytes") or 0 for row in rows.values())
@@ -68,7 +68,7 @@ def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, rep
         )
     _plain_log_axis(axes)
     axes.margins(x=0.25, y=0.6)
-    axes.set_xlabel("p50 of one request in ms (left is better); area: size of the image")
+    axes.set_xlabel(f"p50 in ms, batch {batch_size} (left is better); area: size of the image")
     axes.set_ylabel(f"{quality} (up is better)")
     return _save(figure, reports, name)
 

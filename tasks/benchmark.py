@@ -195,11 +195,12 @@ def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], prov
 
 def _draw(rows: Mapping[str, Mapping[str, Any]], winner: str, params: Params) -> list[str]:
     reports = Path(params.paths.reports)
-    drawn = [pictures.latency(rows, winner, reports, "benchmark/latency.png")]
+    size = params.benchmark.batch_sizes[0]
+    drawn = [pictures.latency(rows, winner, reports, "benchmark/latency.png", batch_size=size)]
     scored = {name: row for name, row in rows.items() if row["metric"] is not None}
     if winner in scored:
         quality = "accuracy" if params.data.task == "classification" else "R²"
-        drawn.append(pictures.pareto(scored, winner, quality, reports, "benchmark/pareto.png"))
+        drawn.append(pictures.pareto(scored, winner, quality, reports, "benchmark/pareto.png", batch_size=size))
     return drawn
 
 

@@ -53,7 +53,7 @@ def compare_graph_modes(params: Params) -> Report:
             "device": device,
             "threads": settings.threads,
             "claims": [_plain(finding) for finding in findings],
-            "curves": {f"{network}/{mode}": row.losses for network, rows in found.items() for mode, row in rows.items()},
+            "losses": {f"{network}/{mode}": row.losses for network, rows in found.items() for mode, row in rows.items()},
             "samples": {f"{network}/{mode}": row.blocks for network, rows in found.items() for mode, row in rows.items()},
             "not_run": missing,
         },

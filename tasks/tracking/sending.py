@@ -106,7 +106,7 @@ def send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None
     if report.stage == "prepare":
         _send_dataset(client, facts, report)
     for name, row in report.candidates.items():
-        _send_candidate(client, facts, name, row, at_ms, curve=report.facts.get("curves", {}).get(name, []))
+        _send_candidate(client, facts, name, row, at_ms, curve=report.facts.get("losses", {}).get(name, []))
 
 
 def _missing_epochs(client: Any, run_id: str, history: list[dict[str, float | None]], at_ms: int) -> list[Any]:

@@ -50,7 +50,11 @@ def reports(tmp_path):
                 "onnxruntime": row | {"winner": True},
                 "paddle": {"status": "failed", "reason": "died of SIGSEGV"},
             },
-            facts={"winner": "onnxruntime", "reason": "it has the best p50_ms"},
+            facts={
+                "winner": "onnxruntime",
+                "reason": "it has the best p50_ms",
+                "curves": {"onnxruntime": {"batch_size": [], "length": []}},
+            },
             pictures=["benchmark/latency.png"],
         ),
     ]
