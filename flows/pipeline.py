@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from prefect import State, flow, get_run_logger, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
@@ -21,7 +21,7 @@ from flows.local import Local
 from flows.stages import Stage, StageKilled, Until
 from flows.summary import Row
 from flows.workspace import Workspace
-from paddleship import params
+from paddleship import catalogue, feasible, params
 from paddleship.errors import PaddleshipError, Unavailable
 from paddleship.params import Overrides
 from paddleship.report import Report
@@ -47,7 +47,7 @@ def develop_to_deploy(
     try:
         checkout = workspace.checkout_of(Path.cwd())
         overlay = _overlay(checkout, overrides, params_file)
-        place = _place(checkout, overlay, isolated=isolated)
+        place = _place(checkout, overlay, isolated=isolated, until=until)
         values, graph = place.params(), stages.graph(place.root, until=until)
     except PaddleshipError as error:
         return _failed(error)
@@ -81,14 +81,24 @@ def _overlay(checkout: Path, overrides: Any, params_file: str | None) -> dict[st
     return overlay
 
 
-def _place(checkout: Path, overlay: dict[str, Any], *, isolated: bool) -> Workspace:
+def _place(checkout: Path, overlay: dict[str, Any], *, isolated: bool, until: Until) -> Workspace:
     """The checkout, or a worktree where the run must not touch it. Raises ParamsError before anything starts."""
     if not isolated and not overlay:
-        return workspace.in_place(checkout)
-    workspace.overlaid(checkout, overlay)
+        place = workspace.in_place(checkout)
+        _require(place.params(), until)
+        return place
+    _require(workspace.overlaid(checkout, overlay), until)
     if changed := workspace.uncommitted(checkout):
         get_run_logger().warning("%d files with uncommitted changes are not part of this run: %s", len(changed), ", ".join(changed[:5]))
     return workspace.isolate(checkout, str(flow_run.id), overlay)
+
+
+def _require(values: params.Params, until: Until) -> None:
+    """What `optimize` would refuse, refused before an hour of training. Raises ParamsError."""
+    stage_names = get_args(Until)
+    if stage_names.index(until) >= stage_names.index("optimize"):
+        feasible.require_cores(values.optimize.threads)
+        catalogue.chosen(values.optimize.candidates)
 
 
 def _run_stages(

@@ -75,6 +75,7 @@ def test_a_missed_gate_leaves_its_evidence_which_is_not_taken_for_that_of_a_late
         ({"train": {"epoch": 3}}, "unknown key 'train.epoch' (did you mean 'epochs'?)"),
         ({"train": {"epochs": 0}}, "train.epochs: "),
         ({"trian": {"epochs": 1}}, "unknown key 'trian' (did you mean 'train'?)"),
+        ({"optimize": {"candidates": ["onnx"]}}, "did you mean 'onnxruntime'?"),
     ],
 )
 def test_a_wrong_value_is_told_before_anything_starts(toy, pipeline, sections, words):
@@ -82,6 +83,13 @@ def test_a_wrong_value_is_told_before_anything_starts(toy, pipeline, sections, w
     assert done.returncode == 2
     assert words in last_error(done)
     assert mlflow_runs(toy) == []
+    assert not (toy / ".paddleship/runs").exists()
+
+
+def test_what_a_late_stage_would_refuse_is_told_before_the_first_one_runs(toy, pipeline):
+    done = pipeline("--until", "accept", "--params", overlay(toy, optimize={"threads": 4096}))
+    assert done.returncode == 2
+    assert "optimize.threads 4096 is more than the cores" in last_error(done)
     assert not (toy / ".paddleship/runs").exists()
 
 
