@@ -43,8 +43,8 @@ def compare(
 ) -> Comparison:
     """Measure all contestants against `baseline` (the first one), within about `max_seconds`.
 
-    One that dies, hangs, leaks, or whose answers to `questions` `judge` has something to say about, keeps its
-    reason and loses its samples; the rest go on.
+    One that dies, hangs, leaks, or (the baseline apart) whose answers to `questions` `judge` has something to say about,
+    keeps its reason and loses its samples; the rest go on.
     """
     began, bystander = time.monotonic(), vitals.Bystander()
     size = next(iter(batches))
@@ -52,7 +52,7 @@ def compare(
     cores = vitals.cores_for(thread_count)
     everyone = {**contestants, base + AGAIN: contestants[base]}
     race = Race(everyone, batches, settings, thread_count=thread_count, cores=cores, engine=engine)
-    starts = _run(race, batches, settings, base, _examiner(race, questions, judge) if judge else None, began=began)
+    starts = _run(race, batches, settings, base, _examiner(race, questions, judge, base) if judge else None, began=began)
     _refuse_leaks(race, settings, size)
     parts = {count: _parts(count, thread_count, available) for count in settings.concurrency}
     _crowds(race, list(contestants), parts, size, deadline=began + settings.max_seconds + race.lost_s)
@@ -129,12 +129,13 @@ def _undecided(race: Race, base: str, size: int, effect: float) -> list[str]:
     return [base, base + AGAIN, *open_ones] if open_ones else []
 
 
-def _examiner(race: Race, questions: Sequence[Batch], judge: Judge) -> Examine:
-    """Lets a contestant that has just been under load answer what is known, and takes it out when it answers otherwise."""
+def _examiner(race: Race, questions: Sequence[Batch], judge: Judge, base: str) -> Examine:
+    """Lets a contestant that has just been under load answer what is known, and takes it out when it answers otherwise than `base`."""
 
     def examine(name: str, seat: Seat) -> None:
-        reason = judge(name.removesuffix(AGAIN), seat.answer(questions))
-        if reason:
+        if name.removesuffix(AGAIN) == base:
+            return
+        if reason := judge(name, seat.answer(questions)):
             race.found[name].fail("wrong", f"after it was under load it answers otherwise than eager: {reason}")
 
     return examine
