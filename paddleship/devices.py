@@ -1,4 +1,7 @@
-"""The one door to NVIDIA's management library (NVML): what processes hold on the GPUs, seen from outside. Never run on a real GPU by us."""
+"""The one door to NVIDIA's management library (NVML): which GPUs there are, and what processes hold on them.
+
+Never run on a real GPU by us.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,16 @@ def used_bytes(pids: Collection[int]) -> int | None:
     except nvml.NVMLError:
         return None
     return sum(process.usedGpuMemory or 0 for process in held if process.pid in pids) or None
+
+
+def names() -> list[str]:
+    """The GPUs of this host, as their driver calls them; none where nobody can tell."""
+    if (nvml := library()) is None:
+        return []
+    try:
+        return [str(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(index))) for index in range(nvml.nvmlDeviceGetCount())]
+    except nvml.NVMLError:
+        return []
 
 
 @cache

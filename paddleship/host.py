@@ -8,19 +8,21 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from paddleship import devices
 from paddleship.errors import BadInput
 
 _PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "onnxruntime", "openvino", "numpy")
 
 
 def fingerprint() -> dict[str, str]:
-    """Processor, cores, memory, system and the versions of what computes; flat, so that two can be compared by field."""
+    """Processor, cores, memory, GPUs, system and the versions of what computes; flat, so that two can be compared by field."""
     return {
         "processor": _processor(),
         "cores": str(len(core_numbers())),
         "memory_gib": str(round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)),
         "system": platform.platform(),
         "python": platform.python_version(),
+        **({"gpus": ", ".join(gpus)} if (gpus := devices.names()) else {}),
         **{name: found for name in _PACKAGES if (found := _version(name))},
     }
 

@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship import (
-    benchmarking,
-    eager,
-    feasible,
-    footprint,
-    parity,
-    pictures,
-    runtimes,
-    samples,
-    selection,
-    standings,
-    under_load,
-    vitals,
-)
-from paddleship.candidate import Candidate
-from paddleship.catalogue import KINDS
+from paddleship import benchmarking, feasible, parity, pictures, samples, selection, standings, under_load
 from paddleship.comparison import Comparison
+from paddleship.entrants import Entrants
 from paddleship.evidence import Evidence
 from paddleship.files import new_folder, read_json
 from paddleship.params import Params
 from paddleship.preprocess import Batch
 from paddleship.report import Report
 from paddleship.runtimes import Arrays
-from paddleship.sampling import Load, speedup
+from paddleship.sampling import speedup
 from paddleship.selection import Choice
 from paddleship.under_load import Borne
 from paddleship.verdict import Check, Verdict
 from paddleship.workload import Workload
 from tasks.stage import main
 
-_BASELINES = ("eager", "to_static")
 _NUMBERS = (
     "p50_ms",
     "p90_ms",
@@ -55,19 +40,19 @@ _NUMBERS = (
 
 def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and cold start on real rows, and choose by select.objective."""
-    proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
+    entrants = Entrants(params, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
+    proven = list(entrants.proven)
     feasible.require_cores(params.optimize.threads)
-    feasible.require_choice(params.select, {name: _image_bytes(params, name) for name in proven})
+    feasible.require_choice(params.select, {name: entrants.image_bytes(name) for name in proven})
     workload, sizes = Workload.of(Path(params.paths.prepared)), params.benchmark.batch_sizes
-    processes = len(_BASELINES) + 1 + len(proven)
-    feasible.require_memory(sizes, rows=len(workload.examples), row_bytes=workload.row_bytes, processes=processes)
+    feasible.require_memory(sizes, rows=len(workload.examples), row_bytes=workload.row_bytes, processes=len(list(entrants)) + 1)
     batches = workload.batches(sizes)
-    comparison = _race(params, proven, batches)
-    table = {name: _row(comparison, name, params, proven) for name in comparison.found}
+    comparison = _race(params, entrants, batches)
+    table = entrants.table(comparison)
     for name, row in table.items():
         if row["status"] != "measured":
             print(f"{name}: {row['status']}: {row['reason']}")
-    checks = _checks(table, list(proven), params.select.candidate)
+    checks = _checks(table, proven, params.select.candidate)
     if not all(check.passed for check in checks):
         return Report(
             stage="benchmark",
@@ -76,14 +61,14 @@ def benchmark(params: Params) -> Report:
             candidates=table,
             facts=standings.facts(comparison),
         )
-    choice = _choose(comparison, table, list(proven), params)
+    choice = _choose(comparison, table, proven, params)
     if choice.candidate is None:
         verdict = Verdict(checks=[*checks, *choice.checks])
         facts = {"took_no_part": choice.refused, **standings.facts(comparison)}
         return Report(stage="benchmark", headline=choice.reason, verdict=verdict, candidates=table, facts=facts)
     chosen = table[choice.candidate]
     chosen["winner"] = True
-    borne = {name: _bear(params, name, workload) for name in ("eager", choice.candidate)}
+    borne = {name: _bear(params, entrants, name, workload) for name in ("eager", choice.candidate)}
     checks += borne[choice.candidate].checks(params.benchmark.slo_p99_ms)
     gain = {key: chosen[key] for key in ("speedup", "speedup_low", "speedup_high")}
     with new_folder(Path(params.paths.benchmark)) as beside:
@@ -121,19 +106,16 @@ def benchmark(params: Params) -> Report:
     )
 
 
-def _race(params: Params, proven: Iterable[str], batches: Mapping[int, Sequence[Batch]]) -> Comparison:
+def _race(params: Params, entrants: Entrants, batches: Mapping[int, Sequence[Batch]]) -> Comparison:
     """The baselines and all that was proven; after its load each answers the real rows of the evidence once more."""
-    folder = Path(params.paths.candidates)
-    contestants = {name: _load(params, name) for name in (*_BASELINES, *proven)}
     evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
 
     def judge(name: str, answers: list[Arrays]) -> str:
-        precision = "float32" if name in _BASELINES else Candidate.load(folder / name).precision
-        judgement = parity.judge(evidence, answers, limits=params.verify, precision=precision)
+        judgement = parity.judge(evidence, answers, limits=params.verify, precision=entrants.precision(name))
         return "; ".join(str(check) for check in judgement.checks if not check.passed)
 
     return benchmarking.compare(
-        contestants,
+        {name: entrants.load(name) for name in entrants},
         batches,
         params.benchmark,
         thread_count=params.optimize.threads,
@@ -142,43 +124,11 @@ def _race(params: Params, proven: Iterable[str], batches: Mapping[int, Sequence[
     )
 
 
-def _load(params: Params, name: str) -> Load:
-    """How a baseline or a candidate is loaded."""
-    if name in _BASELINES:
-        return (eager.load if name == "eager" else eager.load_static), (eager.Subject.of(params),)
-    return runtimes.load, (Path(params.paths.candidates) / name,)
-
-
-def _bear(params: Params, name: str, workload: Workload) -> Borne:
+def _bear(params: Params, entrants: Entrants, name: str, workload: Workload) -> Borne:
     """One model under the loads of MLPerf Inference, on real rows."""
     print(f"{name}: under the loads of MLPerf Inference")
     threads = params.optimize.threads
-    return under_load.measure(name, _load(params, name), workload, settings=params.benchmark, thread_count=threads, seed=params.seed)
-
-
-def _row(comparison: Comparison, name: str, params: Params, proven: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    own = Path(params.paths.checkpoint) if name in _BASELINES else Path(params.paths.candidates) / name
-    found = standings.row(comparison, name, params.benchmark, file_bytes=vitals.size_bytes(own))
-    rate = found["throughput_per_s"]
-    found |= {"cost_per_million": _price(params) / rate if rate else None, "image_bytes": None}
-    if name in _BASELINES:
-        return found | {"runtime": name, "precision": "float32", "metric": _eagers(proven)}
-    return found | {**proven[name], "image_bytes": _image_bytes(params, name)}
-
-
-def _image_bytes(params: Params, name: str) -> int | None:
-    requirements = Path("docker/requirements") / f"{KINDS[name].runtime}.txt"
-    return footprint.image_bytes(requirements, Path(params.paths.candidates) / name)
-
-
-def _price(params: Params) -> float:
-    """Of a million seconds on the cores that a candidate may use."""
-    return params.select.price_per_core_hour * params.optimize.threads / 3600 * 1e6
-
-
-def _eagers(proven: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """What eager itself scores: what a candidate does, and what that lost."""
-    return next((float(row["metric"] + row["metric_drop"]) for row in proven.values() if row["metric"] is not None), None)
+    return under_load.measure(name, entrants.load(name), workload, settings=params.benchmark, thread_count=threads, seed=params.seed)
 
 
 def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], proven: Sequence[str], params: Params) -> Choice:

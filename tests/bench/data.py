@@ -22,7 +22,7 @@ def pictures(raw: Path, rows: int, size: int) -> Iterator[Row]:
         kind = number % 3
         turn = kind * np.pi / 3
         waves = np.sin(place @ (8 * np.array([np.cos(turn), np.sin(turn)])) + random.uniform(0, 2 * np.pi))
-        tint = np.where(np.arange(3) == kind, 1.0, -0.5)[:, None, None]
+        tint = np.where(np.arange(3) == kind, 1.5, -0.75)[:, None, None]
         image = waves + tint + random.normal(0, 0.5, (3, size, size))
         yield {"image": image.astype(np.float32), "label": kind}
 

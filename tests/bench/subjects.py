@@ -12,7 +12,7 @@ _LABELS = {"task": "classification", "classes": ["first", "second", "third"]}
 # Enough rows in the test part for int8: no flip in fewer than 190 does not prove 2%.
 _PICTURES: dict[str, Any] = {
     "data": {"reader": f"{_HERE}.data:pictures", "inputs": ["image"], "validation": 0.08, "test": 0.67, **_LABELS},
-    "train": {"epochs": 2, "batch_size": 8, "learning_rate": 0.001},
+    "train": {"epochs": 6, "batch_size": 8, "learning_rate": 0.001, "patience": 6},
 }
 _TEXTS: dict[str, Any] = {
     "data": {"reader": f"{_HERE}.data:words", "inputs": ["ids"], "validation": 0.08, "test": 0.45, **_LABELS},
@@ -20,7 +20,7 @@ _TEXTS: dict[str, Any] = {
 }
 
 
-def _picture(name: str, size: int = 224, rows: int = 300) -> dict[str, Any]:
+def _picture(name: str, size: int = 128, rows: int = 320) -> dict[str, Any]:
     inputs = [{"name": "image", "dtype": "float32", "shape": ["batch", 3, size, size]}]
     return {
         **_PICTURES,

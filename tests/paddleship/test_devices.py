@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from paddleship import devices
+from paddleship import devices, host
 from paddleship.isolate import Isolated
 from paddleship.params import Benchmark
 from paddleship.sampling import Race
@@ -30,6 +30,9 @@ class Library:
     def nvmlDeviceGetHandleByIndex(self, index):
         return index
 
+    def nvmlDeviceGetName(self, device):
+        return f"Model {device}"
+
     def nvmlDeviceGetComputeRunningProcesses(self, device):
         return [SimpleNamespace(pid=pid, usedGpuMemory=held) for pid, held in self.held(device)]
 
@@ -42,6 +45,13 @@ def install(monkeypatch):
 def test_memory_of_the_asked_processes_is_summed_over_all_devices(install):
     install(Library(lambda device: [(1, 100 + device), (2, 1000), (9, 5)]))
     assert devices.used_bytes([1, 2]) == 100 + 101 + 2000
+
+
+def test_hosts_with_other_gpus_are_told_apart(install):
+    install(None)
+    assert "gpus" not in host.fingerprint()
+    install(Library(lambda _: []))
+    assert host.fingerprint()["gpus"] == "Model 0, Model 1"
 
 
 def test_processes_that_hold_nothing_or_that_the_driver_does_not_tell_of_have_no_figure(install):
