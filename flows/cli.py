@@ -115,7 +115,8 @@ def _compare_graph_modes(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from paddleship import params, samples
+    from paddleship import params
+    from paddleship.benchmark import samples
 
     later = arguments.later or Path(params.load(Path("params.yaml")).paths.benchmark)
     changes = samples.compare(arguments.earlier, later)

@@ -9,7 +9,8 @@ import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from paddleship import declaring, doctor, params
+from paddleship import params
+from paddleship.doctor import declaring, examining
 from paddleship.errors import ParamsError
 from paddleship.params import Model
 
@@ -24,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ParamsError(f"--checkpoint {arguments.checkpoint!r} is not a folder: give the one that `train` wrote, or leave it out")
     sys.path.insert(0, str(Path(root).resolve()))
     with tempfile.TemporaryDirectory(prefix="paddleship-doctor-") as work, redirect_stdout(sys.stderr):
-        examination = doctor.examine(model, work=Path(work), seed=seed, checkpoint=checkpoint, say=print)
+        examination = examining.examine(model, work=Path(work), seed=seed, checkpoint=checkpoint, say=print)
     print(json.dumps(examination.to_dict(), indent=1) if arguments.json else examination)
     return examination.exit_code
 

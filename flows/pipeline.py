@@ -21,7 +21,8 @@ from flows.local import Local
 from flows.stages import Stage, StageKilled, Until
 from flows.summary import Row
 from flows.workspace import Workspace
-from paddleship import catalogue, feasible, params
+from paddleship import catalogue, params
+from paddleship.benchmark import feasible
 from paddleship.errors import PaddleshipError, Unavailable
 from paddleship.params import Overrides
 from paddleship.report import Report

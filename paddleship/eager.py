@@ -1,6 +1,6 @@
 """The model as its author wrote it, behind the same `run` as every deployable runtime.
 
-Parity and benchmark measure against these. What ships of the eager model is a candidate with a copy of its code (paddleship.bundle).
+Parity and benchmark measure against these. What ships of the eager model is a candidate with a copy of its code (`conversion.bundle`).
 """
 
 from __future__ import annotations

@@ -11,15 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from paddleship import dataset, parity, stability, statistics
+from paddleship import dataset
+from paddleship.benchmark import statistics
 from paddleship.candidate import Candidate
 from paddleship.client import Client, ServerError, decode_answer, encode_request
 from paddleship.errors import BadInput, PaddleshipError
-from paddleship.evidence import Evidence
 from paddleship.files import read_json, write_text
 from paddleship.load import Load, closed_loop
 from paddleship.params import Accept, Params
 from paddleship.progress import Progress
+from paddleship.proof import parity, stability
+from paddleship.proof.evidence import Evidence
 from paddleship.report import Report
 from paddleship.runtimes import Arrays
 from paddleship.verdict import Check, Verdict

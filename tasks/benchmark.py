@@ -7,20 +7,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship import benchmarking, feasible, parity, pictures, samples, selection, standings, under_load
-from paddleship.comparison import Comparison
-from paddleship.entrants import Entrants
-from paddleship.evidence import Evidence
+from paddleship import pictures
+from paddleship.benchmark import benchmarking, feasible, samples, selection, standings, under_load
+from paddleship.benchmark.comparison import Comparison
+from paddleship.benchmark.entrants import Entrants
+from paddleship.benchmark.sampling import speedup
+from paddleship.benchmark.selection import Choice
+from paddleship.benchmark.under_load import Borne
+from paddleship.benchmark.workload import Workload
 from paddleship.files import new_folder, read_json
 from paddleship.params import Params
 from paddleship.preprocess import Batch
+from paddleship.proof import parity
+from paddleship.proof.evidence import Evidence
 from paddleship.report import Report
 from paddleship.runtimes import Arrays
-from paddleship.sampling import speedup
-from paddleship.selection import Choice
-from paddleship.under_load import Borne
 from paddleship.verdict import Check, Verdict
-from paddleship.workload import Workload
 from tasks.stage import main
 
 _NUMBERS = (

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from paddleship import dataset, exporting, fixing
+from paddleship import dataset
 from paddleship.candidate import Candidate
+from paddleship.conversion import exporting, fixing
 from paddleship.eager import Subject
 from paddleship.files import new_folder
 from paddleship.params import Params

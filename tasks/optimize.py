@@ -6,8 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from paddleship import calibration, catalogue, dataset, feasible
-from paddleship.converting import Outcome, Workshop
+from paddleship import catalogue, dataset
+from paddleship.benchmark import feasible
+from paddleship.conversion import calibration
+from paddleship.conversion.converting import Outcome, Workshop
 from paddleship.eager import Subject
 from paddleship.files import new_folder
 from paddleship.params import Params

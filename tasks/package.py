@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.candidate import Candidate
+from paddleship.conversion.footprint import NOT_SERVED
 from paddleship.errors import BadInput, Unavailable
 from paddleship.files import read_json, write_text
-from paddleship.footprint import NOT_SERVED
 from paddleship.lineage import Lineage
 from paddleship.params import Params
 from paddleship.report import Report

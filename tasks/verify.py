@@ -6,19 +6,22 @@ import json
 from pathlib import Path
 from typing import Any
 
-from paddleship import answering, catalogue, controlflow, dataset, diagnosis, inputs, past, proof, training_parity
+from paddleship import catalogue, dataset
 from paddleship.candidate import Candidate
-from paddleship.diagnosis import Diagnosis
+from paddleship.controlflow import regions
+from paddleship.diagnosis import explaining
+from paddleship.diagnosis.explaining import Diagnosis
+from paddleship.diagnosis.verified import Verified, row
 from paddleship.eager import Subject
 from paddleship.errors import CandidateError, ModelError
 from paddleship.files import new_folder
 from paddleship.finding import Finding
 from paddleship.params import Params
 from paddleship.preprocess import Preprocess
-from paddleship.proof import Proof
+from paddleship.proof import answering, inputs, past, proving, training_parity
+from paddleship.proof.proving import Proof
+from paddleship.proof.training_parity import TrainingParity
 from paddleship.report import Report
-from paddleship.training_parity import TrainingParity
-from paddleship.verified import Verified, row
 from tasks.stage import main
 
 
@@ -35,7 +38,7 @@ def verify(params: Params) -> Report:
         raise CandidateError(f"{params.paths.candidates} is missing, so there are no candidates: make them with `dvc repro -f optimize`")
     entries = {name: _entry(Path(params.paths.candidates) / name, config) for name in catalogue.chosen(params.optimize.candidates)}
     contenders: dict[str, answering.Contender] = {name: contender for name, (_, contender) in entries.items() if contender}
-    proved = proof.prove(Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels)
+    proved = proving.prove(Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels)
     if refused := next((case.name for case in real if case.name in proved.refused), None):
         raise ModelError(f"the eager model fails on real rows ({refused}): {proved.refused[refused]}")
     coverage, ways = _control_flow(params, proved)
@@ -69,9 +72,9 @@ def _entry(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], answer
 
 def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[str, float]]:
     """What the inputs exercised of the program's control flow, said as it is found."""
-    decisions = controlflow.read(Path(params.paths.exported))
-    agreed = bool(proved.judgements[proof.TO_STATIC])
-    findings, ways = controlflow.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage, agreed=agreed)
+    decisions = regions.read(Path(params.paths.exported))
+    agreed = bool(proved.judgements[proving.TO_STATIC])
+    findings, ways = regions.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage, agreed=agreed)
     for finding in findings:
         print(finding)
     return findings, ways
@@ -81,14 +84,14 @@ def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str,
     """Why each candidate that failed did so, said as it is found; and where it was asked for, how the layers of the others fare."""
     found = {}
     for name, judgement in proved.judgements.items():
-        folder = None if name == proof.TO_STATIC else Path(params.paths.candidates) / name
+        folder = None if name == proving.TO_STATIC else Path(params.paths.candidates) / name
         if judgement and params.verify.layers:
             print(f"{name}: asking layer by layer")
-            found[name] = diagnosis.along(Subject.of(params), folder, proved.evidence, settings=params.verify)
+            found[name] = explaining.along(Subject.of(params), folder, proved.evidence, settings=params.verify)
         if judgement:
             continue
         print(f"{name}: looking for the cause")
-        found[name] = diagnosis.explain(
+        found[name] = explaining.explain(
             Subject.of(params),
             folder,
             evidence=proved.evidence,

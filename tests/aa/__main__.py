@@ -18,10 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from paddleship import benchmarking, host, runtimes, statistics
+from paddleship import host, runtimes
+from paddleship.benchmark import benchmarking, statistics
+from paddleship.benchmark.sampling import paired
 from paddleship.params import Benchmark
 from paddleship.quiet import quiet
-from paddleship.sampling import paired
 from tests.aa import model
 
 _RACES, _SLOWDOWN, _LIMIT_S = 20, 0.1, 60.0

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from paddleship import runtimes
-from paddleship.statistics import Interval
+from paddleship.benchmark.statistics import Interval
 from tests.aa import __main__ as bench
 from tests.aa import model
 

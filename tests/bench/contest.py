@@ -14,11 +14,12 @@ from typing import Any
 
 import yaml
 
-from paddleship import benchmarking, params, runtimes
+from paddleship import params, runtimes
+from paddleship.benchmark import benchmarking
+from paddleship.benchmark.sampling import speedup
+from paddleship.benchmark.statistics import Interval
+from paddleship.benchmark.workload import Workload
 from paddleship.params import Params
-from paddleship.sampling import speedup
-from paddleship.statistics import Interval
-from paddleship.workload import Workload
 from tests.bench import subjects
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from paddleship.statistics import Interval
+from paddleship.benchmark.statistics import Interval
 from tests.bench.__main__ import line, met, summary, table
 from tests.bench.contest import ROOT, Regret, Result
 from tests.bench.subjects import SUBJECTS

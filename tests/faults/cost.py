@@ -13,9 +13,10 @@ from typing import Any
 import psutil
 import yaml
 
-from paddleship import answering, inputs, isolate, params
 from paddleship import dataset as datasets
+from paddleship import isolate, params
 from paddleship.eager import Eager, Subject
+from paddleship.proof import answering, inputs
 
 ROOT = Path(__file__).parents[2]
 _ROUNDS = 3

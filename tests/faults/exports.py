@@ -8,13 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from paddleship import evidence as evidences
-from paddleship import exporting, inputs, model, runtimes
+from paddleship import model, runtimes
 from paddleship.candidate import Candidate
-from paddleship.converting import to_onnx
+from paddleship.conversion import exporting
+from paddleship.conversion.converting import to_onnx
 from paddleship.eager import Eager, Subject
-from paddleship.evidence import Evidence
 from paddleship.params import Model
+from paddleship.proof import evidence as evidences
+from paddleship.proof import inputs
+from paddleship.proof.evidence import Evidence
 from paddleship.runtimes import Arrays
 from tests.faults.faults import Weights
 from tests.faults.models import INPUTS

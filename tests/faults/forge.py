@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import drift, proof, stability
-from paddleship.answering import Answering, Contender
 from paddleship.eager import Subject
-from paddleship.evidence import Evidence
 from paddleship.params import Verify
-from paddleship.parity import Judgement
+from paddleship.proof import drift, proving, stability
+from paddleship.proof.answering import Answering, Contender
+from paddleship.proof.evidence import Evidence
+from paddleship.proof.parity import Judgement
 from paddleship.runtimes import Arrays
 from paddleship.runtimes.turns import Turns
 from tests.faults import small
@@ -141,7 +141,7 @@ def _question(evidence: Evidence, runtime: Any, *, exact: bool, crowd: bool) -> 
     """What the gate says of one runtime, and what that answered; in this very process, to ask many."""
     told: list[Arrays] = []
     contender = Contender(lambda: runtime, (), share=NoTurns if crowd else Turns)
-    return proof.question(Near(Answering(contender)), evidence, told, exact=exact, settings=SETTINGS), told
+    return proving.question(Near(Answering(contender)), evidence, told, exact=exact, settings=SETTINGS), told
 
 
 def allclose_refuses(pair: tuple[Arrays, Arrays]) -> bool:

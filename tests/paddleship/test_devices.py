@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from paddleship import devices, host
+from paddleship.benchmark.sampling import Race
+from paddleship.benchmark.seat import Seat
 from paddleship.isolate import Isolated
 from paddleship.params import Benchmark
-from paddleship.sampling import Race
-from paddleship.seat import Seat
-from tests.paddleship.test_benchmarking import BATCHES, Sleeper
-from tests.paddleship.test_vitals import Obedient
+from tests.paddleship.benchmark.test_benchmarking import BATCHES, Sleeper
+from tests.paddleship.benchmark.test_vitals import Obedient
 
 
 class Library:

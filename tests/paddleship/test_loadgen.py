@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paddleship import loadgen, statistics
+from paddleship import loadgen
+from paddleship.benchmark import statistics
 from paddleship.errors import CandidateError, ParamsError, Unavailable
 from paddleship.isolate import Isolated
 from paddleship.loadgen import Measured, MultiStream, Offline, Server, SingleStream, peak, stopping

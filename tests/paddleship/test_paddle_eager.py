@@ -13,9 +13,11 @@ import pytest
 from paddle import nn
 from safetensors.numpy import load_file, save_file
 
-from paddleship import bundle, contents, exporting, isolate, layers, model, runtimes
+from paddleship import isolate, layers, model, runtimes
 from paddleship.candidate import Candidate
-from paddleship.converting import Workshop, plan
+from paddleship.conversion import bundle, exporting
+from paddleship.conversion.converting import Workshop, plan
+from paddleship.diagnosis import contents
 from paddleship.eager import Eager, Subject
 from paddleship.errors import CandidateError
 from paddleship.files import sha256

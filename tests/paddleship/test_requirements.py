@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from paddleship import footprint, requirements
+from paddleship import requirements
+from paddleship.conversion import footprint
 
 FOLDER = Path(__file__).parents[2] / "docker/requirements"
 

@@ -17,7 +17,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from paddleship import host
-from paddleship.examination import RuntimeRow
+from paddleship.doctor.examination import RuntimeRow
 from paddleship.quiet import quiet
 from tests.zoo.keeper import Observation, observe
 from tests.zoo.specimen import PROVEN, Specimen

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paddleship import doctor
-from paddleship.examination import RuntimeRow
+from paddleship.doctor import examining
+from paddleship.doctor.examination import RuntimeRow
 from paddleship.finding import Finding
 from tests.zoo.specimen import PROVEN, Specimen
 
@@ -44,7 +44,7 @@ class Observation:
 def observe(specimen: Specimen, work: Path) -> Observation:
     """Examine the specimen as `paddleship doctor` does."""
     start = time.monotonic()
-    examination = doctor.examine(specimen.model, work=work)
+    examination = examining.examine(specimen.model, work=work)
     missed = list(misses(specimen, examination.findings, examination.runtimes))
     return Observation(specimen, examination.findings, examination.runtimes, missed, time.monotonic() - start)
 

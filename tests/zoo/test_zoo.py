@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from paddleship.examination import RuntimeRow
+from paddleship.doctor.examination import RuntimeRow
 from paddleship.finding import KINDS, Finding
 from tests.zoo import catalogue
 from tests.zoo.__main__ import table, visit

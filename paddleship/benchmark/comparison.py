@@ -1,0 +1,73 @@
+"""What a race says: speedups with their intervals, verdicts, and what makes them worth less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paddleship.benchmark import statistics
+from paddleship.benchmark.sampling import Measurement, speedup
+from paddleship.benchmark.statistics import Interval, Word
+from paddleship.benchmark.vitals import Others
+
+AGAIN = " again"  # the baseline's second process
+
+_BUSY, _STOLEN = 0.1, 0.02  # shares of the machine above which others disturb
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a race found; `size` is the batch size by which latency is judged.
+
+    `again` is the baseline in its second process, `others` who else worked on the machine, `pinned` whether the
+    contestants were held to cores and left some to the rest of the machine, `left_out` what there was no time or room for.
+    """
+
+    found: dict[str, Measurement]
+    again: Measurement
+    baseline: str
+    size: int
+    effect: float
+    others: Others
+    pinned: bool
+    starts: int
+    seconds: float
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def noise(self) -> Interval | None:
+        """The baseline against itself: what this machine shows now where there is no difference."""
+        return speedup(self.found[self.baseline], self.again, self.size)
+
+    def speedup(self, name: str) -> Interval | None:
+        """How many times faster than the baseline; None where one of the two was not measured."""
+        return speedup(self.found[self.baseline], self.found[name], self.size)
+
+    def verdict(self, name: str) -> Word | None:
+        """Against the baseline, at the stated size of effect."""
+        found = self.speedup(name)
+        return statistics.verdict(found, self.noise, effect=self.effect) if found and name != self.baseline else None
+
+    def warnings(self) -> list[str]:
+        """What makes these figures worth less, each with what to do."""
+        said = []
+        if self.others.busy_share > _BUSY:
+            said.append(
+                f"other processes took {self.others.busy_share:.0%} of the machine's processor time: end them, and measure again "
+                "with `dvc repro -f benchmark`"
+            )
+        if self.others.stolen_share > _STOLEN:
+            said.append(
+                f"the host kept {self.others.stolen_share:.0%} of this virtual machine's processor time: use one with cores of its own"
+            )
+        if not self.pinned:
+            said.append("the contestants shared cores with what measures them: give the machine a core more than optimize.threads")
+        restless = [name for name, found in self.found.items() if 2 * found.unstable_warmups > len(found.warmup_s)]
+        if restless:
+            said.append(f"{', '.join(restless)} did not settle in most warm-ups: raise benchmark.warmup_s, or find a quieter machine")
+        undecided = [name for name in self.found if self.verdict(name) == "cannot tell"]
+        if undecided:
+            said.append(
+                f"{', '.join(undecided)} cannot be told from {self.baseline} at {self.effect:.0%}: raise benchmark.max_seconds, "
+                "if a smaller difference matters"
+            )
+        return [*said, *self.left_out]

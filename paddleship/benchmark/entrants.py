@@ -1,0 +1,69 @@
+"""Who takes part in a benchmark: the baselines and every proven candidate; how each is loaded, and all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddleship import eager, runtimes
+from paddleship.benchmark import standings, vitals
+from paddleship.benchmark.comparison import Comparison
+from paddleship.benchmark.sampling import Load
+from paddleship.candidate import Candidate
+from paddleship.catalogue import KINDS
+from paddleship.conversion import footprint
+from paddleship.params import Params
+
+BASELINES = ("eager", "to_static")
+_REQUIREMENTS = Path("docker/requirements")
+
+
+@dataclass(frozen=True)
+class Entrants:
+    """Their names in the order of the race; `proven` is what `verify` found of each candidate."""
+
+    params: Params
+    proven: Mapping[str, Mapping[str, Any]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*BASELINES, *self.proven))
+
+    def folder(self, name: str) -> Path:
+        """Where the files of a candidate lie; of a baseline, the checkpoint."""
+        paths = self.params.paths
+        return Path(paths.checkpoint) if name in BASELINES else Path(paths.candidates) / name
+
+    def load(self, name: str) -> Load:
+        """What loads it in a process of its own."""
+        if name in BASELINES:
+            return (eager.load if name == "eager" else eager.load_static), (eager.Subject.of(self.params),)
+        return runtimes.load, (self.folder(name),)
+
+    def precision(self, name: str) -> str:
+        return "float32" if name in BASELINES else Candidate.load(self.folder(name)).precision
+
+    def image_bytes(self, name: str) -> int | None:
+        """Of the image of a candidate, without its base; None where that is not known here."""
+        return None if name in BASELINES else footprint.image_bytes(_REQUIREMENTS / f"{KINDS[name].runtime}.txt", self.folder(name))
+
+    def table(self, comparison: Comparison) -> dict[str, dict[str, Any]]:
+        """A row for each: what the race found, what it costs, and what `verify` found."""
+        return {name: self._row(comparison, name) for name in comparison.found}
+
+    def _row(self, comparison: Comparison, name: str) -> dict[str, Any]:
+        found = standings.row(comparison, name, self.params.benchmark, file_bytes=vitals.size_bytes(self.folder(name)))
+        rate = found["throughput_per_s"]
+        found |= {"cost_per_million": self._price() / rate if rate else None, "image_bytes": self.image_bytes(name)}
+        if name in BASELINES:
+            return found | {"runtime": name, "precision": "float32", "metric": self._metric_of_eager()}
+        return found | {**self.proven[name]}
+
+    def _price(self) -> float:
+        """Of a million seconds on the cores that a candidate may use."""
+        return self.params.select.price_per_core_hour * self.params.optimize.threads / 3600 * 1e6
+
+    def _metric_of_eager(self) -> float | None:
+        """What a candidate scores, and what that lost."""
+        return next((float(row["metric"] + row["metric_drop"]) for row in self.proven.values() if row["metric"] is not None), None)

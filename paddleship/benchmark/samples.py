@@ -1,0 +1,117 @@
+"""Raw samples of a race on disk, and the comparison of two races of the same host."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddleship import host
+from paddleship.benchmark import statistics
+from paddleship.benchmark.comparison import AGAIN, Comparison
+from paddleship.benchmark.sampling import Block, Measurement, paired
+from paddleship.errors import BadInput
+from paddleship.files import read_json
+
+FILE, META = "samples.parquet", "samples.json"
+SCHEMA_VERSION = 2
+
+Gains = dict[str, list[list[float]]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A contestant's speedup in two races, the later over the earlier one, and whether that is a difference."""
+
+    name: str
+    before: statistics.Interval
+    after: statistics.Interval
+    change: statistics.Interval
+    verdict: statistics.Word
+
+    def __str__(self) -> str:
+        span = f"{self.change.value:.3f} ({self.change.low:.3f} to {self.change.high:.3f})"
+        return f"{self.name:26} {self.before.value:7.2f}× {self.after.value:7.2f}×   {span:26} {self.verdict}"
+
+
+def write(comparison: Comparison, folder: Path) -> None:
+    """One row per sample, and beside them the host and the baseline, without which they mean nothing."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rows = [
+        {
+            "contestant": measurement.name,
+            "batch_size": size,
+            "start": block.start,
+            "block": block.block,
+            "turn": block.turn,
+            "batch": place,
+            "latency_ms": ms,
+        }
+        for measurement in [*comparison.found.values(), comparison.again]
+        for size, blocks in measurement.blocks.items()
+        for block in blocks
+        for place, ms in zip(block.batches, block.samples, strict=True)
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows), folder / FILE)
+    meta = {
+        "schema_version": SCHEMA_VERSION,
+        "baseline": comparison.baseline,
+        "batch_size": comparison.size,
+        "effect": comparison.effect,
+        "host": host.fingerprint(),
+    }
+    (folder / META).write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
+
+
+def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
+    """The measurements of an earlier race and what lay beside them. Raises BadInput."""
+    from pyarrow import parquet
+
+    meta = read_json(folder / META, stage="benchmark")
+    if meta.get("schema_version") != SCHEMA_VERSION:
+        version = meta.get("schema_version")
+        raise BadInput(f"{folder / META} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: measure again")
+    found: dict[str, Measurement] = {}
+    blocks: dict[tuple[str, int, int, int], Block] = {}
+    for row in parquet.read_table(folder / FILE).to_pylist():
+        name, size, start, number = row["contestant"], row["batch_size"], row["start"], row["block"]
+        measurement = found.setdefault(name, Measurement(name))
+        if (name, size, start, number) not in blocks:
+            blocks[name, size, start, number] = Block(start, number, row["turn"], [], [])
+            measurement.blocks.setdefault(size, []).append(blocks[name, size, start, number])
+        blocks[name, size, start, number].samples.append(row["latency_ms"])
+        blocks[name, size, start, number].batches.append(row["batch"])
+    return found, meta
+
+
+def compare(earlier: Path, later: Path) -> list[Change]:
+    """How the speedup over the baseline changed between two races, for each contestant of both.
+
+    Speedups are compared, not milliseconds, so that a slower hour of the machine falls out. Raises BadInput where the
+    races ran on unlike hosts.
+    """
+    (before, old), (after, new) = read(earlier), read(later)
+    host.require_same(old["host"], new["host"], what=str(earlier))
+    gains = _gains(before, old["baseline"], old["batch_size"]), _gains(after, new["baseline"], new["batch_size"])
+    changes = {name: statistics.change(gains[0][name], starts) for name, starts in gains[1].items() if name in gains[0]}
+    noise = changes.pop(new["baseline"] + AGAIN, None)
+    return [
+        Change(
+            name,
+            before=statistics.ratio(gains[0][name]),
+            after=statistics.ratio(gains[1][name]),
+            change=change,
+            verdict=statistics.verdict(change, noise, effect=new["effect"]),
+        )
+        for name, change in changes.items()
+    ]
+
+
+def _gains(found: dict[str, Measurement], baseline: str, size: int) -> Gains:
+    """Logarithms of the speedups of paired blocks, by contestant and start."""
+    base = found.get(baseline)
+    gains = {name: paired(base, measurement, size) for name, measurement in found.items() if base and name != baseline}
+    return {name: starts for name, starts in gains.items() if starts}

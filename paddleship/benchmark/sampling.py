@@ -1,0 +1,272 @@
+"""Contestants in processes of their own, sampled in interleaved blocks until their differences are decided.
+
+Only one of them works at a time, on cores of its own; the others are stopped meanwhile, so that not even the threads
+with which an idle runtime waits for work disturb it. Every contestant is started several times.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from paddleship.benchmark import statistics, vitals
+from paddleship.benchmark.contestant import Contestant, Engine, Warmth, loop
+from paddleship.benchmark.seat import Seat, together
+from paddleship.benchmark.statistics import Interval
+from paddleship.errors import PaddleshipError
+from paddleship.isolate import Isolated, threads
+from paddleship.params import Benchmark
+from paddleship.preprocess import Batch
+
+_FEWEST_BLOCKS = 2
+_FEWEST_CALLS = 7  # of a size: three to warm up, and two in each of the fewest blocks
+_PARTS = 16  # of a trial of endurance
+
+Load = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Samples in ms of one contestant, one after the other: `start` numbers its process, `block` is paired with the others' of that number.
+
+    `turn` is its place in the order of the contestants in this block, `batches` are the places of the batches that were asked.
+    """
+
+    start: int
+    block: int
+    turn: int
+    samples: list[float]
+    batches: list[int]
+
+
+@dataclass
+class Measurement:
+    """Everything seen of one contestant: `blocks[size]` holds its blocks, the lists have one value per start.
+
+    `memory` holds, for each start, resident bytes against the requests answered so far. `rates` are rows per second
+    by the number of processes that answered at the same time. `status` is measured, failed, wrong or leaks.
+    """
+
+    name: str
+    blocks: dict[int, list[Block]] = field(default_factory=dict)
+    status: str = "measured"
+    reason: str = ""
+    cold_start_ms: list[float] = field(default_factory=list)
+    load_ms: list[float] = field(default_factory=list)
+    first_call_ms: list[float] = field(default_factory=list)
+    new_shape_ms: list[float] = field(default_factory=list)
+    warmup_s: list[float] = field(default_factory=list)
+    unstable_warmups: int = 0
+    peak_memory_bytes: int = 0
+    peak_device_memory_bytes: int | None = None
+    memory: list[list[tuple[float, float]]] = field(default_factory=list)
+    rates: dict[int, float] = field(default_factory=dict)
+
+    def samples(self, size: int) -> list[float]:
+        return [sample for block in self.blocks.get(size, []) for sample in block.samples]
+
+    def percentiles(self, size: int) -> dict[str, float | None]:
+        """p50 to p99 of all samples; None where there are too few."""
+        return statistics.percentiles(self.samples(size))
+
+    def throughput_per_s(self, size: int) -> float | None:
+        """Rows per second in batches of `size`, from the total time spent."""
+        samples = self.samples(size)
+        return 1000 * size * len(samples) / sum(samples) if samples else None
+
+    def growth(self) -> Interval | None:
+        """Bytes of memory per 1,000 requests."""
+        return statistics.slope([[(1e-3 * requests, resident) for requests, resident in points] for points in self.memory])
+
+    def fail(self, status: str, reason: str) -> None:
+        self.status, self.reason = status, reason
+        self.blocks.clear()
+
+
+def speedup(slower: Measurement, faster: Measurement, size: int) -> Interval | None:
+    """How many times faster one is than the other, by the medians of paired blocks; None where they share none."""
+    starts = paired(slower, faster, size)
+    return statistics.ratio(starts) if starts else None
+
+
+def paired(slower: Measurement, faster: Measurement, size: int) -> list[list[float]]:
+    """Logarithms of the ratios of the medians of blocks that lay next to each other, by start."""
+    medians = {(block.start, block.block): math.log(np.median(block.samples)) for block in slower.blocks.get(size, [])}
+    starts: dict[int, list[float]] = {}
+    for block in faster.blocks.get(size, []):
+        if (block.start, block.block) in medians:
+            starts.setdefault(block.start, []).append(medians[block.start, block.block] - math.log(np.median(block.samples)))
+    return list(starts.values())
+
+
+class Race:
+    """The contestants, what was found of each so far, and those that are still in it.
+
+    `lost_s` is the time that was spent on calls that failed, such as waiting for one that hangs; it is not taken from the others.
+    """
+
+    def __init__(
+        self,
+        contestants: Mapping[str, Load],
+        batches: Mapping[int, Sequence[Batch]],
+        settings: Benchmark,
+        *,
+        thread_count: int,
+        cores: Sequence[int] = (),
+        engine: Engine = loop,
+    ) -> None:
+        self.found = {name: Measurement(name) for name in contestants}
+        self._contestants, self._batches, self._settings = contestants, batches, settings
+        self._thread_count, self._cores, self._engine = thread_count, cores, engine
+        self.lost_s = 0.0
+        self._starts = 0
+        self._row_ms: dict[str, float] = {}
+
+    def left(self) -> list[str]:
+        return [name for name, measurement in self.found.items() if measurement.status == "measured"]
+
+    def round(
+        self,
+        names: Sequence[str],
+        *,
+        blocks: Mapping[int, int],
+        seconds: Mapping[int, float],
+        alone_s: float = 0,
+        examine: Callable[[str, Seat], None] | None = None,
+    ) -> None:
+        """Start the named contestants anew and measure the sizes of `blocks` in turn, each in about so many seconds.
+
+        Then each is kept busy for `alone_s` to see its throughput, and `examine` may ask it something.
+        """
+        start, self._starts = self._starts, self._starts + 1
+        seats: dict[str, Seat] = {}
+        try:
+            for name in _turned([name for name in names if name in self.left()], start):
+                self._guarded(name, self._sit, name, seats)
+            for size, count in blocks.items():
+                able = {name: seat for name, seat in seats.items() if self._affordable(name, size, seconds[size] / len(seats))}
+                self._measure(size, able, start, count, seconds[size])
+            for name in self._in_race(seats):
+                if alone_s:
+                    self._guarded(name, self._busy_together, name, [seats[name]], next(iter(blocks)), alone_s)
+            for name in self._in_race(seats):
+                if examine:
+                    self._guarded(name, examine, name, seats[name])
+        finally:
+            for seat in seats.values():
+                seat.close()
+
+    def crowd(self, name: str, cores: Sequence[Sequence[int]], *, size: int, seconds: float) -> None:
+        """Let a process of one contestant on each of `cores` answer at the same time, and note their rows per second."""
+        seats: list[Seat] = []
+        try:
+            self._guarded(name, self._sit_together, name, seats, cores, size, seconds)
+        finally:
+            for seat in seats:
+                seat.close()
+
+    def endure(self, name: str, *, size: int, seconds: float) -> list[tuple[float, float]]:
+        """Keep one contestant busy in a new process: resident bytes against thousands of requests, in equal parts of the time."""
+        seats: list[Seat] = []
+        try:
+            return self._guarded(name, self._memory_of, name, seats, size, seconds) or []
+        finally:
+            for seat in seats:
+                seat.close()
+
+    def _memory_of(self, name: str, seats: list[Seat], size: int, seconds: float) -> list[tuple[float, float]]:
+        seats.append(self._open(name, self._cores))
+        seats[0].warm_up(size, self._settings.warmup_s)
+        points, requests = [], 0
+        for _ in range(_PARTS):
+            requests += seats[0].busy(size, seconds / _PARTS)[0]
+            points.append((1e-3 * requests, float(seats[0].resident_bytes)))
+        return points
+
+    def _sit_together(self, name: str, seats: list[Seat], cores: Sequence[Sequence[int]], size: int, seconds: float) -> None:
+        for part in cores:
+            seats.append(self._open(name, part))
+            seats[-1].warm_up(size, self._settings.warmup_s)
+        self._busy_together(name, seats, size, seconds)
+
+    def _busy_together(self, name: str, seats: Sequence[Seat], size: int, seconds: float) -> None:
+        counts = together([partial(seat.busy, size, seconds) for seat in seats])
+        self.found[name].rates[len(seats)] = sum(size * answered / taken for answered, taken in counts)
+
+    def _sit(self, name: str, seats: dict[str, Seat]) -> None:
+        """Start one contestant and have its first answer."""
+        measurement = self.found[name]
+        began = time.perf_counter()
+        seats[name] = self._open(name, self._cores)
+        load_ms, first_ms = seats[name].first(next(iter(self._batches)))
+        measurement.cold_start_ms.append(1000 * (time.perf_counter() - began))
+        measurement.load_ms.append(load_ms)
+        measurement.first_call_ms.append(first_ms)
+        measurement.memory.append([])
+
+    def _open(self, name: str, cores: Sequence[int]) -> Seat:
+        load, arguments = self._contestants[name]
+        given = (load, arguments, dict(self._batches), tuple(cores), self._engine)
+        return Seat(Isolated(name, Contestant, *given, timeout_s=self._settings.timeout_s, environment=threads(self._thread_count)))
+
+    def _measure(self, size: int, seats: Mapping[str, Seat], start: int, blocks: int, seconds: float) -> None:
+        end = time.monotonic() + seconds - self.lost_s
+        typical: dict[str, float] = {}
+        limit_s = min(self._settings.warmup_s, seconds / 3 / max(len(seats), 1))
+        for name in self._in_race(seats):
+            warmth = self._guarded(name, seats[name].warm_up, size, limit_s)
+            if warmth:
+                typical[name] = warmth.typical_ms
+                self._row_ms[name] = warmth.typical_ms / size
+                self._note(name, warmth)
+        left_ms = 1000 * max(0.0, end + self.lost_s - time.monotonic())
+        for block in range(blocks):
+            if block >= _FEWEST_BLOCKS and time.monotonic() > end + self.lost_s + seconds:
+                break
+            for turn, name in enumerate(_turned(self._in_race(typical), block)):
+                room = int(left_ms / blocks / len(typical) / typical[name])
+                count = max(1, min(self._settings.samples_per_block, room))
+                self._guarded(name, self._block, self.found[name], seats[name], size, (start, block, turn), count)
+
+    def _affordable(self, name: str, size: int, seconds: float) -> bool:
+        """Whether a size can be measured in about so much time, by what a row of the sizes before took; slow ones skip large batches."""
+        return size == next(iter(self._batches)) or 1e-3 * size * self._row_ms.get(name, 0) * _FEWEST_CALLS < 2 * seconds
+
+    def _block(self, measurement: Measurement, seat: Seat, size: int, place: tuple[int, int, int], count: int) -> None:
+        samples, places, changed = seat.measure(size, count)
+        if changed:
+            measurement.fail("wrong", f"its answers changed under load: {changed}")
+            return
+        measurement.blocks.setdefault(size, []).append(Block(*place, samples, places))
+        if size == next(iter(self._batches)):
+            measurement.memory[-1].append((seat.requests, seat.resident_bytes))
+        measurement.peak_memory_bytes = max(measurement.peak_memory_bytes, seat.peak_bytes)
+        measurement.peak_device_memory_bytes = vitals.more(measurement.peak_device_memory_bytes, seat.peak_device_bytes)
+
+    def _note(self, name: str, warmth: Warmth) -> None:
+        self.found[name].warmup_s.append(warmth.seconds)
+        self.found[name].unstable_warmups += not warmth.stable
+        self.found[name].new_shape_ms.extend(warmth.new_shape_ms)
+
+    def _in_race(self, names: Mapping[str, Any]) -> list[str]:
+        return [name for name in names if name in self.left()]
+
+    def _guarded(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
+        """One that fails leaves the race with its reason and without its samples."""
+        began = time.monotonic()
+        try:
+            return work(*arguments)
+        except PaddleshipError as error:
+            self.lost_s += time.monotonic() - began
+            self.found[name].fail("failed", str(error))
+            return None
+
+
+def _turned(names: Sequence[str], by: int) -> list[str]:
+    return [*names[by % len(names) :], *names[: by % len(names)]] if names else []

@@ -1,0 +1,184 @@
+"""Control flow: what export made of every `if`, loop and ternary of the user, against the ways that the inputs took in eager mode.
+
+A condition in the program must see inputs on both sides, or its other side is not proven. A condition that
+export decided in Python must have been decided as the inputs decide it, each time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from paddleship.controlflow.branches import Site
+from paddleship.controlflow.deciding import Decisions
+from paddleship.controlflow.tracing import Spot
+from paddleship.files import read_json
+from paddleship.finding import Finding, Severity
+
+FILE = "control_flow.json"
+
+_INSTEAD = "make the condition from tensors of this call alone, in code that Paddle converts, or remove the branch"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What export made of one site in one sublayer (`layer` is its path, "" for the model itself).
+
+    `region`: it is in the program as `pd_op.if` or `pd_op.while`. `ways`: those that Python took while converting, 0 and 1 for a
+    condition, how often it went round for a loop. `constant`: Python read a tensor's value to decide.
+    """
+
+    site: Site
+    layer: str
+    region: bool
+    ways: tuple[int, ...]
+    constant: bool = False
+
+
+def decisions(seen: Decisions) -> list[Decision]:
+    """What was seen in one conversion, in the order of the files."""
+    spots = sorted({*seen.regions, *seen.ways.taken}, key=lambda spot: (spot[0].file, spot[0].line, spot[0].column, spot[1]))
+    return [
+        Decision(
+            site,
+            layer,
+            (site, layer) in seen.regions,
+            tuple(sorted(seen.ways.taken.get((site, layer), ()))),
+            (site, layer) in seen.constants,
+        )
+        for site, layer in spots
+    ]
+
+
+def write(folder: Path, found: Sequence[Decision]) -> None:
+    """Lay the decisions of an export beside its program."""
+    lines = ",\n ".join(json.dumps(asdict(decision), ensure_ascii=False) for decision in found)
+    (folder / FILE).write_text(f"[{lines}]\n", encoding="utf-8")
+
+
+def read(folder: Path) -> list[Decision]:
+    """The decisions of the export in `folder`, over all its programs; raises BadInput when there are none.
+
+    What one of several programs for fixed sizes decided, the others need not decide: their ways are taken together.
+    """
+    files = sorted(folder.rglob(FILE)) or [folder / FILE]
+    found: dict[Spot, Decision] = {}
+    for value in (value for file in files for value in read_json(file, stage="export")):
+        decision = Decision(**{**value, "site": Site(**value["site"]), "ways": tuple(value["ways"])})
+        before = found.get((decision.site, decision.layer), decision)
+        found[decision.site, decision.layer] = Decision(
+            decision.site,
+            decision.layer,
+            before.region or decision.region,
+            tuple(sorted({*before.ways, *decision.ways})),
+            before.constant or decision.constant,
+        )
+    return list(found.values())
+
+
+def judge(
+    found: Sequence[Decision], taken: Mapping[Spot, set[int]], *, require_coverage: bool = False, agreed: bool = False
+) -> tuple[list[Finding], dict[str, float]]:
+    """Findings, one for each line, and the metrics `regions`, `regions_exercised` (share of their sides) and `frozen_branches`.
+
+    `found` is of an export, `taken` of eager on the inputs of the proof (`TracedEager.taken`). `agreed` says that the
+    program answered these inputs as eager does: a branch that was decided otherwise is then a warning, since what it
+    skips is perhaps only a cache that is filled once.
+    """
+    regions = [decision for decision in found if decision.region]
+    sides = [side for decision in regions for side in _sides(decision, taken)]
+    findings = [
+        *_uncovered(regions, taken, "error" if require_coverage else "warning"),
+        *_never_skipped(regions, taken),
+        *_frozen([decision for decision in found if not decision.region], taken, "warning" if agreed else "error"),
+    ]
+    frozen = sum(finding.kind not in ("uncovered-branch", "frozen-value") for finding in findings)
+    share = sum(sides) / len(sides) if sides else 1.0
+    return findings, {"regions": len(regions), "regions_exercised": round(share, 4), "frozen_branches": frozen}
+
+
+def _sides(decision: Decision, taken: Mapping[Spot, set[int]]) -> list[bool]:
+    """For each side of a region whether it was taken; a loop has one, its body."""
+    ways = taken.get((decision.site, decision.layer), set())
+    return [any(ways)] if decision.site.loops else [1 in ways, 0 in ways]
+
+
+def _by_site(found: Sequence[Decision]) -> Iterator[tuple[Site, list[Decision]]]:
+    for site in dict.fromkeys(decision.site for decision in found):
+        yield site, [decision for decision in found if decision.site == site]
+
+
+def _uncovered(regions: Sequence[Decision], taken: Mapping[Spot, set[int]], severity: Severity) -> Iterator[Finding]:
+    for site, group in _by_site(regions):
+        missing = {decision.layer: sides for decision in group if not all(sides := _sides(decision, taken))}
+        if not missing:
+            continue
+        words = _untaken(site, next(iter(missing.values())))
+        place = f" ({len(missing)} of {len(group)} layers: {', '.join(list(missing)[:3])})" if len(group) > 1 else ""
+        message = f"no input {words}: {_quote(site)}{place}, so that part of the program is not proven"
+        advice = "add rows that take it to the held-out data, or remove the branch"
+        yield Finding(
+            "uncovered-branch", "error" if severity == "error" else "warning", message, advice, site.where, next(iter(missing)) or None
+        )
+
+
+def _untaken(site: Site, sides: Sequence[bool]) -> str:
+    if site.loops:
+        return "went into the loop"
+    if not any(sides):
+        return "came to either side"
+    return f"took the side where it is {'true' if sides[1] else 'false'}"
+
+
+def _never_skipped(regions: Sequence[Decision], taken: Mapping[Spot, set[int]]) -> Iterator[Finding]:
+    """A `while` may be unable to go round zero times, so this is no more than a note."""
+    for site, group in _by_site(regions):
+        ways = {way for decision in group for way in taken.get((site, decision.layer), ())}
+        if site.kind == "while" and ways and 0 not in ways:
+            message = f"every input went round at least {min(ways)} times, none zero times: {_quote(site)}"
+            yield Finding("uncovered-branch", "note", message, "add a row that does not go round, if there can be one", site.where)
+
+
+def _frozen(decided: Sequence[Decision], taken: Mapping[Spot, set[int]], severity: Severity) -> Iterator[Finding]:
+    for site, group in _by_site(decided):
+        wrong = [decision for decision in group if taken.get((site, decision.layer), set()) - set(decision.ways)]
+        if wrong:
+            ways = set().union(*(taken[site, decision.layer] for decision in wrong))
+            kept = {way for decision in wrong for way in decision.ways}
+            message = f"{_quote(site)} was decided while converting: the program {_kept(site, kept)}, and inputs {_took(site, ways)}"
+            yield Finding(_kind(site), severity, message, _INSTEAD, site.where, wrong[0].layer or None)
+        elif site.reads or any(decision.constant for decision in group):
+            message = f"{_quote(site)} was decided while converting from a tensor's value, and the program keeps it"
+            yield Finding("frozen-value", "warning", message, _INSTEAD, site.where, group[0].layer or None)
+
+
+def _kind(site: Site) -> str:
+    if "training" in site.text:
+        return "train-mode"
+    sized = any(word in site.text for word in (".shape", "len(", ".size", ".ndim"))
+    if site.loops:
+        return "frozen-dimension" if sized else "frozen-branch"
+    return "dynamic-shape-branch" if sized else "frozen-branch"
+
+
+def _kept(site: Site, ways: set[int]) -> str:
+    if site.loops:
+        return f"goes round {_count(ways)}"
+    return f"keeps the side where it is {'true' if 1 in ways else 'false'}"
+
+
+def _took(site: Site, ways: set[int]) -> str:
+    if site.loops:
+        return f"went round {_count(ways)}"
+    return "took both" if len(ways) > 1 else f"took the side where it is {'true' if 1 in ways else 'false'}"
+
+
+def _count(ways: set[int]) -> str:
+    return f"{min(ways)} times" if len(ways) == 1 else f"{min(ways)} to {max(ways)} times"
+
+
+def _quote(site: Site) -> str:
+    words = {"for": f"for … in {site.text}", "ternary": f"… if {site.text} else …"}.get(site.kind, f"{site.kind} {site.text}")
+    return f"`{' '.join(words.split())}`"

@@ -1,0 +1,135 @@
+"""Which ways eager Python goes: a tracer that follows the user's functions that hold an `if`, a loop or a ternary, and no others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from paddleship.controlflow import branches
+from paddleship.controlflow.branches import BODY, OUTSIDE, TEST, Place, Site
+from paddleship.eager import Eager, Subject
+from paddleship.references import is_users
+from paddleship.runtimes import Arrays
+
+_Parts = tuple[list[Place], list[tuple[int, ...] | None]]
+Spot = tuple[Site, str]  # a site, and the path of the sublayer that it ran in ("" for the model itself)
+
+
+@dataclass
+class Ways:
+    """Which ways were taken at each spot: True and False of a condition, or how often a loop went round."""
+
+    names: Mapping[int, str] = field(default_factory=dict, repr=False)
+    taken: dict[Spot, set[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, layer: Any) -> Ways:
+        """For a model whose sublayers tell the spots of one site apart."""
+        return cls({id(part): name for name, part in layer.named_sublayers(include_self=True)})
+
+    def add(self, site: Site, layer: str, way: int) -> None:
+        self.taken.setdefault((site, layer), set()).add(way)
+
+    def layer(self, frame: FrameType | None) -> str:
+        """The path of the sublayer whose method runs in this frame, or called the function that does."""
+        while frame is not None:
+            if "self" in frame.f_code.co_varnames or "self" in frame.f_code.co_freevars:
+                name = self.names.get(id(frame.f_locals.get("self")))
+                if name is not None:
+                    return name
+            frame = frame.f_back
+        return ""
+
+
+@contextmanager
+def following(ways: Ways) -> Iterator[None]:
+    """Note the ways that the user's functions take in the block, on this thread. Not for generators, whose frames are left and entered."""
+
+    def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
+        places, table = _parts(frame.f_code)
+        if not places:
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        return _Follower(ways, ways.layer(frame), places, table)
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+# By identity, since code of one text in two files is equal; the code is kept, or another would get its id.
+_KNOWN: dict[int, tuple[CodeType, _Parts]] = {}
+
+
+def _parts(code: CodeType) -> _Parts:
+    known = _KNOWN.get(id(code))
+    if known is None:
+        known = _KNOWN[id(code)] = (code, branches.parts(code) if is_users(code.co_filename) else ([], []))
+    return known[1]
+
+
+class _Follower:
+    """Follows one frame from instruction to instruction; a condition is decided where the next instruction is no part of it."""
+
+    def __init__(self, ways: Ways, layer: str, places: list[Place], table: list[tuple[int, ...] | None]) -> None:
+        self._ways, self._layer, self._places, self._table = ways, layer, places, table
+        self._outside = (OUTSIDE,) * len(places)
+        self._last: tuple[int, ...] | None = self._outside
+        self._rounds = [0] * len(places)
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> _Follower:
+        if event == "opcode":
+            here = self._table[frame.f_lasti // 2]
+            if here is not None and here != self._last:
+                self._move(here)
+        elif event == "return":
+            self._move(self._outside)
+        elif event == "exception" and argument[0] is not StopIteration:
+            self._last = None  # what is left now was left undecided
+        return self
+
+    def _move(self, here: tuple[int, ...]) -> None:
+        if self._last is not None:
+            for index, (before, after) in enumerate(zip(self._last, here, strict=True)):
+                if before != after:
+                    self._pass(index, before, after)
+        self._last = here
+
+    def _pass(self, index: int, before: int, after: int) -> None:
+        site = self._places[index].site
+        if not site.loops:
+            if before == TEST:
+                self._ways.add(site, self._layer, int(after == BODY))
+        elif after == BODY and before == TEST:
+            self._rounds[index] += 1
+        elif after == TEST and before == OUTSIDE:
+            self._rounds[index] = 0  # an exception may have left it before
+        elif after == OUTSIDE:
+            self._ways.add(site, self._layer, self._rounds[index])
+            self._rounds[index] = 0
+
+
+class TracedEager(Eager):
+    """The eager model in float32 that remembers which ways its inputs took."""
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        self._ways = Ways.of(self.layer)
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        with following(self._ways):
+            return super().run(inputs)
+
+    def taken(self) -> dict[Spot, set[int]]:
+        """The ways at each spot, over all inputs so far."""
+        return self._ways.taken

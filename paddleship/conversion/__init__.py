@@ -1,0 +1,1 @@
+"""From the checkpoint to candidates: export, conversion, quantisation, tuning."""

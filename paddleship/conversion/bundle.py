@@ -1,0 +1,84 @@
+"""The eager model as a candidate: a copy of its Python code, its weights, and how its factory is called."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from paddleship import layers, model
+from paddleship.candidate import Candidate
+from paddleship.eager import Subject
+from paddleship.errors import CandidateError
+from paddleship.files import sha256
+from paddleship.params import Code
+from paddleship.preprocess import Batch
+from paddleship.runtimes.paddle_eager import CODE
+
+_OURS = Path(__file__).parents[1].resolve()
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Puts one subject into a folder from which it can be built without the place that it was written in."""
+
+    subject: Subject
+
+    def __call__(self, _source: Path, target: Path, _batches: Sequence[Batch]) -> None:
+        """Copy code and weights. Raises CandidateError."""
+        if self.subject.code is None:
+            raise CandidateError("where the model's code lies is not known here")
+        for file, place in sources(self.subject.code).items():
+            (target / CODE / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target / CODE / place)
+        shutil.copyfile(self.subject.checkpoint / model.WEIGHTS, target / layers.WEIGHTS)
+
+    def describe(self, candidate: Candidate) -> Candidate:
+        """What the candidate says of itself: eager takes every size, so there is one program, and it names outputs itself."""
+        settings = self.subject.model
+        if not _is_json(settings.kwargs):
+            raise CandidateError(
+                f"model.kwargs {settings.kwargs} cannot be kept as JSON: use strings, numbers, lists and mappings with string keys"
+            )
+        now = sha256(self.subject.checkpoint / model.WEIGHTS)
+        if now != candidate.weights_sha256:
+            raise CandidateError(
+                f"the checkpoint is another ({now[:12]}) than the exported program was made from ({candidate.weights_sha256[:12]}): "
+                "run `dvc repro export optimize`"
+            )
+        options = {**candidate.options, "factory": settings.factory, "kwargs": settings.kwargs, "seed": self.subject.seed}
+        return replace(candidate, options=options, sources={}, programs=())
+
+
+def sources(code: Code) -> dict[Path, Path]:
+    """The Python files of what code.watch names, each with its place below code.root. Raises CandidateError."""
+    watched, root = Path(code.watch).resolve(), Path(code.root).resolve()
+    if not watched.is_relative_to(root):
+        raise CandidateError(
+            f"code.watch {code.watch!r} is not below code.root {code.root!r}, so its copy could not be imported: let root hold it"
+        )
+    found = {file: file.relative_to(root) for file in ([watched] if watched.is_file() else _python(watched))}
+    if not found:
+        raise CandidateError(f"code.watch {code.watch!r} holds no Python file: let it name the package of model.factory")
+    return found
+
+
+def _python(folder: Path) -> Iterator[Path]:
+    """Python files, without what is hidden, virtual environments and paddleship itself, which the image has."""
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path == _OURS or (path / "pyvenv.cfg").exists():
+            continue
+        if path.is_dir():
+            yield from _python(path)
+        elif path.suffix == ".py":
+            yield path
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        return bool(json.loads(json.dumps(value)) == value)
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,198 @@
+"""Candidates: the exported program in each runtime that was asked for, or the reason why there is none."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from paddleship import isolate, runtimes
+from paddleship.candidate import Candidate
+from paddleship.catalogue import EAGER, KINDS, OPSET
+from paddleship.conversion import bundle, calibration, confined, installs, ptq, quantizing, tuning
+from paddleship.conversion.tuning import Trial
+from paddleship.eager import Subject
+from paddleship.errors import CandidateError
+from paddleship.files import new_folder
+from paddleship.preprocess import Batch
+
+_ASKED = 4  # single rows that settings are tried on
+Maker = Callable[[Path, Path, Sequence[Batch]], None]
+Load = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One candidate that was tried: made, or the reason why not. `settings` are what it was tuned to, `trials` what was tried."""
+
+    name: str
+    runtime: str
+    precision: str
+    bytes: int = 0
+    reason: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    trials: list[Trial] = field(default_factory=list)
+
+    @property
+    def made(self) -> bool:
+        return not self.reason
+
+
+class Workshop:
+    """Makes candidates of the program in `exported`; what several of them are made from is made once, in `scratch`.
+
+    Everything is made in child processes, and every candidate answers `probe` once in a process of its own. `batches` of
+    real rows are what quantised candidates take their ranges from, `tune_seconds` are spent on the settings of each, and
+    `subject` is the eager model, for the candidates that are made of it and not of the program. `requirements` is the
+    folder that says what each runtime's image holds, for the one whose own code must not need more.
+    """
+
+    def __init__(
+        self,
+        exported: Path,
+        scratch: Path,
+        *,
+        threads: int,
+        probe: Batch,
+        timeout_s: float,
+        batches: Sequence[Batch] = (),
+        tune_seconds: float = 0,
+        subject: Subject | None = None,
+        requirements: Path | None = None,
+    ) -> None:
+        self._exported, self._scratch = exported, scratch
+        self._base = Candidate.load(exported)
+        self._parts = {program.folder: program.sizes for program in self._base.programs} or {".": {}}
+        self._threads, self._probe, self._timeout_s, self._batches = threads, probe, timeout_s, batches
+        self._tune_seconds, self._subject, self._requirements = tune_seconds, subject, requirements
+        self._onnx: Path | CandidateError | None = None
+
+    def make(self, name: str, target: Path) -> Outcome:
+        """Make the candidate `name` in `target`; one that cannot be made, dies or hangs has its reason in the outcome."""
+        made = plan(name, self._base, threads=self._threads)
+        try:
+            with new_folder(target) as beside:
+                made = planned = self._fill(made, beside).save(beside)
+                self._try(made, beside)
+                asked = [{name: array[:1] for name, array in batch.items()} for batch in self._batches[:_ASKED]]
+                tuned = tuning.tune(beside, asked, seconds=self._tune_seconds, timeout_s=self._timeout_s)
+                made = tuned.candidate.save(beside)
+        except CandidateError as error:
+            return Outcome(name, made.runtime, made.precision, reason=str(error))
+        size = sum((target / file).stat().st_size for file in made.files)
+        settings = {key: value for key, value in made.options.items() if planned.options.get(key) != value}
+        return Outcome(name, made.runtime, made.precision, size, settings=settings | {"threads": made.threads}, trials=tuned.trials)
+
+    def _fill(self, made: Candidate, folder: Path) -> Candidate:
+        """Put the candidate's files into `folder`; the candidate with what that adds to what it says of itself."""
+        words = f"the conversion to {made.name}"
+        if made.runtime == EAGER:
+            packer = bundle.Packer(self._eager("what ships is the eager model itself"))
+            described = packer.describe(made)
+            isolate.run(words, _run, packer, self._exported, folder, (), timeout_s=self._timeout_s)
+            return described
+        source = self._exported if made.runtime == "paddle" else self._converted()
+        self._each(words, lambda sizes: self._maker(made.name, sizes), source, folder)
+        return made
+
+    def _eager(self, why: str) -> Subject:
+        if self._subject is None:
+            raise CandidateError(f"{why}, which is not at hand here")
+        return self._subject
+
+    def _converted(self) -> Path:
+        """The program as ONNX: once for all, since two conversions of one program may differ. Raises CandidateError, each time."""
+        if self._onnx is None:
+            folder = self._scratch / "onnx"
+            folder.mkdir()
+            try:
+                self._each("the conversion to ONNX", lambda _: _to_onnx, self._exported, folder)
+                self._onnx = folder
+            except CandidateError as error:
+                self._onnx = error
+        if isinstance(self._onnx, CandidateError):
+            raise self._onnx
+        return self._onnx
+
+    def _maker(self, name: str, sizes: Mapping[str, int]) -> Maker:
+        if name != "paddle-int8":
+            return _MAKERS.get(name, _copy)
+        return ptq.Quantiser(self._eager("Paddle quantises the eager model itself"), self._base.inputs, sizes)
+
+    def _each(self, words: str, maker_of: Callable[[Mapping[str, int]], Maker], source: Path, target: Path) -> None:
+        for part, sizes in self._parts.items():
+            (target / part).mkdir(exist_ok=True)
+            maker = maker_of(sizes)
+            calibrated = isinstance(maker, ptq.Quantiser) or maker in _CALIBRATED
+            batches = calibration.fitting(self._batches, self._base.inputs, sizes) if calibrated else ()
+            environment = isolate.threads(self._threads)
+            isolate.run(words, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
+
+    def _try(self, made: Candidate, folder: Path) -> None:
+        load: Load = (runtimes.load, (folder,))
+        if made.runtime == EAGER and self._requirements is not None:
+            load = confined.load, (folder, self._requirements / f"{EAGER}.txt")
+        environment = isolate.threads(self._threads)
+        with isolate.Isolated(made.name, load[0], *load[1], timeout_s=self._timeout_s, environment=environment) as runtime:
+            runtime.call("run", self._probe)
+
+
+def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Batch, timeout_s: float) -> Outcome:
+    """Make one candidate in `target`, with nothing kept for others."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return Workshop(exported, Path(scratch), threads=threads, probe=probe, timeout_s=timeout_s).make(name, target)
+
+
+def plan(name: str, base: Candidate, *, threads: int) -> Candidate:
+    """What the candidate `name` of an exported program says of itself, before it is made."""
+    kind = KINDS[name]
+    return replace(base, name=name, runtime=kind.runtime, precision=kind.precision, threads=threads, options=dict(kind.options))
+
+
+def to_onnx(exported: Path, target: Path) -> None:
+    """Write model.onnx. The converter may abort the process, so this runs in a child."""
+    import logging
+
+    import onnx
+    import paddle2onnx
+
+    logging.disable(logging.INFO)
+
+    parameters = exported / "model.pdiparams"
+    output = target / "model.onnx"
+    paddle2onnx.export(
+        str(exported / "model.json"),
+        str(parameters) if parameters.exists() else "",
+        str(output),
+        opset_version=OPSET,
+        optimize_tool="None",  # the runtimes fold constants themselves, and polygraphy may install packages
+        verbose=False,
+    )
+    if not output.exists():
+        raise CandidateError("paddle2onnx wrote no model")
+    onnx.checker.check_model(str(output))
+
+
+def _run(maker: Maker, source: Path, target: Path, batches: Sequence[Batch]) -> None:
+    installs.forbid()
+    maker(source, target, batches)
+
+
+def _to_onnx(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
+    to_onnx(source, target)
+
+
+def _copy(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
+    for path in source.glob("model.*"):
+        shutil.copy(path, target)
+
+
+_CALIBRATED: frozenset[Maker] = frozenset({quantizing.static, quantizing.openvino})
+_MAKERS: dict[str, Maker] = {
+    "onnxruntime-int8-dynamic": quantizing.dynamic,
+    "onnxruntime-int8": quantizing.static,
+    "openvino-int8": quantizing.openvino,
+}

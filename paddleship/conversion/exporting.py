@@ -1,0 +1,242 @@
+"""From the checkpoint to a static program: `to_static` on a fresh instance, saved beside what became of its control flow.
+
+The program that export writes is itself the first candidate: Paddle Inference with nothing switched on.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship import isolate, measures, model, runtimes
+from paddleship.candidate import Candidate, Program
+from paddleship.controlflow import deciding, regions
+from paddleship.conversion import fixing
+from paddleship.eager import Eager, Subject
+from paddleship.errors import BadInput, ModelError
+from paddleship.finding import Finding
+from paddleship.preprocess import Batch
+from paddleship.references import explain
+from paddleship.runtimes import Arrays
+from paddleship.spec import TensorSpec
+from paddleship.structure import describe
+
+_PLAINLY = 1e-2  # of the output's size: what a fixed size or value does, never rounding
+
+
+def export(
+    subject: Subject,
+    folder: Path,
+    base: Candidate,
+    *,
+    probes: Sequence[Batch],
+    timeout_s: float,
+    sizes: Callable[[], Mapping[str, Sequence[int]]] = dict,
+    skip: Sequence[str] = (),
+) -> tuple[Candidate, list[Finding]]:
+    """Write the program and `candidate.json` into `folder`: `base` with its outputs, weights and files; and what had to be given up.
+
+    `probes` are batches of different sizes and lengths; the eager model answers them in a process of its own, so that
+    the instance which is exported was never called. Where the program does not keep every dynamic dimension, the
+    `sizes` of paddleship.conversion.fixing are tried. Raises ModelError with the user's line when nothing converts.
+    """
+    with isolate.Isolated("the eager model", Eager, subject, timeout_s=timeout_s) as eager:
+        answers: list[Arrays] = [eager.call("run", probe) for probe in probes]
+        nesting = eager.call("nesting", probes[0])
+    warm_shapes = tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes)
+    base = replace(base, outputs=describe_outputs(base.inputs, probes, answers), nesting=nesting, warm_shapes=warm_shapes)
+    attempt = Attempt(subject, folder, base, probes, answers, timeout_s, tuple(skip))
+    first, findings = attempt.make(()), list[Finding]()
+    if isinstance(first, Candidate):
+        return first, []
+    for programs in fixing.choices(base.inputs, sizes):
+        made = attempt.make(programs)
+        findings.append(fixing.price(programs, base.inputs, str(first), None if isinstance(made, Candidate) else str(made)))
+        if isinstance(made, Candidate):
+            return made, findings
+    if isinstance(first, WrongError):
+        return attempt.make((), trusting=True), findings  # type: ignore[return-value]  # verify says why it is wrong
+    others = [finding.message for finding in findings if str(first) not in finding.message]
+    raise type(first)("; ".join([str(first), *others]))
+
+
+class WrongError(ModelError):
+    """A program that converts, and answers otherwise than eager."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Everything that one attempt to export needs."""
+
+    subject: Subject
+    folder: Path
+    base: Candidate
+    probes: Sequence[Batch]
+    answers: Sequence[Arrays]
+    timeout_s: float
+    skip: tuple[str, ...]
+
+    def make(self, programs: tuple[Program, ...], *, trusting: bool = False) -> Candidate | BadInput:
+        """The candidate with these programs, one that keeps every dimension where there are none; or what stands in its way."""
+        for path in self.folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        try:
+            candidate = self._save(programs)
+            with isolate.Isolated("the exported program", runtimes.load, self.folder, timeout_s=self.timeout_s) as program:
+                told = [program.call("run", probe) for probe in self.probes]
+        except BadInput as obstacle:
+            return obstacle
+        return candidate if trusting else self._compared(told) or candidate
+
+    def _save(self, programs: tuple[Program, ...]) -> Candidate:
+        weights, sources = "", {}
+        for program in programs or (Program(".", {}),):
+            (self.folder / program.folder).mkdir(exist_ok=True)
+            specs = fixing.fixed(self.base.inputs, program.sizes)
+            weights, sources = isolate.run(
+                "the export", save_program, self.subject, self.folder / program.folder, specs, self.skip, timeout_s=self.timeout_s
+            )
+        names = [spec.name for spec in self.base.outputs]
+        if list(sources) != names:
+            raise ModelError(
+                f"{self.subject.model.factory!r} returns {', '.join(names)} in eager mode, and {', '.join(sources)} "
+                "while it is converted: return the same things at every call"
+            )
+        return replace(self.base, sources=sources, weights_sha256=weights, programs=programs).save(self.folder)
+
+    def _compared(self, told: Sequence[Arrays]) -> WrongError | None:
+        """What is plainly otherwise than eager; the proof is verify's."""
+        for probe, expected, answer in zip(self.probes, self.answers, told, strict=True):
+            for name, array in expected.items():
+                shape = ", ".join(f"{key}{list(value.shape)}" for key, value in probe.items())
+                if answer[name].shape != array.shape:
+                    return WrongError(f"the program answers {shape} with {name}{list(answer[name].shape)}, eager with {list(array.shape)}")
+                if not np.allclose(answer[name], array, rtol=_PLAINLY, atol=_PLAINLY * measures.finite_max([array]), equal_nan=True):
+                    return WrongError(f"the program answers {shape} with other values of {name} than eager")
+        return None
+
+
+def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answers: Sequence[Arrays]) -> tuple[TensorSpec, ...]:
+    """Names, dtypes and shapes of the outputs; a dimension that changed with the probes is named after the input dimension it follows."""
+    sizes: dict[str, list[int]] = {}
+    for spec in specs:
+        for axis, size in enumerate(spec.shape):
+            if isinstance(size, str):
+                sizes.setdefault(size, [probe[spec.name].shape[axis] for probe in probes])
+    outputs = []
+    for name, first in answers[0].items():
+        shapes = [answer[name].shape for answer in answers]
+        if len({len(shape) for shape in shapes}) > 1:
+            raise ModelError(f"output {name!r} has {shapes[0]} and then {shapes[1]} dimensions: return a tensor of one rank")
+        shape: list[int | str] = []
+        for axis, seen in enumerate(zip(*shapes, strict=True)):
+            follows = next((dimension for dimension, values in sizes.items() if list(seen) == values), None)
+            fixed = len(set(seen)) == 1 and follows is None
+            shape.append(seen[0] if fixed else follows or f"{name}_{axis}")
+        outputs.append(TensorSpec(name, str(first.dtype), tuple(shape)))
+    if not outputs:
+        raise ModelError("forward returned no tensor: return what the server is to answer")
+    return tuple(outputs)
+
+
+def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], skip: Sequence[str] = ()) -> tuple[str, dict[str, int | str]]:
+    """Convert a fresh instance and save it; the hash of its weights, and each output's place in the program or input it repeats.
+
+    For a process of its own: Paddle may die of a model, and an instance or a process that has converted or
+    answered before may bake what it remembers into the program. Raises ModelError with the user's line.
+    """
+    layer = model.build(subject.model)
+    weights = model.restore(layer, subject.checkpoint)
+    layer.eval()
+    _leave_to_python(layer, skip)
+    try:
+        with deciding.watching(layer) as decisions:
+            sources = convert_layer(layer, folder, specs)
+    except ModelError:
+        raise
+    except Exception as failure:
+        raise ModelError(
+            f"{subject.model.factory!r} does not convert to a static graph ({explain(failure)}): "
+            "keep Python values, numpy and data-dependent Python control flow out of forward, and name every input in model.inputs"
+        ) from None
+    regions.write(folder, regions.decisions(decisions))
+    return weights, sources
+
+
+def _leave_to_python(layer: Any, skip: Sequence[str]) -> None:
+    """Let the named sublayers run as they are while Paddle converts, instead of rewriting their code."""
+    import paddle
+
+    parts = dict(layer.named_sublayers())
+    for name in skip:
+        if name not in parts:
+            raise ModelError(f"export.skip names {name!r}, which is no sublayer (there are {', '.join(list(parts)[:8])}): correct it")
+        parts[name].forward = paddle.jit.not_to_static(parts[name].forward)
+
+
+def convert_layer(layer: Any, folder: Path, specs: Sequence[TensorSpec | Sequence[TensorSpec]]) -> dict[str, int | str]:
+    """Convert a layer in evaluation mode and save it as `model` in `folder`; where each of its outputs comes from.
+
+    One spec, or one list of specs, for each argument of forward. Raises what Paddle raises.
+    """
+    import paddle
+
+    static = trace(layer, specs)
+    sources, kept = _trace_outputs(static.forward.concrete_program)
+    paddle.jit.save(static, str(folder / "model"), **kept)
+    return sources
+
+
+def trace(layer: Any, specs: Sequence[TensorSpec | Sequence[TensorSpec]]) -> Any:
+    """The layer as `to_static` changes it, not run yet."""
+    import paddle
+
+    def declare(spec: TensorSpec) -> Any:
+        return paddle.static.InputSpec(spec.dynamic_shape, spec.dtype, spec.name)
+
+    inputs = [declare(spec) if isinstance(spec, TensorSpec) else [declare(part) for part in spec] for spec in specs]
+    return paddle.jit.to_static(layer, input_spec=inputs, full_graph=True)
+
+
+def _trace_outputs(program: Any) -> tuple[dict[str, int | str], dict[str, Any]]:
+    """Where each output of forward comes from, and the option of `jit.save` that leaves out inputs which forward passes through.
+
+    Paddle flattens the outputs (dicts by sorted key), names a passed-through input like the input itself, which no
+    predictor takes, and drops a tensor that is returned twice.
+    """
+    import paddle
+
+    result = program.outputs[0] if len(program.outputs) == 1 else program.outputs
+    named = describe(result, lambda value: isinstance(value, paddle.pir.Value))[1]
+    distinct: list[Any] = []
+    for value in paddle.utils.flatten(program.outputs):
+        if isinstance(value, paddle.pir.Value) and not any(value.is_same(other) for other in distinct):
+            distinct.append(value)
+    passed = {place: _input_name(value) for place, value in enumerate(distinct)}
+    kept = [place for place, name in passed.items() if name is None]
+    if not kept:
+        raise ModelError("forward computes nothing (its outputs are its inputs): return what the server is to answer")
+    sources: dict[str, int | str] = {}
+    for name, value in named.items():
+        place = next(index for index, other in enumerate(distinct) if value.is_same(other))
+        sources[name] = passed[place] or kept.index(place)
+    return sources, {} if len(kept) == len(distinct) else {"output_spec": kept}
+
+
+def _input_name(value: Any) -> str | None:
+    """The name of the input that `value` is; None when it is computed."""
+    origin = value.get_defining_op()
+    return str(origin.attrs()["name"]) if origin is not None and origin.name() == "pd_op.data" else None
+
+
+def probe_batches(collate: Any, examples: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> list[Batch]:
+    """Three batches whose sizes, and lengths where rows differ, are all different."""
+    order = sorted(range(len(examples)), key=lambda index: sum(array.size for array in examples[index].values()))
+    middle = len(order) // 2
+    chosen = (order[:2], order[middle : middle + 3], order[-5:])
+    return [collate([examples[index] for index in indices]) for indices in chosen]

@@ -1,0 +1,1 @@
+"""Why a candidate is wrong, and where it begins to be."""

@@ -1,0 +1,204 @@
+"""Why a candidate is wrong, cheapest cause first; then where it begins to be wrong, and which pass makes it so."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from paddleship import isolate, model
+from paddleship.candidate import Candidate
+from paddleship.catalogue import EAGER
+from paddleship.diagnosis import contents, passes, replay, symptoms
+from paddleship.diagnosis.replay import LayerError, Located
+from paddleship.eager import Subject
+from paddleship.errors import BadInput
+from paddleship.files import sha256
+from paddleship.finding import Finding
+from paddleship.params import Verify
+from paddleship.proof.evidence import Evidence
+from paddleship.runtimes import Arrays
+
+_SUFFICIENT = {
+    "weights-differ",
+    "train-mode",
+    "dtype-differs",
+    "preprocess-differs",
+    "frozen-dimension",
+    "output-structure",
+    "not-deterministic",
+}
+_DECISIONS = {"flip_rate_high", "metric_drop_high", "decisions"}  # checks that a lower precision can miss without a fault
+_CIRCUMSTANCES = {"threads_ratio", "repeat_ratio"}  # checks that no layer is to blame for
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found out: `findings` with the cheapest cause first, `layers` where the sublayers were replayed."""
+
+    findings: list[Finding]
+    layers: list[LayerError] = field(default_factory=list, repr=False)
+
+
+def explain(
+    subject: Subject,
+    folder: Path | None,
+    *,
+    evidence: Evidence,
+    answers: Sequence[Arrays] | None,
+    settings: Verify,
+    failed: Sequence[str] = (),
+    preprocess: Mapping[str, Any] | None = None,
+    say: Say = lambda _: None,
+) -> Diagnosis:
+    """Explain a candidate that failed its proof.
+
+    `folder` is None for `to_static` in memory, `answers` None for a candidate that died. `failed` names the checks that
+    it missed; `preprocess` is the config that the data was prepared with. Each child process has `settings.timeout_s`.
+    """
+    limit = settings.noise_limit * (replay.coarseness(Candidate.load(folder).precision) if folder is not None else 1)
+    findings = [*_facts(subject, folder, preprocess), *_contents(subject, folder, settings)]
+    ratios = symptoms.case_ratios(evidence, answers) if answers is not None else []
+    if answers is not None:
+        specs = [item.spec() for item in subject.model.inputs]
+        findings += symptoms.read(evidence, answers, specs, limit=limit)
+    if {finding.kind for finding in findings} & _SUFFICIENT or (failed and set(failed) <= _CIRCUMSTANCES):
+        return Diagnosis(findings)
+    if folder is not None and Candidate.load(folder).precision == "int8":  # a layer by itself is not quantised as the whole was
+        return Diagnosis([*findings, *_coarse(folder, failed)])
+    if _is_eager(folder):
+        return Diagnosis([*findings, _nothing(evidence, ratios, limit)])
+    if folder is not None and max(ratios, default=inf) <= limit and (coarse := _coarse(folder, failed)):
+        return Diagnosis([*findings, *coarse])  # no answer is wrong in itself, so there is no layer or pass to look for
+    place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
+    located = _locate(subject, _stripped(subject, folder), evidence, place, settings, say)
+    if isinstance(located, str):
+        return Diagnosis([*findings, Finding("wrong-answers", "error", f"the layers could not be replayed ({located})")])
+    findings += located.findings
+    if folder is not None and (guilty := _optimiser(folder, evidence, place, settings, limit=limit)):
+        findings.append(guilty)
+    if not any(finding.severity == "error" for finding in findings):
+        findings += (_coarse(folder, failed) if folder is not None else []) or [_nothing(evidence, ratios, limit)]
+    return Diagnosis(findings, located.errors)
+
+
+def along(subject: Subject, folder: Path | None, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Diagnosis:
+    """The errors of every sublayer by itself, for something that is proven; none where they could not be replayed."""
+    if _is_eager(folder):
+        return Diagnosis([])
+    located = _locate(subject, _stripped(subject, folder), evidence, _small(evidence), settings, say)
+    return Diagnosis([], [] if isinstance(located, str) else located.errors)
+
+
+def blame(subject: Subject, candidate: Candidate, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Finding | None:
+    """The first sublayer that a candidate which could not be made fails on; None where each alone can be made."""
+    located = _locate(subject, replace(candidate, preprocess={}, programs=()), evidence, _small(evidence), settings, say, unmade=True)
+    if isinstance(located, str):
+        return None
+    return next((finding for finding in located.findings if finding.where), None)
+
+
+def _facts(subject: Subject, folder: Path | None, preprocess: Mapping[str, Any] | None) -> list[Finding]:
+    """What the candidate says of itself against what is on disk."""
+    if folder is None:
+        return []
+    candidate, found = Candidate.load(folder), []
+    if candidate.weights_sha256 and candidate.weights_sha256 != (now := sha256(subject.checkpoint / model.WEIGHTS)):
+        message = f"the candidate was made from the weights {candidate.weights_sha256[:12]}, the checkpoint now is {now[:12]}"
+        found.append(Finding("weights-differ", "error", message, "convert again from this checkpoint: `dvc repro export optimize`"))
+    if preprocess is not None and candidate.preprocess != preprocess:
+        keys = [key for key in {*candidate.preprocess, *preprocess} if candidate.preprocess.get(key) != preprocess.get(key)]
+        message = f"the candidate prepares its inputs in another way than the data was (it differs in {', '.join(sorted(keys))})"
+        found.append(Finding("preprocess-differs", "error", message, "`dvc repro optimize`"))
+    return found
+
+
+def _contents(subject: Subject, folder: Path | None, settings: Verify) -> list[Finding]:
+    if folder is None:
+        return []
+    try:
+        found: list[Finding] = isolate.run(
+            "reading the candidate", contents.inspect, folder, subject.checkpoint, timeout_s=settings.timeout_s
+        )
+    except BadInput as obstacle:
+        return [Finding("wrong-answers", "note", f"the candidate's files could not be read ({obstacle})")]
+    return found
+
+
+def _is_eager(folder: Path | None) -> bool:
+    """Whether it is the eager model itself: nothing was converted, so there is no layer to blame."""
+    return folder is not None and Candidate.load(folder).runtime == EAGER
+
+
+def _small(evidence: Evidence) -> int:
+    """A small case of more than one row."""
+    several = [place for place, case in enumerate(evidence.cases) if len(case.rows) > 1] or list(range(len(evidence.cases)))
+    return min(several, key=lambda place: sum(array.size for array in evidence.cases[place].inputs.values()))
+
+
+def _locate(
+    subject: Subject, candidate: Candidate, evidence: Evidence, place: int, settings: Verify, say: Say, *, unmade: bool = False
+) -> Located | str:
+    batch = evidence.cases[place].inputs
+    shape = [array.shape for array in batch.values()]
+    others = [case.inputs for case in evidence.cases if [array.shape for array in case.inputs.values()] != shape]
+    other = max(others, key=lambda inputs: _sizes_apart(inputs, batch), default=None)
+    with tempfile.TemporaryDirectory(prefix="paddleship-replay-") as work:
+        try:
+            return replay.locate(
+                subject,
+                batch,
+                candidate=candidate,
+                work=Path(work),
+                limit=settings.noise_limit,
+                timeout_s=settings.timeout_s,
+                other=other,
+                say=say,
+                unmade=unmade,
+            )
+        except BadInput as obstacle:
+            return str(obstacle)
+
+
+def _stripped(subject: Subject, folder: Path | None) -> Candidate:
+    """What the replay needs of a candidate: runtime, options, precision, threads."""
+    if folder is not None:
+        return replace(Candidate.load(folder), preprocess={}, programs=())
+    specs = tuple(item.spec() for item in subject.model.inputs)
+    return Candidate("to_static", subject.model.factory, "paddle", "float32", 1, specs, (), {}, "", "")
+
+
+def _sizes_apart(inputs: Mapping[str, Any], batch: Mapping[str, Any]) -> int:
+    """How many axes of two batches differ in size."""
+    return sum(a != b for name, array in batch.items() for a, b in zip(array.shape, inputs[name].shape, strict=True))
+
+
+def _optimiser(folder: Path, evidence: Evidence, place: int, settings: Verify, *, limit: float) -> Finding | None:
+    only = replace(evidence, cases=(evidence.cases[place],), truth=[evidence.truth[place]], reference=[evidence.reference[place]])
+
+    def is_right(answer: Arrays) -> bool:
+        return symptoms.case_ratios(only, [answer])[0] <= limit
+
+    return passes.guilty(folder, evidence.cases[place].inputs, is_right, timeout_s=settings.timeout_s)
+
+
+def _coarse(folder: Path, failed: Sequence[str]) -> list[Finding]:
+    """That a precision is too low for the model's decisions, where nothing else was missed."""
+    precision = Candidate.load(folder).precision
+    if precision == "float32" or not failed or not set(failed) <= _DECISIONS:
+        return []
+    message = f"{precision} changes too many decisions of this model, or too few rows were asked to show that it does not"
+    advice = "raise verify.samples where the measured rate itself is within its limit; else leave this candidate out"
+    return [Finding("low-precision", "error", message, advice)]
+
+
+def _nothing(evidence: Evidence, ratios: Sequence[float], limit: float) -> Finding:
+    wrong = [case.name for case, ratio in zip(evidence.cases, ratios, strict=False) if ratio > limit]
+    words = f"{len(wrong)} of {len(evidence.cases)} cases are wrong ({', '.join(wrong[:4])}{' …' if len(wrong) > 4 else ''})"
+    advice = "compare the exported program with the model by hand: weights, modes, dtypes, layers and passes are as they should be"
+    return Finding("wrong-answers", "error", words if wrong else "the candidate gave no answer", advice)

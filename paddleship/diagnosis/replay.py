@@ -1,0 +1,267 @@
+"""Every sublayer asked on its own, in the same runtime, with what the eager model gave it: where the answers first depart.
+
+Marking intermediate results in the whole program would change what the runtime fuses and could hide the fault, so
+each sublayer is exported by itself, converted as the candidate was, and compared with its own float64 answer. The
+error is max|x - truth| over the largest |truth|, as in evidence; `noise` is eager float32's own, at least NOISE_FLOOR.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship import isolate, runtimes
+from paddleship.candidate import Candidate
+from paddleship.diagnosis.recording import Call, Recorder, given
+from paddleship.diagnosis.sublayers import Exporter
+from paddleship.eager import Subject
+from paddleship.errors import CandidateError
+from paddleship.finding import Finding
+from paddleship.isolate import Revived
+from paddleship.measures import wide
+from paddleship.preprocess import Batch
+from paddleship.proof.evidence import EPSILON, NOISE_FLOOR
+from paddleship.runtimes import Arrays
+
+_PER_LAYER_S = 60.0
+_PLAIN = {"optimization_level": 0}
+_EPSILONS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "int8": 2.0**-7}
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """How one sublayer fared on its own: errors relative to the size of its answer, None where it could not be asked (`reason`).
+
+    `candidate` is infinite where it died, or answered in another form or with NaN; `reason` then says which. `reference`
+    is eager float32's own error, `noise` what counts as such. `dead`: it could not be converted, or its process died.
+    """
+
+    call: Call
+    candidate: float | None = None
+    noise: float = NOISE_FLOOR
+    reason: str = ""
+    reference: float = 0.0
+    dead: bool = False
+
+    @property
+    def ratio(self) -> float | None:
+        """The candidate's error in units of eager's own."""
+        return None if self.candidate is None else self.candidate / self.noise
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.3g} × eager's noise" if self.ratio is not None and not self.reason else self.reason
+
+
+@dataclass(frozen=True)
+class Located:
+    """How every sublayer fared, and what follows from it."""
+
+    errors: list[LayerError]
+    findings: list[Finding]
+
+
+def locate(
+    subject: Subject,
+    batch: Batch,
+    *,
+    candidate: Candidate,
+    work: Path,
+    limit: float,
+    timeout_s: float,
+    other: Batch | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    unmade: bool = False,
+) -> Located:
+    """Ask every sublayer on its own, the model itself first and then deeper, until `timeout_s` is over; name the first wrong one.
+
+    `candidate` says runtime, options and threads; `other` is a batch of other sizes, for the dynamic axes; `limit` is a
+    noise ratio. `unmade` says that the candidate could not be made: what cannot be made either is sought, not what is wrong.
+    The errors are in the order in which the sublayers are called.
+    """
+    deadline = time.monotonic() + timeout_s
+    work.mkdir(parents=True, exist_ok=True)
+    with isolate.Isolated("the recording", Recorder, subject, work, timeout_s=timeout_s, environment=isolate.threads(1)) as recorder:
+        calls: list[Call] = recorder.call("truth", recorder.call("record", batch, other))
+    with ExitStack() as stack:
+        exporter = stack.enter_context(Revived("the export of sublayers", Exporter, subject, work, timeout_s=_PER_LAYER_S))
+        environment = isolate.threads(candidate.threads)
+        player = stack.enter_context(Revived(candidate.name, Player, work, timeout_s=_PER_LAYER_S, environment=environment))
+        stage = Stage(exporter, player, candidate, work)
+        errors: dict[int, LayerError] = {}
+        for call in sorted(calls, key=lambda call: (_depth(call, calls), call.number)):
+            late = time.monotonic() > deadline
+            errors[call.number] = (
+                LayerError(call, reason=f"there was no time left (timeout_s {timeout_s:g})") if late else stage.replay(call)
+            )
+            say(f"{call.label}: {errors[call.number]}")
+        ordered = [errors[call.number] for call in calls]
+        wrong = first_dead(ordered) if unmade else first_wrong(ordered, limit=limit)
+        line = stage.line(wrong, limit=float("inf") if unmade else limit) if wrong is not None and wrong.call.own else None
+    return Located(ordered, _findings(ordered, wrong, line, candidate, limit))
+
+
+def first_wrong(errors: Sequence[LayerError], *, limit: float) -> LayerError | None:
+    """The innermost wrong sublayer that is called first: wrong itself, while all that it calls are right."""
+    return _innermost(errors, [error for error in errors if error.ratio is not None and error.ratio > limit])
+
+
+def first_dead(errors: Sequence[LayerError]) -> LayerError | None:
+    """The innermost sublayer that is called first and cannot be made, while all that it calls can."""
+    return _innermost(errors, [error for error in errors if error.dead])
+
+
+def _innermost(errors: Sequence[LayerError], wrong: Sequence[LayerError]) -> LayerError | None:
+    above: set[int] = set()
+    for error in wrong:
+        parent = error.call.parent
+        while parent is not None:
+            above.add(parent)
+            parent = errors[parent].call.parent
+    return next((error for error in wrong if error.call.number not in above), None)
+
+
+def coarseness(precision: str) -> float:
+    """How much coarser than float32 a precision rounds; 1 for float32."""
+    return _EPSILONS.get(precision, EPSILON) / EPSILON
+
+
+class Player:
+    """Lives in the child: loads one sublayer after the other into the candidate's runtime."""
+
+    def __init__(self, work: Path) -> None:
+        self._work = work
+
+    def run(self, number: int, folder: str) -> Arrays:
+        """Load the candidate in `folder` and give it what sublayer `number` was given."""
+        with np.load(self._work / f"{number}.npz", allow_pickle=False) as stored:
+            inputs = {f"x{index}": array for index, array in enumerate(given(dict(stored)))}
+        return runtimes.load(self._work / folder).run(inputs)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The two processes that replay, and what they replay with."""
+
+    exporter: Revived
+    player: Revived
+    candidate: Candidate
+    work: Path
+
+    def replay(self, call: Call) -> LayerError:
+        """Export one sublayer, ask it, and compare."""
+        if call.reason:
+            return LayerError(call, reason=call.reason)
+        try:
+            self.exporter.call("export", call, self.candidate)
+        except CandidateError as obstacle:
+            return LayerError(call, reason=f"it cannot be converted on its own: {obstacle}")
+        try:
+            self.exporter.call("become", str(call.number), self.candidate.runtime)
+        except CandidateError as death:
+            return LayerError(call, reason=f"it cannot be converted on its own: {death}", dead=True)
+        with np.load(self.work / f"{call.number}.npz", allow_pickle=False) as stored:
+            arrays = dict(stored)
+        pairs = [(name, arrays[f"true/{name}"], arrays[f"out/{name}"]) for name in call.outputs]
+        floor = NOISE_FLOOR * coarseness(self.candidate.precision)
+        own = max((relative(reference, truth) for _, truth, reference in pairs), default=0.0)
+        try:
+            answer = self.player.call("run", call.number, str(call.number))
+        except CandidateError as death:
+            return LayerError(call, float("inf"), max(own, floor), str(death), own, dead=True)
+        finally:
+            shutil.rmtree(self.work / str(call.number), ignore_errors=True)
+        error, reason = _compare(answer, pairs)
+        return LayerError(call, error, max(own, floor), reason, own)
+
+    def line(self, wrong: LayerError, *, limit: float) -> str | None:
+        """The line of the wrong sublayer's forward after which the program, cut off there, is wrong; None when it cannot be told."""
+        call = wrong.call
+        try:
+            lines: list[str] = self.exporter.call("lines", call)
+            if not lines or not self._wrong_after(call, len(lines) - 1, 2 * limit * wrong.noise):
+                return None
+            low, high = -1, len(lines) - 1  # right after line `low`, wrong after line `high`
+            while high - low > 1:
+                middle = (low + high) // 2
+                if self._wrong_after(call, middle, 2 * limit * wrong.noise):
+                    high = middle
+                else:
+                    low = middle
+        except CandidateError:
+            return None
+        return lines[high]
+
+    def _wrong_after(self, call: Call, place: int, tolerance: float) -> bool:
+        """Whether the program up to a line answers otherwise than Paddle does with every optimisation switched off."""
+        folder = f"{call.number}-{place}"
+        self.exporter.call("cut", call, place, replace(self.candidate, runtime="paddle", precision="float32", options=_PLAIN))
+        truth = self.player.call("run", call.number, folder)["output"]
+        self.exporter.call("cut", call, place, self.candidate)
+        try:
+            self.exporter.call("become", folder, self.candidate.runtime)
+            answer = self.player.call("run", call.number, folder)["output"]
+        except CandidateError:
+            return True
+        return bool(answer.shape != truth.shape or relative(answer, truth) > tolerance)
+
+
+def _compare(answer: Arrays, pairs: Sequence[tuple[str, Any, Any]]) -> tuple[float, str]:
+    """The largest error, and words for it when it is infinite."""
+    largest, reason = 0.0, ""
+    for name, truth, reference in pairs:
+        array = answer.get(name)
+        if array is None or array.shape != reference.shape or array.dtype != reference.dtype:
+            found = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
+            return float("inf"), f"{name} is {found}, eager's is {reference.dtype}{list(reference.shape)}"
+        if (error := relative(array, truth)) > largest:
+            largest = error
+            reason = "" if np.isfinite(error) else f"{name} has NaN or infinite values where eager has none"
+    return largest, reason
+
+
+def _findings(
+    errors: Sequence[LayerError], wrong: LayerError | None, line: str | None, candidate: Candidate, limit: float
+) -> list[Finding]:
+    """What the replay says, and whether it agrees with the whole program."""
+    asked = [error for error in errors if error.ratio is not None]
+    if wrong is None:
+        message = f"each of {len(asked)} sublayers is right when {candidate.name} answers it alone, the model itself included: "
+        message += "the whole program and the replay disagree"
+        return [Finding("wrong-layer", "note", message, "the fault is in this one export, or in inputs that the replay did not have")]
+    call, children = wrong.call, [error for error in asked if error.call.parent == wrong.call.number]
+    found = wrong.reason or f"its error is {wrong.ratio:.3g} × eager's own noise"
+    message = f"{call.label} is the first that departs from the truth in {candidate.name}: {found}"
+    if children:
+        message += f"; the {len(children)} it calls are right alone, so it is what its forward does with them"
+    if call.times > 1:
+        message += f" (called {call.times} times, the first call was replayed)"
+    root = next((error for error in asked if error.call.parent is None), None)
+    if root is not None and root.ratio is not None and root.ratio <= limit:
+        message += "; yet the whole model is right when converted again: the program and the replay disagree"
+    advice = (
+        "write this line in another way, or ship another candidate" if line or call.own else "replace this layer, or ship another candidate"
+    )
+    return [Finding("wrong-layer", "error", message, advice, where=line or call.where, layer=call.path or call.kind)]
+
+
+def relative(answer: Any, truth: Any) -> float:
+    """max|answer - truth| over the largest |truth|, where the truth is finite; infinite for a NaN of the answer's own."""
+    valid = np.isfinite(wide(truth))
+    mine, true = wide(answer)[valid], wide(truth)[valid]
+    apart = np.abs(mine - true).max(initial=0)
+    scale = max(float(np.abs(true).max(initial=0)), float(np.finfo(np.float32).tiny))
+    return float(np.nan_to_num(apart, nan=np.inf)) / scale
+
+
+def _depth(call: Call, calls: Sequence[Call]) -> int:
+    depth = 0
+    while call.parent is not None:
+        call, depth = calls[call.parent], depth + 1
+    return depth

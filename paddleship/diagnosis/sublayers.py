@@ -1,0 +1,158 @@
+"""One sublayer as a program of its own, in the form of a candidate; whole, or cut off after a line of its forward."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship import model
+from paddleship.candidate import Candidate
+from paddleship.conversion import converting
+from paddleship.conversion.exporting import convert_layer, trace
+from paddleship.diagnosis.recording import Call, given, put
+from paddleship.eager import Subject
+from paddleship.errors import CandidateError
+from paddleship.references import explain, is_theirs
+from paddleship.spec import TensorSpec
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in')
+_LAYER_CALL = "/paddle/nn/layer/layers.py"
+
+
+class Exporter:
+    """Lives in the child: a fresh instance, never called in eager mode, whose sublayers are exported one by one.
+
+    `work` holds the recording, and gets a folder `<number>` for each sublayer.
+    """
+
+    def __init__(self, subject: Subject, work: Path) -> None:
+        layer = model.build(subject.model)
+        model.restore(layer, subject.checkpoint)
+        layer.eval()
+        self._layers = dict(layer.named_sublayers(include_self=True))
+        self._work = work
+        self._traced: tuple[int, Any, list[tuple[str, Any]]] | None = None
+
+    def export(self, call: Call, candidate: Candidate) -> None:
+        """Write the sublayer as a candidate like the given one, with inputs named x0, x1 …"""
+        arrays = self._recorded(call)
+        specs = _specs(call, arrays)
+        folder = self._folder(str(call.number))
+        try:
+            sources = convert_layer(_alone(self._layers[call.path], call), folder, [specs])
+        except Exception as failure:
+            raise CandidateError(explain(failure)) from None
+        outputs = tuple(TensorSpec(name, str(arrays[f"out/{name}"].dtype), arrays[f"out/{name}"].shape) for name in call.outputs)
+        _save(replace(candidate, inputs=tuple(specs), outputs=outputs, sources=sources), folder)
+
+    def lines(self, call: Call) -> list[str]:
+        """The lines of the sublayer's forward in the order in which the program computes them."""
+        return [where for where, _ in self._trace(call)[1]]
+
+    def become(self, folder: str, runtime: str) -> None:
+        """Convert what was exported into the folder for a runtime; the converter may abort, and the parent goes on with a new child."""
+        if runtime != "paddle":
+            converting.to_onnx(self._work / folder, self._work / folder)
+
+    def cut(self, call: Call, place: int, candidate: Candidate) -> None:
+        """Write the program up to one of `lines` into the folder `<number>-<place>`."""
+        import paddle
+
+        static, stops = self._trace(call)
+        folder = self._folder(f"{call.number}-{place}")
+        static.forward.concrete_program.outputs = [stops[place][1]]
+        try:
+            paddle.jit.save(static, str(folder / "model"))
+        except Exception as failure:
+            raise CandidateError(explain(failure)) from None
+        specs = tuple(_specs(call, self._recorded(call)))
+        outputs = (TensorSpec("output", "float32", ("batch",)),)
+        _save(replace(candidate, inputs=specs, outputs=outputs, sources={"output": 0}), folder)
+
+    def _trace(self, call: Call) -> tuple[Any, list[tuple[str, Any]]]:
+        if self._traced is None or self._traced[0] != call.number:
+            layer = self._layers[call.path]
+            static = trace(_alone(layer, call), [_specs(call, self._recorded(call))])
+            self._traced = (call.number, static, _stops(static.forward.concrete_program.main_program, layer))
+        return self._traced[1:]
+
+    def _recorded(self, call: Call) -> dict[str, Any]:
+        with np.load(self._work / f"{call.number}.npz", allow_pickle=False) as stored:
+            return dict(stored)
+
+    def _folder(self, name: str) -> Path:
+        folder = self._work / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+def _save(candidate: Candidate, folder: Path) -> None:
+    replace(candidate, nesting=None, warm_shapes=(), files={}).save(folder)
+
+
+def _specs(call: Call, arrays: dict[str, Any]) -> list[TensorSpec]:
+    return [
+        TensorSpec(
+            f"x{index}",
+            str(array.dtype),
+            tuple(f"axis{axis}" if axis in call.dynamic[index] else size for axis, size in enumerate(array.shape)),
+        )
+        for index, array in enumerate(given(arrays))
+    ]
+
+
+def _alone(layer: Any, call: Call) -> Any:
+    """The sublayer behind a forward that takes a list of tensors, whatever else it is called with."""
+    import paddle
+
+    class Alone(paddle.nn.Layer):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, tensors: Any) -> Any:
+            arguments = arrange(tensors)
+            return self.layer(*arguments[0], **arguments[1])
+
+    @paddle.jit.not_to_static  # type: ignore[untyped-decorator]
+    def arrange(tensors: Any) -> Any:
+        return put(call.arguments, tensors)
+
+    alone = Alone()
+    alone.eval()
+    return alone
+
+
+def _stops(program: Any, layer: Any) -> list[tuple[str, Any]]:
+    """The last value that each line of the layer's forward (or of what it calls) computes, in program order, with the line."""
+    code = inspect.unwrap(type(layer).forward).__code__
+    source, start = inspect.getsourcelines(code)
+    stops: list[tuple[str, Any]] = []
+    for operator in program.global_block().ops:
+        frames = [(file, int(line)) for file, line in _FRAME.findall("\n".join(operator.callstack))]
+        place = next((i for i, (file, line) in enumerate(frames) if file == code.co_filename and 0 <= line - start < len(source)), None)
+        value = next((value for value in operator.results() if value.is_dense_tensor_type()), None)
+        if place is None or value is None:
+            continue
+        where = _innermost(frames[place:])
+        if stops and stops[-1][0] == where:
+            stops.pop()
+        stops.append((where, value))
+    return stops
+
+
+def _innermost(frames: Sequence[tuple[str, int]]) -> str:
+    """The deepest line of the user's code that was reached from a forward without entering another layer."""
+    here = frames[0]
+    for file, line in frames:
+        if file.endswith(_LAYER_CALL):
+            break
+        if is_theirs(file):
+            here = (file, line)
+    return f"{here[0]}:{here[1]}"

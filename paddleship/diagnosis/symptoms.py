@@ -1,0 +1,114 @@
+"""What the answers alone tell: wrong for some sizes only, another output's, or another question's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from paddleship.finding import Finding
+from paddleship.measures import wide
+from paddleship.proof.evidence import Evidence
+from paddleship.runtimes import Arrays
+from paddleship.spec import TensorSpec
+
+_CLEARLY = 4  # times nearer: in a low precision, the answers to like questions lie within each other's error
+
+
+def read(evidence: Evidence, answers: Sequence[Arrays], specs: Sequence[TensorSpec], *, limit: float) -> list[Finding]:
+    """Findings from the answers; `limit` is the noise ratio up to which an answer is right."""
+    ratios = case_ratios(evidence, answers)
+    wrong = [place for place, ratio in enumerate(ratios) if ratio > limit]
+    if not wrong:
+        return []
+    return [
+        *_swapped(evidence, answers, wrong, limit=limit),
+        *_late(evidence, answers, wrong, limit=limit),
+        *_sizes(evidence, specs, wrong),
+    ]
+
+
+def case_ratios(evidence: Evidence, answers: Sequence[Arrays]) -> list[float]:
+    """Each case's error in units of eager's noise, over its worst output; infinite where the form differs."""
+    return [_ratio(evidence, place, answer, evidence.truth[place]) for place, answer in enumerate(answers)]
+
+
+def _ratio(evidence: Evidence, place: int, answer: Arrays, truth: Arrays) -> float:
+    noise = evidence.noise[next(group for group, places in evidence.groups.items() if place in places)]
+    return max((distance(answer.get(name), truth[name]) / noise[name].largest for name in truth), default=0.0)
+
+
+def distance(answer: object, truth: object) -> float:
+    """max|answer - truth|, infinite where they cannot be compared."""
+    mine, true = np.asarray(answer), np.asarray(truth)
+    if mine.dtype == object or mine.shape != true.shape:
+        return float("inf")
+    valid = np.isfinite(wide(true))
+    return float(np.nan_to_num(np.abs(wide(mine) - wide(true))[valid].max(initial=0), nan=np.inf, posinf=np.inf))
+
+
+def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:
+    """Outputs whose answer is the truth of another output."""
+    found = {}
+    kinds = {name: array.dtype for name, array in evidence.reference[0].items()}
+    for name in kinds:
+        for other in kinds:
+            noise = evidence.noise["rows"][other].largest * limit
+            if (
+                name != other
+                and kinds[name] == kinds[other]
+                and all(_is_rather(answers[place].get(name), evidence.truth[place], other, name, noise) for place in wrong)
+            ):
+                found[name] = other
+    if not found:
+        return []
+    words = ", ".join(f"{name!r} is eager's {other!r}" for name, other in found.items())
+    return [
+        Finding("output-structure", "error", f"outputs are exchanged: {words}", "map outputs by the order that forward returns them in")
+    ]
+
+
+def _is_rather(answer: object, truth: Arrays, other: str, name: str, noise: float) -> bool:
+    """Whether an answer is the truth of another output, and clearly not its own where the two are alike."""
+    apart = distance(answer, truth[other])
+    return apart <= noise and apart < distance(answer, truth[name]) / _CLEARLY
+
+
+def _late(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:
+    """Answers that belong to the question before."""
+    late = [
+        place
+        for place in wrong
+        if place
+        and (before := _ratio(evidence, place, answers[place], evidence.truth[place - 1])) <= limit
+        and before < _ratio(evidence, place, answers[place], evidence.truth[place]) / _CLEARLY
+    ]
+    if len(late) < 2 and len(late) < len(wrong):
+        return []
+    names = ", ".join(evidence.cases[place].name for place in late[:3])
+    message = f"{len(late)} answers belong to the question before ({names})"
+    return [Finding("not-deterministic", "error", message, "keep nothing between calls: copy outputs before the next question")]
+
+
+def _sizes(evidence: Evidence, specs: Sequence[TensorSpec], wrong: Sequence[int]) -> list[Finding]:
+    """A dimension whose size alone tells right from wrong."""
+    right = [place for place in range(len(evidence.cases)) if place not in wrong]
+    if not right:
+        return []
+    for spec in specs:
+        for axis, name in enumerate(spec.shape):
+            bad, good = ({evidence.cases[place].inputs[spec.name].shape[axis] for place in places} for places in (wrong, right))
+            if isinstance(name, str) and not bad & good:
+                message = f"right for {name} {_span(good, bad)}, wrong for {name} {_span(bad, good)}"
+                return [
+                    Finding("shape-specific", "error", message, f"look for a fixed {name} in the program, or for fusions that depend on it")
+                ]
+    return []
+
+
+def _span(these: set[int], those: set[int]) -> str:
+    if min(these) > max(those):
+        return f"{min(these)} and more"
+    if max(these) < min(those):
+        return f"up to {max(these)}" if len(these) > 1 else str(max(these))
+    return ", ".join(map(str, sorted(these)[:8]))

@@ -1,0 +1,1 @@
+"""Whether and how a model converts, before anyone waits for a conversion."""

@@ -1,0 +1,197 @@
+"""Why a model does not become one static graph: Paddle's errors in plain words, and the graph breaks that SOT collects.
+
+For a child process. Full-graph conversion stops at the first obstacle; SOT (Paddle's bytecode translator) goes on
+and keeps a typed reason for each place where it must leave the graph, so it shows the others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from paddleship import model
+from paddleship.conversion import exporting
+from paddleship.doctor import source
+from paddleship.eager import Subject
+from paddleship.errors import ModelError
+from paddleship.finding import Finding
+from paddleship.preprocess import Batch
+from paddleship.references import explain, is_users, user_line
+from paddleship.spec import TensorSpec
+
+Program = tuple[str, dict[str, int | str]]  # the hash of the weights, and where each output comes from
+
+_TENSOR_TO_PYTHON = "keep the value a tensor: use paddle's own operation (paddle.maximum, paddle.where, paddle.arange, …) in its place"
+_LIKE_SIDES = "give both sides of the `if` the same names, dtypes and ranks, or choose with paddle.where"
+_KNOWN: list[tuple[str, str, str, str]] = [
+    (
+        r"is not involved in the target_vars",
+        "unused-input",
+        "a declared input has no influence on any output",
+        "remove it from the inputs and from forward, or use it",
+    ),
+    (
+        r"requires .* arguments.*(but received|but not found)",
+        "signature",
+        "Paddle does not find the declared inputs among the arguments of forward",
+        "write forward(self, …) with one named argument for each input",
+    ),
+    (
+        r"assignment to (parameter|sublayer)|has no attribute 'set_value'",
+        "parameter-assignment",
+        "forward assigns to a weight, which a program cannot",
+        "compute with a local tensor instead: weight = self.weight / norm; F.linear(x, weight)",
+    ),
+    (
+        r"different return type|Unsupported return type of true_fn|Unsupported return type.*in cond|control_flow_op\.cc|"
+        r"(true|false)_fn.*(return|dtype|shape)|(false|true)_var returned",
+        "branch-mismatch",
+        "the sides of an `if` on a tensor give different things",
+        _LIKE_SIDES,
+    ),
+    (
+        r"rank inconsistency|dim1\.size\(\) == dim2\.size\(\)",
+        "branch-mismatch",
+        "the sides of an `if` give tensors of different rank",
+        _LIKE_SIDES,
+    ),
+    (
+        r"python while pred change from bool to variable",
+        "graph-break",
+        "a loop over Python numbers is left by `break` on a tensor's value",
+        "make the loop one over tensors (while on a tensor), or run all rounds and choose with paddle.where",
+    ),
+    (
+        r"__array_ufunc__|called numpy API|cannot be interpreted as an integer|bool\(Tensor\)|float\(Tensor\)|int\(Tensor\)|len\(Tensor\)|"
+        r"could not convert string to float: 'Value|indices must be integers or slices, not paddle|KeyError: '?Value\(|"
+        r"unhashable type.*Value|can't be used (in|under) .*static|please use other API to replace|numpy api can not handle|"
+        r"pir\.Value.*(numpy|item|tolist)",
+        "python-value",
+        "a tensor is turned into a Python value, which it does not have while the model is converted",
+        _TENSOR_TO_PYTHON,
+    ),
+    (
+        r"Hint: Expected .* but received [^.\n]*:-1\b",
+        "graph-break",
+        "a size that this line needs is not known while the model is converted (-1)",
+        "in the reshape before it give sizes as numbers and leave -1 to the batch: [-1, 16, 4, 4], not [x.shape[0], -1, 4, 4]",
+    ),
+    (
+        r"ArrayToTensor must be equal",
+        "graph-break",
+        "a list that a loop fills holds tensors of different shapes, which a program cannot join",
+        "give the parts one shape (pad them), or concatenate them one by one in the loop",
+    ),
+    (
+        r"^KeyError: '\w+\.[wb]_\d+'|'NoneType' object has no attribute 'get_tensor'|is not initialized",
+        "unregistered-layer",
+        "forward uses a weight that is not the model's own",
+        "make layers in __init__ and keep them on self, in nn.LayerList or nn.LayerDict",
+    ),
+    (
+        r"parameter name \[.*\] have be been used",
+        "shared-name",
+        "two parameters are named alike by ParamAttr",
+        "name neither, or each its own way",
+    ),
+    (
+        r"computes nothing|forward returned (no tensor|\w+ as|\w+:)",
+        "output-structure",
+        "forward returns what a program cannot",
+        "return tensors, or a dict, list or tuple of them",
+    ),
+]
+_DYNAMIC = "the program must hold for every size: compute with both sizes in mind, or declare the dimension as a number"
+ADVICE = {"python-value": _TENSOR_TO_PYTHON, "dynamic-shape-branch": _DYNAMIC, "branch-mismatch": _LIKE_SIDES}
+_KINDS_OF_BREAK = {
+    "DataDependencyDynamicShapeBreak": "dynamic-shape-branch",
+    "DataDependencyOperationBreak": "python-value",
+    "UnsupportedNumPyAPIBreak": "python-value",
+    "UnsupportedRandomAPIBreak": "random-forward",
+}
+
+
+def convert(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tuple[Program | None, Finding | None]:
+    """Export as `paddleship.conversion.exporting` does; the program's facts, or why there is none."""
+    try:
+        return exporting.save_program(subject, folder, specs), None
+    except ModelError as error:
+        cause = error.__context__ or error
+        return None, classify(explain(cause), f"{type(cause).__name__}: {cause}", user_line(cause))
+
+
+def classify(short: str, text: str, where: str | None, *, otherwise: str = "graph-break") -> Finding:
+    """Paddle's words as a finding. `short` is quoted in the message, `text` is everything that was said."""
+    habits = {suspect.habit for suspect in source.at(where)}
+    short = short.replace(f" at {where}", "")  # a finding tells its place itself
+    for pattern, kind, message, advice in _KNOWN:
+        if not re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
+            continue
+        if kind == "branch-mismatch" and "dynamic-shape-branch" in habits:
+            return Finding(
+                "dynamic-shape-branch", "error", f"{message}, and it asks for a dynamic size ({_line(where, short)})", _DYNAMIC, where
+            )
+        return Finding(kind, "error", f"{message} ({_line(where, short)})", advice, where)
+    for kind in ADVICE:
+        if otherwise == "graph-break" and kind in habits:
+            return Finding(kind, "error", f"this line does not convert: {short}", ADVICE[kind], where)
+    if otherwise == "bad-model":
+        return Finding("bad-model", "error", short, "", where)
+    return Finding(otherwise, "error", f"the model does not become one static graph: {short}", "rewrite this line with tensors", where)
+
+
+def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:
+    """The graph breaks of a fresh instance, by line; each a warning."""
+    os.environ["SOT_COLLECT_INFO"] = "breakgraph_reason"
+    import paddle
+    from paddle.jit.sot.opcode_translator.executor.opcode_executor import OpcodeExecutorBase
+    from paddle.jit.sot.utils.info_collector import InfoCollector
+
+    found: dict[str, Finding] = {}
+
+    def register(info: Any) -> None:
+        where = _break_line(OpcodeExecutorBase.call_stack)
+        if where is not None and hasattr(info, "reason"):
+            found.setdefault(where, _break(info.reason, where))
+
+    InfoCollector().register = register
+    layer = model.build(subject.model)
+    model.restore(layer, subject.checkpoint)
+    layer.eval()
+    static = paddle.jit.to_static(layer, full_graph=False)
+    for batch in batches:
+        try:
+            with paddle.no_grad():
+                static(*[paddle.to_tensor(batch[item.name]) for item in subject.model.inputs])
+        except Exception as failure:
+            where = user_line(failure)
+            if where is not None:
+                found.setdefault(where, classify(explain(failure), str(failure), where))
+            break
+    return list(found.values())
+
+
+def _line(where: str | None, short: str) -> str:
+    return source.text(where) if where else short
+
+
+def _break_line(stack: Sequence[Any]) -> str | None:
+    """The innermost line of the user that the translator is at; None at the artificial start of a resumed function."""
+    for executor in reversed(stack):
+        code = executor.vframe.code
+        if is_users(code.co_filename):
+            resumed = code.co_name.startswith("$resume") and executor._current_line <= code.co_firstlineno
+            return None if resumed else f"{code.co_filename}:{executor._current_line}"
+    return None
+
+
+def _break(reason: Any, where: str) -> Finding:
+    name = type(reason).__name__
+    words = " ".join(str(reason).split())[:200]
+    kind = _KINDS_OF_BREAK.get(name, "python-value" if re.search(r"float'|int'|bool'|ndarray|numpy|zeros|Tensor", words) else "graph-break")
+    message = f"the graph breaks here ({name}: {words}): {source.text(where)}"
+    advice = _TENSOR_TO_PYTHON if kind == "python-value" else "rewrite this line with tensors, or move it out of forward"
+    return Finding(kind, "warning", message, advice, where)

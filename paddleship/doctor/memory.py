@@ -1,0 +1,166 @@
+"""What a model keeps between calls, and whether its answers depend on it or on chance."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from paddleship.doctor import source
+from paddleship.doctor.source import FORCED, STATE, Suspect
+from paddleship.doctor.strangers import place
+from paddleship.finding import Finding, Severity
+from paddleship.runtimes import Arrays
+
+_SAME = 1e-5  # of the largest value: what one process may change from call to call by the order of its sums
+_ITEMS = 64  # of a container that are looked at
+
+Snapshot = dict[str, tuple[str, Any]]  # path: what it is, and a summary of its value
+
+HARMLESS = "harmless in a fresh export, which this is"
+
+
+def snapshot(layer: Any) -> Snapshot:
+    """Every weight, buffer and plain attribute of the model."""
+    saved = set(layer.state_dict())
+    found: Snapshot = {name: ("weight" if name in saved else "tensor", _summary(tensor)) for name, tensor in _tensors(layer)}
+    for path, part in layer.named_sublayers(include_self=True):
+        if place(type(part).forward) is None:
+            continue
+        for name, value in vars(part).items():
+            if not name.startswith("_") or name.lstrip("_") not in vars(part):
+                found.setdefault(f"{path}.{name}".lstrip("."), ("tensor" if _has_tensor(value) else "value", _summary(value)))
+    return found
+
+
+def changes(before: Snapshot, after: Snapshot) -> dict[str, str]:
+    """What differs, by path: `weight`, `tensor` or `value`."""
+    return {path: what for path, (what, summary) in after.items() if path not in before or before[path][1] != summary}
+
+
+def same(first: Arrays, second: Arrays) -> bool:
+    """Whether two answers are the same, but for the order of sums."""
+    if {name: array.shape for name, array in first.items()} != {name: array.shape for name, array in second.items()}:
+        return False
+    return all(_near(array, second[name]) for name, array in first.items())
+
+
+def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, str]) -> Iterator[Finding]:
+    """Sublayers in train mode after `eval()` and a call."""
+    training = [(path or type(layer).__name__, part) for path, part in layer.named_sublayers(include_self=True) if part.training]
+    if not training:
+        return
+    path, part = training[-1]
+    culprits = [found for found in suspects if found.habit == "train-mode" and found.name.endswith(("train", "training"))]
+    culprits += [found for found in suspects if found.habit == STATE and found.name.endswith("training")]
+    where = culprits[0].where if culprits else place(type(part).forward) or place(type(layer).forward)
+    words = f"{path} ({type(part).__name__}) is in train mode after eval() and a call, and {len(training) - 1} more" * (len(training) > 1)
+    words = words or f"{path} ({type(part).__name__}) is in train mode after eval() and a call"
+    if any(what == "weight" for what in changed.values()):
+        words += ", and its statistics change with every question"
+    yield Finding("train-mode", "error", words, "let eval() reach it, and call train() nowhere in forward", where, path)
+
+
+def randomness(varies: bool, lines: Sequence[str]) -> Iterator[Finding]:
+    """Random numbers in evaluation mode that change the answer, by the lines that draw them."""
+    if not varies:
+        return
+    places: list[str | None] = [*lines] or [None]
+    for where in places:
+        words = source.text(where) if where else "outside your files"
+        message = f"forward draws random numbers in evaluation mode ({words}): the same question gets another answer each time"
+        dropout = where is not None and any(suspect.habit == "train-mode" for suspect in source.at(where))
+        advice = "pass training=self.training to it" if dropout else "draw them only `if self.training:`, or take them as an input"
+        yield Finding("random-forward", "error", message, advice, where)
+
+
+def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Suspect]) -> Iterator[Finding]:
+    """What forward keeps from call to call: an error where an answer depends on it."""
+    severity: Severity = "error" if remembers else "warning"
+    consequence = "answers depend on what was asked before, and the program keeps what it saw while converting" if remembers else ""
+    explained = False
+    for path, what in changed.items():
+        where = _assignment(path, suspects)
+        if path.rpartition(".")[2] == "training":
+            continue
+        if where is None:
+            if what == "weight" and (forced := [found for found in suspects if found.habit == "train-mode" and found.name == FORCED]):
+                explained = True
+                message = f"{forced[0].text} works in train mode although the model is evaluated, and changes {path} with every question"
+                yield Finding("train-mode", "error", message, "pass training=self.training to it", forced[0].where, path)
+            continue
+        explained = True
+        if what == "weight":
+            message = f"forward changes the weight or buffer {path}, which a program cannot" + (f": {consequence}" if remembers else "")
+            yield Finding("parameter-assignment", severity, message, "change weights in training only, outside forward", where, path)
+        elif what == "tensor":
+            message = f"forward keeps a tensor on self ({path}): " + (consequence or HARMLESS)
+            kept: Severity = "error" if remembers else "note"
+            yield Finding("stale-tensor", kept, message, "pass it on as an argument, and compute it at every call", where, path)
+        elif remembers:
+            message = f"forward keeps a value on self ({path}): {consequence}"
+            yield Finding("frozen-value", "error", message, "take it as an input, or leave it out of forward", where, path)
+    for suspect in (suspect for suspect in suspects if suspect.habit == "global-state"):
+        message = f"forward changes {suspect.name}, which lives outside the model" + (
+            f": {consequence}" if remembers and not explained else ""
+        )
+        grave = remembers and not explained
+        explained = True
+        yield Finding(
+            "global-state",
+            "error" if grave else "warning",
+            message,
+            "return it, or keep it out of forward: a program has no globals",
+            suspect.where,
+        )
+    if remembers and not explained:
+        message = f"{consequence}, and no assignment in forward shows why"
+        yield Finding("global-state", "error", message, "look for state that forward reads and that changes between calls")
+
+
+def _assignment(path: str, suspects: Sequence[Suspect]) -> str | None:
+    """The line that assigns to the attribute at the end of `path`."""
+    for suspect in suspects:
+        if suspect.habit == STATE and (path == suspect.name or path.endswith(f".{suspect.name}") or suspect.name.endswith(f".{path}")):
+            return suspect.where
+    return None
+
+
+def _tensors(layer: Any) -> Iterator[tuple[str, Any]]:
+    yield from layer.named_parameters()
+    yield from layer.named_buffers()
+
+
+def _near(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any]) -> bool:
+    if np.array_equal(one, two, equal_nan=one.dtype.kind == "f"):
+        return True
+    if one.dtype.kind != "f":
+        return False
+    scale = np.abs(one[np.isfinite(one)]).max(initial=0)
+    return bool(np.allclose(one, two, rtol=0, atol=_SAME * scale, equal_nan=True))
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "numpy") and hasattr(value, "stop_gradient")
+
+
+def _has_tensor(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return any(_has_tensor(part) for part in value[:_ITEMS])
+    return _is_tensor(value)
+
+
+def _summary(value: Any) -> Any:
+    """Something small that differs when the value does."""
+    if _is_tensor(value):
+        array = value.numpy()
+        return array.shape, zlib.crc32(np.ascontiguousarray(array).tobytes())
+    if isinstance(value, dict):
+        return {str(key): _summary(part) for key, part in list(value.items())[:_ITEMS]}
+    if isinstance(value, list | tuple):
+        return [_summary(part) for part in value[:_ITEMS]]
+    return value if isinstance(value, int | float | str | bool | None) else type(value).__name__

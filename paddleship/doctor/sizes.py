@@ -1,0 +1,85 @@
+"""Sizes that a program does not keep: which dynamic dimension works with some sizes only, although eager takes all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from paddleship import isolate
+from paddleship.candidate import Candidate
+from paddleship.doctor.source import Suspect
+from paddleship.errors import CandidateError
+from paddleship.finding import Finding
+from paddleship.proof.answering import Answering, candidate
+from paddleship.proof.evidence import Evidence
+from paddleship.runtimes import Arrays
+
+_ADVICE = (
+    "compute sizes with tensors (reshape with -1, paddle.shape(x)), not with Python numbers; or declare the size as a number; "
+    "as it is, `export` falls back on a few fixed sizes and pads to them (export.buckets)"
+)
+
+
+def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, timeout_s: float) -> list[Finding]:
+    """A finding where the candidate in `folder` answers, with eager's shapes, some sizes of a dimension only."""
+    told = _ask(folder, evidence, timeout_s=timeout_s)
+    fits = [
+        isinstance(answer, dict) and _shapes(answer) == _shapes(reference)
+        for answer, reference in zip(told, evidence.reference, strict=True)
+    ]
+    if all(fits):
+        return []
+    words = next((answer for answer in told if isinstance(answer, str)), "the answer has another shape")
+    where = next((suspect.where for suspect in suspects if suspect.habit == "frozen-dimension"), None)
+    if not any(fits):
+        return []
+    found = []
+    for name, sizes in _dimensions(Candidate.load(folder), evidence).items():
+        good = {size for size, fit in zip(sizes, fits, strict=True) if fit}
+        bad = {size for size, fit in zip(sizes, fits, strict=True) if not fit}
+        if bad and not good & bad:
+            message = f"{name} is declared dynamic, and the program works with {_list(good)} and not with {_list(bad)} ({words})"
+            found.append(Finding("frozen-dimension", "error", message, _ADVICE, where))
+    return found
+
+
+def _ask(folder: Path, evidence: Evidence, *, timeout_s: float) -> list[Arrays | str]:
+    """The answer to every case, or why there is none; a child that dies is started again for the next case."""
+    told: list[Arrays | str] = []
+    while len(told) < len(evidence.cases):
+        try:
+            with isolate.Isolated("the candidate", Answering, candidate(folder), timeout_s=timeout_s) as child:
+                _go_on(child, evidence, told)
+        except CandidateError as error:
+            told.append(str(error))
+            if not any(isinstance(answer, dict) for answer in told) and len(told) > 2:
+                return [str(error)] * len(evidence.cases)
+    return told
+
+
+def _go_on(child: isolate.Isolated, evidence: Evidence, told: list[Arrays | str]) -> None:
+    for case in evidence.cases[len(told) :]:
+        try:
+            told.append(child.call("run", case.inputs))
+        except CandidateError as error:
+            if " died of " in str(error) or "did not answer" in str(error):
+                raise
+            told.append(str(error))
+
+
+def _shapes(answer: Arrays) -> dict[str, tuple[int, ...]]:
+    return {name: array.shape for name, array in answer.items()}
+
+
+def _dimensions(model: Candidate, evidence: Evidence) -> dict[str, list[int]]:
+    """The size of each dynamic dimension in every case."""
+    found: dict[str, list[int]] = {}
+    for spec in model.inputs:
+        for axis, name in enumerate(spec.shape):
+            if isinstance(name, str):
+                found.setdefault(name, [case.inputs[spec.name].shape[axis] for case in evidence.cases])
+    return found
+
+
+def _list(sizes: set[int]) -> str:
+    return ", ".join(str(size) for size in sorted(sizes))

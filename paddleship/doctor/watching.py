@@ -1,0 +1,159 @@
+"""Watch an eager model while it is built and called: which layers are made and used where, and which lines run.
+
+For a child process: the patches on `paddle.nn.Layer` stay while the watch does.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from paddleship.doctor.source import Line
+from paddleship.references import is_users
+
+
+@dataclass
+class Watch:
+    """What was seen. Layers and parameters are kept, with the user's line, so that none of them is mistaken for a later one.
+
+    `replaced` are sublayers whose name another one took. `returned` is the line at which the outermost function
+    of the user ended.
+    """
+
+    made: list[tuple[Any, str | None]] = field(default_factory=list)
+    parameters: list[tuple[Any, str | None]] = field(default_factory=list)
+    replaced: list[tuple[Any, str, str | None]] = field(default_factory=list)
+    called: dict[int, Any] = field(default_factory=dict)
+    executed: set[Line] = field(default_factory=set)
+    random: list[Line] = field(default_factory=list)
+    returned: Line | None = None
+
+    def birthplace(self, layer: Any) -> str | None:
+        return next((where for other, where in self.made if other is layer), None)
+
+
+@contextmanager
+def layers() -> Iterator[Watch]:
+    """Note every layer and parameter that is made or replaced in the block."""
+    import paddle
+
+    watch = Watch()
+    kind = paddle.nn.Layer
+    originals = {name: getattr(kind, name) for name in ("__init__", "__setattr__", "add_sublayer", "create_parameter")}
+
+    def born(self: Any, *arguments: Any, **options: Any) -> None:
+        watch.made.append((self, _caller(self)))
+        originals["__init__"](self, *arguments, **options)
+
+    def assigned(self: Any, name: str, value: Any) -> None:
+        _note_replaced(watch, self, name, value)
+        originals["__setattr__"](self, name, value)
+
+    def added(self: Any, name: str, sublayer: Any) -> Any:
+        _note_replaced(watch, self, name, sublayer)
+        return originals["add_sublayer"](self, name, sublayer)
+
+    def parameter(self: Any, *arguments: Any, **options: Any) -> Any:
+        made = originals["create_parameter"](self, *arguments, **options)
+        if made is not None:
+            watch.parameters.append((made, _caller(None)))
+        return made
+
+    patches = {"__init__": born, "__setattr__": assigned, "add_sublayer": added, "create_parameter": parameter}
+    try:
+        for name, patch in patches.items():
+            setattr(kind, name, patch)
+        yield watch
+    finally:
+        for name, original in originals.items():
+            setattr(kind, name, original)
+
+
+def _note_replaced(watch: Watch, owner: Any, name: str, value: Any) -> None:
+    import paddle
+
+    before = owner.__dict__.get("_sub_layers", {}).get(name)
+    if isinstance(before, paddle.nn.Layer) and isinstance(value, paddle.nn.Layer) and before is not value:
+        watch.replaced.append((before, name, _caller(None)))
+
+
+def _caller(layer: Any) -> str | None:
+    """The innermost line of the user that is not in the layer's own constructor.
+
+    Constructors are told by their code: to read a frame's locals would write "self" back into a `locals()` that the
+    user keeps, as Paddle's own transformer layers do.
+    """
+    own = {getattr(vars(kind).get("__init__"), "__code__", None) for kind in type(layer).__mro__}
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code not in own and is_users(code.co_filename):
+            return f"{code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+@contextmanager
+def lines(watch: Watch, *, randomness: bool = False) -> Iterator[None]:
+    """Note which layers and which lines of the user run in the block and, at some cost, which of them draw random numbers."""
+    import paddle
+
+    kind = paddle.nn.Layer
+    state = _Randomness() if randomness else None
+    last: list[Line] = []
+
+    def local(frame: FrameType, event: str, _argument: Any) -> Callable[..., Any]:
+        here = (frame.f_code.co_filename, frame.f_lineno)
+        if state is not None and state.changed() and last and last[-1] not in watch.random:
+            watch.random.append(last[-1])
+        if event == "line":
+            watch.executed.add(here)
+        if event == "return":
+            watch.returned = here
+            here = _outer(frame) or here
+        last[:] = [here]
+        return local
+
+    def trace(frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
+        if frame.f_code.co_name == "forward" and isinstance(layer := frame.f_locals.get("self"), kind):
+            watch.called[id(layer)] = layer
+        return local if is_users(frame.f_code.co_filename) else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def _outer(frame: FrameType) -> Line | None:
+    """Where the user's code goes on when this function of the user has returned."""
+    outer = frame.f_back
+    while outer is not None and not is_users(outer.f_code.co_filename):
+        outer = outer.f_back
+    return (outer.f_code.co_filename, outer.f_lineno) if outer is not None else None
+
+
+class _Randomness:
+    """Whether a generator of Paddle, numpy or Python has moved since the last look."""
+
+    def __init__(self) -> None:
+        self._seen = self._look()
+
+    def changed(self) -> bool:
+        before, self._seen = self._seen, self._look()
+        return before != self._seen
+
+    def _look(self) -> tuple[Any, ...]:
+        from paddle.base import core
+
+        drawn = [word for word in str(core.default_cpu_generator().get_state()).split() if not word.startswith("0x")]  # an address moves
+        return drawn, random.getstate(), repr(np.random.get_state())

@@ -1,0 +1,1 @@
+"""Whether a candidate answers as right as the eager model does."""

@@ -1,0 +1,155 @@
+"""Who answers under proof, each in a process of its own: the eager model in its forms, and a contender."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from paddleship import runtimes
+from paddleship.candidate import Candidate
+from paddleship.controlflow.tracing import Spot, TracedEager
+from paddleship.eager import Eager, Subject
+from paddleship.errors import BadInput, ModelError
+from paddleship.isolate import Isolated, threads
+from paddleship.preprocess import Batch
+from paddleship.progress import Progress
+from paddleship.proof.inputs import Case
+from paddleship.runtimes import Arrays
+from paddleship.runtimes.turns import Turns
+
+
+class Caller(Protocol):
+    """Calls methods of one object, which may live in another process."""
+
+    def call(self, method: str, *arguments: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Contender:
+    """What answers in a process of its own: `load(*arguments)` gives a Runtime there, `share()` lets threads share it.
+
+    `exact` where it is the exported program on eager's own kernels, whose answers are eager's own.
+    """
+
+    load: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    precision: str = "float32"
+    thread_count: int = 1
+    share: Callable[[], Turns] = Turns
+    exact: bool = False
+
+
+def candidate(folder: Path, *, precision: str = "float32", thread_count: int = 1) -> Contender:
+    """The candidate in `folder` as a contender."""
+    made = Candidate.load(folder)
+    exact = made.runtime == "paddle" and not made.options.get("onednn") and precision == "float32" and thread_count == 1
+    return Contender(runtimes.load, (folder,), precision, thread_count, exact=exact)
+
+
+class Originals:
+    """Lives in the child: the eager model in one form after the other, so that Paddle is imported once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._eager: Eager | None = None
+        self._traced: TracedEager | None = None
+
+    def become(self, dtype: str, static: bool) -> None:
+        self._eager = None  # one set of weights at a time
+        if dtype == "float32" and not static:
+            self._traced = self._eager = TracedEager(self._subject)
+        else:
+            self._eager = Eager(self._subject, dtype=dtype, static=static)
+
+    def run(self, inputs: Batch) -> Arrays | str:
+        """The answer, or why there is none."""
+        try:
+            return self._eager.run(inputs) if self._eager else "nothing is loaded"
+        except ModelError as refusal:
+            return str(refusal)
+
+    def taken(self) -> dict[Spot, set[int]]:
+        """Which ways eager float32 went at each `if` and loop of the user's code, over all inputs so far."""
+        return self._traced.taken() if self._traced else {}
+
+
+class Answering:
+    """Lives in the child: one contender, asked by one caller or by many at once."""
+
+    def __init__(self, contender: Contender) -> None:
+        self._model = contender.load(*contender.arguments)
+        self._share = contender.share
+
+    def run(self, inputs: Batch) -> Arrays:
+        answer: Arrays = self._model.run(inputs)
+        return answer
+
+    def together(self, batches: Sequence[Batch], callers: int) -> list[list[Arrays]]:
+        """What each of several callers got for the batches, each beginning at another one, all at the same time."""
+        turns = self._share()
+        found: list[list[Arrays]] = [[{} for _ in batches] for _ in range(callers)]
+        start = threading.Barrier(callers)
+
+        def ask(caller: int) -> None:
+            start.wait()
+            for step in range(len(batches)):
+                place = (caller + step) % len(batches)
+                found[caller][place] = turns.submit(self._model.run, batches[place]).result()
+
+        crowd = [threading.Thread(target=ask, args=(caller,)) for caller in range(callers)]
+        for thread in crowd:
+            thread.start()
+        for thread in crowd:
+            thread.join()
+        turns.close()
+        return found
+
+
+class Queue:
+    """Contenders in their order, each with its process or the reason why it has none; the next one loads while one is asked."""
+
+    def __init__(self, order: Sequence[tuple[str, Contender]], *, timeout_s: float) -> None:
+        self._order, self._timeout_s = order, timeout_s
+        self._starter = ThreadPoolExecutor(1)
+        self._loading: deque[Future[Isolated | BadInput]] = deque()
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for loading in self._loading:
+            if isinstance(child := loading.result(), Isolated):
+                child.close()
+        self._starter.shutdown()
+
+    def __iter__(self) -> Iterator[tuple[str, Contender, Isolated | BadInput]]:
+        self._start(0)
+        for place, (name, contender) in enumerate(self._order):
+            child = self._loading.popleft().result()
+            self._start(place + 1)
+            yield name, contender, child
+
+    def _start(self, place: int) -> None:
+        if place < len(self._order):
+            self._loading.append(self._starter.submit(self._load, *self._order[place]))
+
+    def _load(self, name: str, contender: Contender) -> Isolated | BadInput:
+        try:
+            return Isolated(name, Answering, contender, timeout_s=self._timeout_s, environment=threads(contender.thread_count))
+        except BadInput as error:
+            return error
+
+
+def ask(name: str, child: Caller, cases: Sequence[Case]) -> list[Any]:
+    """Let a child answer all cases."""
+    progress = Progress(f"{name}: answering", len(cases), "batches")
+    answers = []
+    for case in cases:
+        answers.append(child.call("run", case.inputs))
+        progress.advance()
+    return answers

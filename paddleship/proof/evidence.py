@@ -1,0 +1,195 @@
+"""What candidates are compared with: cases, the truth, the reference, and how noisy the reference itself is.
+
+Real rows are one group; each edge or past case is a group of its own, because its values are of another size,
+and it has at least the relative noise of the rows, because it has few elements. The reference's error counts as
+one float32 rounding at least. Whole numbers and bools must be the reference's wherever that agrees with the truth.
+
+Where a model cannot run in float64, the reference stands in for the truth and the noise is the difference between
+eager answers to a row alone and in a batch, at least NOISE_FLOOR; `rule` says so and `why`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship import measures
+from paddleship.errors import CandidateError
+from paddleship.measures import Array, wide
+from paddleship.proof.inputs import Case
+from paddleship.runtimes import Arrays
+
+EPSILON = float(np.finfo(np.float32).eps)
+NOISE_FLOOR = 1e-6  # honest float32 networks err by 3e-7 to 4e-6 of their scale
+_TINY = float(np.finfo(np.float32).tiny)
+
+FLOAT64_TRUTH = "eager float64"
+MEASURED_NOISE = "eager float32 alone against in a batch"
+
+ROWS = "rows"
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The reference's distance from the truth in one output over one group of cases, and the size of the truth there."""
+
+    scale: float
+    largest: float
+    typical: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a candidate is compared with: cases, truth and reference, and how noisy the reference is.
+
+    `noise` maps a group of cases and an output to its Noise. `task` is data.task, or None where nothing is
+    decided; `labels` belong to the rows by number and may be empty.
+    """
+
+    cases: tuple[Case, ...]
+    truth: list[Arrays]
+    reference: list[Arrays]
+    rule: str
+    noise: dict[str, dict[str, Noise]]
+    why: str = ""
+    task: str | None = None
+    labels: Array = field(default_factory=lambda: np.zeros(0))
+
+    def save(self, folder: Path) -> None:
+        """Write cases.json and one .npz file each for inputs, truth, reference and labels."""
+        meta = {
+            "rule": self.rule,
+            "why": self.why,
+            "task": self.task,
+            "cases": [{"name": case.name, "group": case.group, "rows": case.rows} for case in self.cases],
+        }
+        (folder / "cases.json").write_text(json.dumps(meta, indent=1) + "\n")
+        arrays = {"inputs": [case.inputs for case in self.cases], "truth": self.truth, "reference": self.reference}
+        for name, parts in arrays.items():
+            flat: dict[str, Any] = {f"{index}/{key}": array for index, part in enumerate(parts) for key, array in part.items()}
+            np.savez(folder / f"{name}.npz", **flat)
+        np.save(folder / "labels.npy", self.labels, allow_pickle=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> Evidence:
+        """Read what `save` wrote. Raises CandidateError."""
+        try:
+            meta = json.loads((folder / "cases.json").read_text())
+            count = len(meta["cases"])
+            inputs, truth, reference = (_load_arrays(folder / f"{name}.npz", count) for name in ("inputs", "truth", "reference"))
+            labels = np.load(folder / "labels.npy", allow_pickle=False)
+        except (OSError, ValueError, KeyError) as error:
+            raise CandidateError(f"parity evidence in {str(folder)!r} cannot be read ({error}): run `dvc repro -f verify`") from None
+        cases = [Case(item["name"], item["group"], part, tuple(item["rows"])) for item, part in zip(meta["cases"], inputs, strict=True)]
+        real_truth = truth if meta["rule"] == FLOAT64_TRUTH else None
+        return gather(cases, reference, real_truth, task=meta["task"], labels=labels, why=meta["why"])
+
+    def only(self, wanted: Callable[[Case], bool]) -> Evidence:
+        """The evidence of some of the cases, with the noise of all."""
+        places = [place for place, case in enumerate(self.cases) if wanted(case)]
+        chosen: list[Any] = [[values[place] for place in places] for values in (self.cases, self.truth, self.reference)]
+        return replace(self, cases=tuple(chosen[0]), truth=chosen[1], reference=chosen[2])
+
+    @property
+    def groups(self) -> dict[str, list[int]]:
+        """Places of the cases that are judged together, by the name of their group."""
+        groups: dict[str, list[int]] = {}
+        for place, case in enumerate(self.cases):
+            groups.setdefault(ROWS if case.group == "rows" else case.name, []).append(place)
+        return groups
+
+
+def gather(
+    cases: Sequence[Case],
+    reference: list[Arrays],
+    truth: list[Arrays] | None,
+    *,
+    task: str | None = None,
+    labels: Array | None = None,
+    why: str = "",
+) -> Evidence:
+    """Put the evidence together. Without a float64 `truth` (`why` says the reason), the noise is eager's own, alone against in a batch."""
+    if not cases:
+        raise CandidateError("there is nothing to compare: verify.samples must be 1 or more, and the model must answer one case at least")
+    rule = MEASURED_NOISE if truth is None else FLOAT64_TRUTH
+    bare = Evidence(tuple(cases), truth or reference, reference, rule, {}, why, task, np.zeros(0) if labels is None else labels)
+    return replace(bare, noise=_noise(bare))
+
+
+def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, places: Sequence[int]) -> tuple[float, float, int]:
+    """Largest and root-mean-square distance from the truth over some cases, and the case of the largest."""
+    largest, total, count, worst = 0.0, 0.0, 0, places[0]
+    for place in places:
+        truth, reference, answer = evidence.truth[place][name], evidence.reference[place][name], answers[place][name]
+        valid = np.isfinite(truth) & np.isfinite(reference) if reference.dtype.kind == "f" else truth == reference
+        apart = np.abs(wide(answer)[valid] - wide(truth)[valid])
+        if apart.size and apart.max() > largest:
+            largest, worst = float(apart.max()), place
+        total, count = total + float((apart**2).sum()), count + apart.size
+    return largest, float(np.sqrt(total / count)) if count else 0.0, worst
+
+
+def by_row(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[Array, list[int]]:
+    """The first output of every distinct row as answered in its largest batch, and the rows' numbers; empty without a row axis."""
+    found: dict[int, tuple[int, Array]] = {}
+    for case, answer in zip(evidence.cases, answers, strict=True):
+        first = next(iter(answer.values()))
+        if not case.rows or not first.ndim or len(first) != len(case.rows):
+            continue
+        for row, values in zip(case.rows, first, strict=True):
+            if row not in found or found[row][0] < len(case.rows):
+                found[row] = (len(case.rows), values)
+    rows = sorted(found)
+    if not rows or len({found[row][1].shape for row in rows}) > 1:
+        return np.zeros(0), []
+    return np.stack([found[row][1] for row in rows]), rows
+
+
+def _noise(evidence: Evidence) -> dict[str, dict[str, Noise]]:
+    found: dict[str, dict[str, Noise]] = {}
+    groups = evidence.groups
+    for group in sorted(groups, key=lambda group: group != ROWS):  # the rows first: they are the measure for the rest
+        found[group] = {}
+        for name in evidence.reference[0]:
+            scale = measures.finite_max([evidence.truth[place][name] for place in groups[group]])
+            if evidence.rule == FLOAT64_TRUTH:
+                largest, typical, _ = distance(evidence, evidence.reference, name, groups[group])
+                floor = EPSILON
+            else:
+                largest = typical = _batch_noise(evidence, name) * scale
+                floor = NOISE_FLOOR
+            general = found.get(ROWS, {}).get(name)
+            if general is not None and general.scale:
+                largest = max(largest, general.largest / general.scale * scale)
+                typical = max(typical, general.typical / general.scale * scale)
+            found[group][name] = Noise(scale, max(largest, floor * scale, _TINY), max(typical, floor / 4 * scale, _TINY))
+    return found
+
+
+def _batch_noise(evidence: Evidence, name: str) -> float:
+    """The largest difference between eager's answers to one row in different batches, over the size of the answer."""
+    seen: dict[int, Array] = {}
+    worst = 0.0
+    for case, answer in zip(evidence.cases, evidence.reference, strict=True):
+        array = answer[name]
+        if not case.rows or not array.ndim or len(array) != len(case.rows):
+            continue
+        for row, values in zip(case.rows, wide(array), strict=True):
+            first = seen.setdefault(row, values)
+            if first.shape == values.shape and (size := measures.finite_max([first])):
+                worst = max(worst, float(np.nan_to_num(np.abs(first - values)).max(initial=0)) / size)
+    return worst
+
+
+def _load_arrays(path: Path, count: int) -> list[Arrays]:
+    answers: list[Arrays] = [{} for _ in range(count)]
+    with np.load(path, allow_pickle=False) as stored:
+        for key in stored.files:
+            index, _, name = key.partition("/")
+            answers[int(index)][name] = stored[key]
+    return answers

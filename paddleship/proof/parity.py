@@ -1,0 +1,165 @@
+"""Whether a candidate answers as right as the eager model does.
+
+`truth` is the eager model in float64, `reference` in float32, `candidate` anything else, all on the same cases.
+The error of an answer is max|x - truth| over the largest |truth| of that output, so that an output which is small
+everywhere is not waved through. `noise_ratio` is the candidate's error over the reference's: 1 means as far from
+the truth as eager itself. `typical_ratio` is the same for the root mean square instead of the maximum: it barely
+moves between honest runs, so its limit is tighter, and a small fault that touches many answers shows in it.
+
+A candidate of lower precision promises decisions, not digits: `flip_rate` and `metric_drop` decide, and it is the
+unfavourable end of their 95% interval that must be within the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from paddleship import measures
+from paddleship.errors import CandidateError
+from paddleship.finding import Finding
+from paddleship.measures import Array, wide
+from paddleship.params import Verify
+from paddleship.proof.evidence import ROWS, Evidence, by_row, distance
+from paddleship.runtimes import Arrays
+from paddleship.verdict import Check
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was measured on one candidate and what was decided.
+
+    `worst` is the place of the case whose error is largest among the evidence's cases; `outputs` has a row of
+    measures per output.
+    """
+
+    metrics: dict[str, float]
+    checks: list[Check] = field(repr=False)
+    worst: int = 0
+    worst_case: str = ""
+    outputs: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
+    findings: list[Finding] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+
+def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, precision: str = "float32") -> Judgement:
+    """Judge one candidate's answers to all cases. Another form of answer (names, dtype, shape) or a NaN of its own always fails."""
+    if len(answers) != len(evidence.cases) or not answers:
+        raise CandidateError(f"{len(answers)} answers for {len(evidence.cases)} cases: nothing can be decided")
+    if flaw := _first_flaw(evidence, answers):
+        place, finding = flaw
+        limit = "names, dtypes, shapes and finite values of eager"
+        check = Check(name="answers", measured=finding.message, limit=limit, passed=False)
+        return Judgement({}, [check], place, evidence.cases[place].name, findings=[finding])
+    outputs = {name: _measure(evidence, answers, name) for name in evidence.reference[0]}
+    worst_output = max(outputs, key=lambda name: outputs[name]["noise_ratio"])
+    metrics = {key: max(row[key] for row in outputs.values()) for key in next(iter(outputs.values())) if key not in ("cosine", "worst")}
+    metrics["cosine"] = min(row["cosine"] for row in outputs.values())
+    metrics |= _decisions(evidence, answers)
+    worst = int(outputs[worst_output].pop("worst"))
+    for row in outputs.values():
+        row.pop("worst", None)
+    checks = _noise_checks(metrics, limits) if precision == "float32" else _decision_checks(metrics, limits)
+    return Judgement(metrics, checks, worst, f"{worst_output}, {evidence.cases[worst].name}", outputs)
+
+
+def _noise_checks(metrics: dict[str, float], limits: Verify) -> list[Check]:
+    advice = "the candidate is further from the truth than eager's own rounding explains: do not ship it; see the findings in the report"
+    return [
+        Check.at_most("noise_ratio", metrics["noise_ratio"], limits.noise_limit, advice=advice),
+        Check.at_most("typical_ratio", metrics["typical_ratio"], limits.typical_limit, advice=advice),
+    ]
+
+
+def _decision_checks(metrics: dict[str, float], limits: Verify) -> list[Check]:
+    more = "or raise verify.samples where the interval is wide because rows are few"
+    checks = []
+    if "flip_rate_high" in metrics:
+        advice = f"decisions change: ship a more precise candidate, {more}"
+        checks.append(Check.at_most("flip_rate_high", metrics["flip_rate_high"], limits.max_flip_rate, advice=advice))
+    if "metric_drop_high" in metrics:
+        advice = f"the task's score falls: ship a more precise candidate, {more}"
+        checks.append(Check.at_most("metric_drop_high", metrics["metric_drop_high"], limits.max_metric_drop, advice=advice))
+    if not checks:
+        advice = "a lower precision is judged by decisions on labelled rows: give some, or leave this candidate out"
+        checks.append(Check(name="decisions", measured=0, limit="1 or more", passed=False, advice=advice))
+    return checks
+
+
+def _first_flaw(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[int, Finding] | None:
+    """The first answer that cannot be compared with the reference's, and what is the matter with it."""
+    for place, (case, answer, expected) in enumerate(zip(evidence.cases, answers, evidence.reference, strict=True)):
+        if list(answer) != list(expected):
+            return place, _form(f"{case.name}: outputs {list(answer)}, eager has {list(expected)}")
+        for name, array in answer.items():
+            wanted = expected[name]
+            if array.dtype != wanted.dtype or array.shape != wanted.shape:
+                return place, _form(
+                    f"{case.name}: {name} is {array.dtype}{list(array.shape)}, eager's is {wanted.dtype}{list(wanted.shape)}"
+                )
+            if array.dtype.kind != "f":
+                continue
+            if strange := int((~np.isfinite(array) & np.isfinite(wanted)).sum()):
+                message = f"{case.name}: {name} has {strange} NaN or infinite values where eager has none"
+                return place, Finding("not-finite", "error", message)
+    return None
+
+
+def _form(message: str) -> Finding:
+    return Finding("another-form", "error", message)
+
+
+def _measure(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict[str, float]:
+    """All measures of one output; `worst` is the place of its worst case."""
+    row = {"noise_ratio": 0.0, "typical_ratio": 0.0, "reference_error": 0.0, "cosine": 1.0, "worst": 0.0}
+    for group, places in evidence.groups.items():
+        noise = evidence.noise[group][name]
+        largest, typical, worst = distance(evidence, answers, name, places)
+        if (ratio := largest / noise.largest) > row["noise_ratio"]:
+            row |= {"noise_ratio": ratio, "worst": float(worst)}
+        if group == ROWS:  # an edge case has too few numbers for a mean
+            row["typical_ratio"] = typical / noise.typical
+        if noise.scale:
+            row["reference_error"] = max(row["reference_error"], noise.largest / noise.scale)
+    for answer, reference in zip(answers, evidence.reference, strict=True):
+        for key, value in measures.differences(answer[name], reference[name]).items():
+            row[key] = min(row[key], value) if key == "cosine" else max(row.get(key, 0.0), value)
+    return row
+
+
+def _decisions(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
+    """Flip rate and drop of the task's score over distinct rows, each with its interval."""
+    before, rows = by_row(evidence, evidence.reference)
+    after, _ = by_row(evidence, answers)
+    if evidence.task is None or not len(before):
+        return {}
+    found: dict[str, float] = {}
+    if evidence.task == "classification" and before.ndim > 1:
+        flips = np.ravel(before.argmax(-1) != after.argmax(-1))
+        low, high = measures.proportion_interval(int(flips.sum()), flips.size)
+        found |= {"flip_rate": float(flips.mean()), "flip_rate_low": low, "flip_rate_high": high}
+    labels = evidence.labels[rows] if len(evidence.labels) > max(rows) else None
+    if labels is not None and (evidence.task == "regression" or before.ndim == labels.ndim + 1):
+        drop, low, high = measures.drop_interval(measures.SCORES[evidence.task], before, after, labels)
+        found |= {"metric": measures.SCORES[evidence.task](after, labels)}
+        found |= {"metric_drop": drop, "metric_drop_low": low, "metric_drop_high": high}
+    return found
+
+
+def decisions(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[Array, Array]:
+    """The classes that eager and the candidate decide for, row by row."""
+    return by_row(evidence, evidence.reference)[0].argmax(-1), by_row(evidence, answers)[0].argmax(-1)
+
+
+def errors(evidence: Evidence, answers: Sequence[Arrays]) -> Array:
+    """The error of every single number in the answers to the rows, in units of eager's largest; for a histogram."""
+    parts = []
+    for place in evidence.groups[ROWS]:
+        for name, noise in evidence.noise[ROWS].items():
+            apart = np.abs(wide(answers[place][name]) - wide(evidence.truth[place][name])) / noise.largest
+            parts.append(apart[np.isfinite(apart)].ravel())
+    return np.concatenate(parts)

@@ -1,0 +1,54 @@
+"""The cases that were worst in earlier runs: asked again in every run, so that what was mended stays mended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from paddleship.files import new_folder
+from paddleship.proof.inputs import Case
+from paddleship.spec import TensorSpec
+
+_KEPT = 16
+
+
+def read(folder: Path, specs: Sequence[TensorSpec]) -> list[Case]:
+    """The kept cases that the model still takes: a case of other inputs, dtypes or fixed sizes is of another model."""
+    if not (folder / "cases.json").exists():
+        return []
+    names = json.loads((folder / "cases.json").read_text())
+    with np.load(folder / "cases.npz", allow_pickle=False) as stored:
+        arrays = {key: stored[key] for key in stored.files}
+    cases = [
+        Case(name, "past", {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{place}/")})
+        for place, name in enumerate(names)
+    ]
+    return [case for case in cases if _fits(case, specs)]
+
+
+def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
+    """Keep the known and the new worst cases, the newest where there are too many."""
+    distinct: dict[str, Case] = {}
+    for case in [*known, *worst]:
+        digest = hashlib.sha256(b"".join(array.tobytes() for array in case.inputs.values())).hexdigest()[:8]
+        kept = replace(case, name=case.name if case.group == "past" else f"worst before: {case.name} ({digest})", group="past", rows=())
+        distinct.setdefault(digest, kept)
+    kept_cases = list(distinct.values())[-_KEPT:]
+    with new_folder(folder) as beside:
+        flat = {f"{place}/{name}": array for place, case in enumerate(kept_cases) for name, array in case.inputs.items()}
+        np.savez(beside / "cases.npz", **flat)  # type: ignore[arg-type]
+        (beside / "cases.json").write_text(json.dumps([case.name for case in kept_cases], indent=1) + "\n")
+
+
+def _fits(case: Case, specs: Sequence[TensorSpec]) -> bool:
+    return list(case.inputs) == [spec.name for spec in specs] and all(
+        case.inputs[spec.name].dtype == spec.numpy_dtype
+        and case.inputs[spec.name].ndim == len(spec.shape)
+        and all(isinstance(want, str) or want == got for want, got in zip(spec.shape, case.inputs[spec.name].shape, strict=True))
+        for spec in specs
+    )

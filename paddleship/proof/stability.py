@@ -1,0 +1,80 @@
+"""Whether answers stay the same when only the circumstances change: asked again, by many threads, in another batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from paddleship.measures import Array, wide
+from paddleship.proof.evidence import ROWS, Evidence
+from paddleship.runtimes import Arrays
+
+_AGAIN = 6  # cases that are asked a second time, and by many threads at once
+
+
+def sample(evidence: Evidence) -> list[int]:
+    """A few cases of different shapes, small ones first."""
+    by_shape: dict[tuple[tuple[int, ...], ...], int] = {}
+    for place, case in enumerate(evidence.cases):
+        by_shape.setdefault(tuple(array.shape for array in case.inputs.values()), place)
+    return sorted(by_shape.values(), key=lambda place: sum(array.size for array in evidence.cases[place].inputs.values()))[:_AGAIN]
+
+
+def change(evidence: Evidence, places: Sequence[int], first: Sequence[Arrays], second: Sequence[Arrays]) -> float:
+    """The largest difference between two tellings of the same answers, in units of eager's noise; infinite where the form differs."""
+    worst = 0.0
+    group_of = {place: group for group, members in evidence.groups.items() for place in members}
+    for place, one, two in zip(places, first, second, strict=False):
+        for name, array in one.items():
+            if name not in two or two[name].shape != array.shape:
+                return float("inf")
+            if np.array_equal(array, two[name], equal_nan=array.dtype.kind == "f"):
+                continue
+            apart = np.abs(wide(array) - wide(two[name])).max(initial=0)
+            worst = max(worst, float(np.nan_to_num(apart, nan=np.inf)) / evidence.noise[group_of[place]][name].largest)
+    return worst
+
+
+def departure(evidence: Evidence, answers: Sequence[Arrays]) -> float:
+    """The largest difference from the reference itself, in units of eager's noise; 0 where the same kernels do the same."""
+    return change(evidence, range(len(answers)), evidence.reference, answers)
+
+
+def shared(evidence: Evidence, program: Sequence[Arrays], answers: Sequence[Arrays]) -> float:
+    """How much of the program's departure from the reference is also in other answers: 1 all of it, 0 none.
+
+    The departure is projected out of the answers, so that it is seen where it is smaller than their own rounding.
+    """
+    along = size = 0.0
+    for group, places in evidence.groups.items():
+        for name, noise in evidence.noise[group].items():
+            for place in places:
+                reference = wide(evidence.reference[place][name])
+                departs, differs = (wide(one[place][name]) - reference for one in (program, answers))
+                valid = np.isfinite(departs) & np.isfinite(differs)
+                along += float((departs[valid] * differs[valid]).sum()) / noise.largest**2
+                size += float((departs[valid] ** 2).sum()) / noise.largest**2
+    return along / size if size else 0.0
+
+
+def batch_variance(evidence: Evidence, answers: Sequence[Arrays], *, noise_limit: float) -> float:
+    """How much a row's answer changes with its batch, over the outputs whose truth does not."""
+    own = batch_changes(evidence, evidence.truth)
+    return max((apart for name, apart in batch_changes(evidence, answers).items() if own[name] <= noise_limit), default=0.0)
+
+
+def batch_changes(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
+    """Per output, the largest difference between two answers to the same row in different batches, in units of eager's noise."""
+    changes = dict.fromkeys(answers[0], 0.0)
+    seen: dict[tuple[str, int], Array] = {}
+    for case, answer in zip(evidence.cases, answers, strict=True):
+        for name, array in answer.items():
+            if not array.ndim or len(array) != len(case.rows):
+                continue
+            for row, values in zip(case.rows, wide(array), strict=True):
+                first = seen.setdefault((name, row), values)
+                if first.shape == values.shape:
+                    apart = np.abs(first - values)
+                    changes[name] = max(changes[name], float(apart[np.isfinite(apart)].max(initial=0)) / evidence.noise[ROWS][name].largest)
+    return changes

@@ -1,0 +1,190 @@
+"""Whether the model trains as `to_static` as it does in eager mode: the loss of every step, and every gradient.
+
+The same weights see the same batches in the same order, in eager float64 (the truth), eager float32 (the reference)
+and `to_static` float32, with the optimizer of paddleship.training. The rule is parity's: no further from the truth than
+the reference, times a limit. Gradients, and the statistics that normalisation keeps, are compared after the first step,
+where all three still have the same weights.
+
+Dropout is set to 0 in all three, since its masks are drawn in another order in a program. Not covered: mixed
+precision, other optimizers, what the random parts of a model do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship import isolate, measures, model, pictures
+from paddleship.eager import Subject
+from paddleship.errors import BadInput, ModelError
+from paddleship.finding import Finding
+from paddleship.measures import Array, wide
+from paddleship.params import Train, Verify
+from paddleship.preprocess import Batch
+from paddleship.proof.evidence import EPSILON
+from paddleship.references import explain
+from paddleship.training import make_task
+from paddleship.verdict import Check
+
+_TINY = float(np.finfo(np.float32).tiny)
+_OTHER_SEED = 1
+_RATES = ("p", "dropout", "dropout_p", "attn_dropout", "act_dropout")  # where layers keep the rate of their dropout
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a few steps of training left: the loss of each, and after the first the gradients and statistics by name."""
+
+    losses: list[float]
+    first: dict[str, Array] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class TrainingParity:
+    """Losses of eager and `to_static`, each gradient's error in units of eager's own, and what follows."""
+
+    losses: dict[str, list[float]]
+    ratios: dict[str, float]
+    checks: list[Check]
+    findings: list[Finding]
+
+    def __bool__(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    def draw(self, limit: float, reports: Path) -> list[str]:
+        """The loss curves, and the parameters whose gradients are furthest off."""
+        worst = dict(sorted(self.ratios.items(), key=lambda item: -item[1])[:12])
+        title = "Error of gradients in to_static, in units of eager's own"
+        drawn = []
+        if self.losses:
+            drawn.append(pictures.curves(self.losses, reports, "verify/training.png", title="Loss of the same steps", x_label="step"))
+        if worst:
+            drawn.append(pictures.noise(worst, limit, reports, "verify/gradients.png", title=title))
+        return drawn
+
+
+def compare(subject: Subject, batches: Sequence[tuple[Batch, Array]], train: Train, *, task: str, settings: Verify) -> TrainingParity:
+    """Train on `batches` (inputs and labels, one pair a step) in the three ways, and judge."""
+    traces: dict[str, Trace] = {}
+    environment = isolate.threads(1)
+    ways = {"eager float64": ("float64", False), "eager": ("float32", False), "to_static": ("float32", True)}
+    try:
+        with isolate.Isolated("training", Trainee, subject, train, task, timeout_s=settings.timeout_s, environment=environment) as child:
+            for name, (dtype, static) in ways.items():
+                traces[name] = Trace(*child.call("run", batches, dtype, static))
+            again = child.call("run", batches[:1], "float32", False, _OTHER_SEED)[0]
+    except BadInput as obstacle:
+        advice = "train in eager mode only (verify.training: false), or mend what it names"
+        return TrainingParity({}, {}, [Check(name="training", measured=str(obstacle), limit="an answer", passed=False, advice=advice)], [])
+    return _judge(traces["eager float64"], traces["eager"], traces["to_static"], again[0], settings)
+
+
+class Trainee:
+    """Lives in the child: trains fresh instances from the checkpoint."""
+
+    def __init__(self, subject: Subject, train: Train, task: str) -> None:
+        self._subject, self._train = subject, train
+        self._task = make_task(task, train)
+
+    def run(self, batches: Sequence[tuple[Batch, Array]], dtype: str, static: bool, seed: int = 0) -> tuple[list[float], dict[str, Array]]:
+        """Train one step a batch. Raises ModelError."""
+        import paddle
+        from paddle import optimizer
+
+        paddle.seed(self._subject.seed + seed)
+        paddle.set_default_dtype(dtype)
+        layer = model.build(self._subject.model)
+        if dtype != "float32" and any(tensor.dtype == paddle.float32 for tensor in layer.state_dict().values()):
+            layer.to(dtype=dtype)
+        model.restore(layer, self._subject.checkpoint)
+        _still(layer)
+        layer.train()
+        adam = optimizer.AdamW(self._train.learning_rate, parameters=layer.parameters(), weight_decay=self._train.weight_decay)
+        called = paddle.jit.to_static(layer, full_graph=True) if static else layer
+        names = [item.name for item in self._subject.model.inputs]
+        losses: list[float] = []
+        first: dict[str, Array] = {}
+        for inputs, labels in batches:
+            tensors = [paddle.to_tensor(_cast(inputs[name], dtype)) for name in names]
+            try:
+                loss = self._task.loss(model.forward(called, tensors), paddle.to_tensor(_cast(labels, dtype)))
+                loss.backward()
+            except ModelError:
+                raise
+            except Exception as failure:
+                way = "to_static" if static else f"eager {dtype}"
+                raise ModelError(f"{type(layer).__name__} does not train in {way} ({explain(failure)})") from None
+            losses.append(float(loss.item()))
+            first = first or _state(layer)
+            adam.step()
+            adam.clear_grad()
+        return losses, first
+
+
+def _still(layer: Any) -> None:
+    """Set every dropout rate to 0."""
+    for part in layer.sublayers(include_self=True):
+        for name in _RATES:
+            if isinstance(getattr(part, name, None), float):
+                setattr(part, name, 0.0)
+
+
+def _state(layer: Any) -> dict[str, Array]:
+    """Gradients by parameter, zero where there is none, and the values that are kept and not trained."""
+    found: dict[str, Array] = {}
+    for name, one in [*layer.named_parameters(), *layer.named_buffers()]:
+        if one.stop_gradient:
+            found[f"{name} (kept)"] = one.numpy()
+        else:
+            found[name] = np.zeros(one.shape) if one.grad is None else one.grad.numpy()
+    return found
+
+
+def _judge(truth: Trace, reference: Trace, static: Trace, again: float, settings: Verify) -> TrainingParity:
+    losses = {"eager": reference.losses, "to_static": static.losses}
+    if again != reference.losses[0]:
+        message = f"the loss of the first step is {reference.losses[0]:.6g} and, asked again, {again:.6g}: forward draws random numbers"
+        advice = "use nn.Dropout for randomness in training, whose rate can be set to 0 for the comparison"
+        check = Check(name="training_random", measured=1, limit=0, passed=False, advice=message)
+        return TrainingParity(losses, {}, [check], [Finding("random-forward", "error", message, advice)])
+    apart = max(abs(mine - true) for mine, true in zip(static.losses, truth.losses, strict=True))
+    noise = max(abs(mine - true) for mine, true in zip(reference.losses, truth.losses, strict=True))
+    loss_ratio = apart / max(noise, EPSILON * max(map(abs, truth.losses)), _TINY)
+    ratios = _ratios(truth.first, reference.first, static.first)
+    worst = max(ratios, key=lambda name: ratios[name], default="")
+    advice = "train in eager mode, and export afterwards; or mend what the finding names"
+    checks = [
+        Check.at_most("training_loss_ratio", loss_ratio, settings.noise_limit, advice=advice),
+        Check.at_most("gradient_ratio", ratios.get(worst, 0.0), settings.noise_limit, advice=f"{worst}: {advice}"),
+    ]
+    findings = [
+        Finding("training-differs", "error", f"{name} is {ratio:.3g} × eager's noise off after a step of to_static", advice, layer=name)
+        for name, ratio in sorted(ratios.items(), key=lambda item: -item[1])[:5]
+        if ratio > settings.noise_limit
+    ]
+    return TrainingParity(losses, ratios, checks, findings)
+
+
+def _ratios(truth: Mapping[str, Array], reference: Mapping[str, Array], static: Mapping[str, Array]) -> dict[str, float]:
+    """Each tensor's error over the reference's, which counts as at least the median of all, relative to the tensor's size."""
+    scales = {name: measures.finite_max([array]) for name, array in truth.items()}
+    own = {name: _apart(reference[name], array) for name, array in truth.items()}
+    typical = float(np.median([own[name] / scale for name, scale in scales.items() if scale] or [0.0]))
+    return {
+        name: _apart(static[name], array) / max(own[name], max(typical, EPSILON) * scales[name], _TINY) if name in static else float("inf")
+        for name, array in truth.items()
+    }
+
+
+def _apart(one: Array, two: Array) -> float:
+    if one.shape != two.shape:
+        return float("inf")
+    return float(np.nan_to_num(np.abs(wide(one) - wide(two)), nan=np.inf).max(initial=0))
+
+
+def _cast(array: Array, dtype: str) -> Array:
+    return array.astype(dtype) if array.dtype == np.float32 else array

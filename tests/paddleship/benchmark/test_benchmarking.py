@@ -1,0 +1,192 @@
+import os
+import time
+
+import numpy as np
+import pytest
+
+from paddleship.benchmark import benchmarking, standings
+from paddleship.benchmark.comparison import Comparison
+from paddleship.benchmark.sampling import Measurement, Race
+from paddleship.benchmark.vitals import Others
+from paddleship.params import Benchmark
+
+SETTINGS = Benchmark(
+    batch_sizes=[1, 4], concurrency=[], starts=1, blocks=6, samples_per_block=20, warmup_s=0.1, max_seconds=3, timeout_s=20
+)
+BATCHES = {size: [{"x": np.zeros((size, 2), np.float32)}] for size in (1, 4)}
+
+
+class Sleeper:
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def run(self, inputs):
+        end = time.perf_counter() + self.seconds
+        while time.perf_counter() < end:
+            pass
+        return inputs
+
+
+class Mortal(Sleeper):
+    def run(self, inputs):
+        if len(inputs["x"]) == 4:
+            os.abort()
+        return super().run(inputs)
+
+
+class Hanging(Sleeper):
+    def run(self, inputs):
+        if len(inputs["x"]) == 4:
+            time.sleep(60)
+        return super().run(inputs)
+
+
+class Leaking(Sleeper):
+    def __init__(self, seconds):
+        super().__init__(seconds)
+        self.kept = []
+
+    def run(self, inputs):
+        self.kept.append(np.ones(20_000))
+        return super().run(inputs)
+
+
+class Fickle(Sleeper):
+    """Answers well until it has been asked often."""
+
+    asked = 0
+
+    def run(self, inputs):
+        self.asked += 1
+        return {"x": super().run(inputs)["x"] + (self.asked > 150)}
+
+
+class Liar(Sleeper):
+    """Answers wrong from the start."""
+
+    def run(self, inputs):
+        return {"x": inputs["x"] + 1}
+
+
+def load_broken():
+    raise RuntimeError("no such file")
+
+
+def compare(contestants, settings=SETTINGS, batches=BATCHES, **options):
+    return benchmarking.compare(contestants, batches, settings, thread_count=1, **options)
+
+
+def test_the_slower_one_is_found_slower_by_its_factor():
+    comparison = compare({"slow": (Sleeper, (0.002,)), "fast": (Sleeper, (0.0005,))})
+    ratio, low, high = comparison.speedup("fast")
+    assert low <= ratio <= high
+    assert ratio > 2
+    assert comparison.verdict("fast") == "better"
+    assert comparison.verdict("slow") is None
+    fast, slow = comparison.found["fast"], comparison.found["slow"]
+    assert fast.throughput_per_s(4) > slow.throughput_per_s(4)
+    assert slow.peak_memory_bytes > 1e6
+    assert slow.cold_start_ms[0] > 0
+
+
+def test_one_that_dies_hangs_leaks_or_lies_is_a_row_and_the_others_are_measured():
+    def judge(name, answers):
+        return "" if answers[0]["x"].max() == 0 else "it is not what eager says"
+
+    contestants = {
+        "well": (Sleeper, (0.0001,)),
+        "mortal": (Mortal, (0.0001,)),
+        "broken": (load_broken, ()),
+        "hanging": (Hanging, (0.0001,)),
+        "leaking": (Leaking, (0.0001,)),
+        "fickle": (Fickle, (0.0001,)),
+        "liar": (Liar, (0.0001,)),
+    }
+    settings = SETTINGS.model_copy(update={"timeout_s": 6, "max_seconds": 8})
+    comparison = compare(contestants, settings, questions=BATCHES[1], judge=judge)
+    rows = {name: (found.status, found.reason) for name, found in comparison.found.items()}
+    assert {name: status for name, (status, _) in rows.items()} == {
+        "well": "measured",
+        "mortal": "failed",
+        "broken": "failed",
+        "hanging": "failed",
+        "leaking": "leaks",
+        "fickle": "wrong",
+        "liar": "wrong",
+    }
+    for name, words in {
+        "mortal": "SIGABRT",
+        "broken": "no such file",
+        "hanging": "did not answer in 6 s",
+        "leaking": "bytes per 1,000 requests",
+        "fickle": "another than before",
+        "liar": "it is not what eager says",
+    }.items():
+        assert words in rows[name][1]
+    assert not comparison.found["mortal"].blocks
+    assert not comparison.found["liar"].blocks
+    assert len(comparison.found["well"].blocks[4]) == 4
+
+
+def test_the_time_budget_bounds_the_samples():
+    started = time.monotonic()
+    tight = SETTINGS.model_copy(update={"blocks": 4, "samples_per_block": 1000, "max_seconds": 1})
+    comparison = compare({"slow": (Sleeper, (0.01,))}, tight, {1: BATCHES[1]})
+    assert time.monotonic() - started < 15
+    assert len(comparison.found["slow"].blocks[1][0].samples) < 100
+
+
+def test_a_size_that_would_take_too_long_is_left_out_of_the_curve():
+    batches = {1: BATCHES[1], 1000: [{"x": np.zeros((1000, 2), np.float32)}]}
+    comparison = compare({"slow": (Sleeper, (0.05,))}, SETTINGS.model_copy(update={"blocks": 4, "max_seconds": 1}), batches)
+    assert set(comparison.found["slow"].blocks) == {1}
+    assert comparison.found["slow"].status == "measured"
+    assert any("batches of 1,000 were left out for slow" in warning for warning in comparison.warnings())
+
+
+def test_fewer_starts_than_were_asked_for_are_told():
+    comparison = compare({"slow": (Sleeper, (0.01,))}, SETTINGS.model_copy(update={"starts": 3, "max_seconds": 0.5}), {1: BATCHES[1]})
+    assert any("1 of 3 starts" in warning for warning in comparison.warnings())
+
+
+def test_one_that_is_too_slow_for_a_median_is_a_row_that_says_so():
+    comparison = compare({"slow": (Sleeper, (0.1,))}, SETTINGS.model_copy(update={"blocks": 4, "max_seconds": 0.1}), {1: BATCHES[1]})
+    row = standings.row(comparison, "slow", SETTINGS, file_bytes=1)
+    assert row["status"] == "failed"
+    assert "too few for a median, which needs 5: raise benchmark.max_seconds" in row["reason"]
+
+
+def test_every_start_is_a_process_of_its_own_and_the_baseline_runs_twice():
+    settings = SETTINGS.model_copy(update={"starts": 2, "max_seconds": 20, "concurrency": [1, 2]})
+    comparison = compare({"one": (Sleeper, (0.0002,)), "two": (Sleeper, (0.0002,))}, settings, {1: BATCHES[1]})
+    assert {block.start for block in comparison.found["two"].blocks[1]} >= {0, 1}
+    assert len(comparison.found["two"].cold_start_ms) == comparison.starts >= 2
+    assert comparison.noise.low < 1.5
+    assert comparison.found["two"].rates[1] > 0
+
+
+def test_several_processes_of_one_contestant_answer_at_the_same_time():
+    race = Race({"one": (Sleeper, (0.002,)), "mortal": (Mortal, (0.002,))}, BATCHES, SETTINGS, thread_count=1)
+    for name, size in (("one", 1), ("mortal", 4)):
+        race.crowd(name, [(), ()], size=size, seconds=0.3)
+    assert race.found["one"].rates[2] > 0
+    assert race.found["mortal"].status == "failed"
+
+
+def test_cores_are_shared_out_and_never_twice():
+    assert benchmarking._parts(2, 2, [0, 1, 2, 3, 4]) == [[0, 1], [2, 3]]
+    assert benchmarking._parts(3, 2, [0, 1, 2, 3, 4]) == []
+
+
+def test_no_core_to_spare_is_said(monkeypatch):
+    monkeypatch.setattr(benchmarking.host, "core_numbers", lambda: [0])
+    comparison = compare({"one": (Sleeper, (0.0002,))}, batches={1: BATCHES[1]})
+    assert any("optimize.threads" in warning for warning in comparison.warnings())
+
+
+@pytest.mark.parametrize(("busy", "stolen", "words"), [(0.5, 0, "other processes took 50%"), (0, 0.2, "the host kept 20%")])
+def test_other_load_is_told_with_what_to_do(busy, stolen, words):
+    found = {"one": Measurement("one")}
+    others = Others(busy, stolen, 1.0)
+    comparison = Comparison(found, Measurement("again"), "one", 1, 0.05, others, True, 1, 1.0)
+    assert any(words in warning for warning in comparison.warnings())

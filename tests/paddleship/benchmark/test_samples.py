@@ -1,0 +1,81 @@
+import json
+
+import pytest
+from pyarrow import parquet
+
+from flows.cli import _parser
+from paddleship.benchmark import samples
+from paddleship.benchmark.comparison import Comparison
+from paddleship.benchmark.sampling import Block, Measurement
+from paddleship.benchmark.vitals import Others
+from paddleship.errors import BadInput
+
+
+def comparison(faster):
+    def measured(name, factor):
+        blocks = [Block(start, block, 0, [factor, factor * 1.25, factor], [0, 1, 0]) for start in range(2) for block in range(4)]
+        return Measurement(name, blocks={1: blocks})
+
+    found = {"eager": measured("eager", 6.0), "fast": measured("fast", 6.0 / faster)}
+    return Comparison(found, measured("eager again", 6.0), "eager", 1, 0.05, Others(0, 0, 0), True, 2, 1.0)
+
+
+def test_raw_samples_are_kept_with_process_block_and_order(tmp_path):
+    samples.write(comparison(2), tmp_path)
+    table = parquet.read_table(tmp_path / "samples.parquet").to_pylist()
+    assert len(table) == 3 * 2 * 4 * 3
+    assert table[1] == {"contestant": "eager", "batch_size": 1, "start": 0, "block": 0, "turn": 0, "batch": 1, "latency_ms": 7.5}
+    found, meta = samples.read(tmp_path)
+    assert found["fast"].blocks == comparison(2).found["fast"].blocks
+    assert meta["baseline"] == "eager"
+
+
+@pytest.fixture
+def races(tmp_path):
+    """Write a race with the given speedup into a folder of its own."""
+
+    def write(faster):
+        folder = tmp_path / str(faster)
+        folder.mkdir()
+        samples.write(comparison(faster), folder)
+        return folder
+
+    return write
+
+
+@pytest.mark.parametrize(("before", "after", "verdict"), [(2, 3, "better"), (3, 2, "worse"), (2, 2.04, "cannot tell")])
+def test_two_races_on_the_same_host_are_compared_by_their_speedups(races, before, after, verdict):
+    (change,) = samples.compare(races(before), races(after))
+    assert (change.name, change.verdict) == ("fast", verdict)
+    assert change.change.value == pytest.approx(after / before)
+    assert change.before.value == pytest.approx(before)
+
+
+def test_the_command_says_what_became_worse_and_fails(races, capsys):
+    cli = _parser().parse_args(["compare", str(races(3)), str(races(2))])
+    assert cli.command(cli) == 3
+    assert "0.667" in capsys.readouterr().out
+
+
+def rewrite(folder, **changes):
+    meta = json.loads((folder / "samples.json").read_text())
+    (folder / "samples.json").write_text(json.dumps(meta | changes))
+    return folder
+
+
+def test_races_on_unlike_hosts_are_not_compared(races):
+    later = races(3)
+    host = json.loads((later / "samples.json").read_text())["host"]
+    other = rewrite(races(2), host={key: value for key, value in host.items() if key != "numpy"} | {"processor": "Abacus"})
+    with pytest.raises(BadInput, match=r"another host \(processor was 'Abacus', is .*; numpy was 'absent', is "):
+        samples.compare(other, later)
+
+
+def test_a_race_of_another_version_is_not_read(races):
+    with pytest.raises(BadInput, match="has schema version 1, this paddleship reads 2: measure again"):
+        samples.read(rewrite(races(2), schema_version=1))
+
+
+def test_a_folder_without_a_race_is_named(tmp_path):
+    with pytest.raises(BadInput, match=r"samples\.json"):
+        samples.read(tmp_path)

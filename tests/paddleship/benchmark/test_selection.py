@@ -1,0 +1,125 @@
+import pytest
+
+from paddleship.benchmark.selection import choose
+from paddleship.errors import ParamsError
+from paddleship.params import Select
+
+
+def row(p50_ms, throughput_per_s, **others):
+    plain = {"p90_ms": None, "p95_ms": None, "p99_ms": None, "precision": "float32", "peak_memory_bytes": 1e8, "flip_rate_high": 0.01}
+    return {"p50_ms": p50_ms, "throughput_per_s": throughput_per_s, "image_bytes": 9e8, "cost_per_million": 1 / p50_ms, **plain, **others}
+
+
+ROWS = {
+    "paddle": row(2.0, 900.0, p90_ms=3.0),
+    "onnxruntime": row(1.0, 500.0, p90_ms=4.0, p95_ms=5.0, p99_ms=6.0, image_bytes=2e8),
+}
+INT8 = {"int8": row(0.9, 950.0, precision="int8", flip_rate_high=0.015), **ROWS}
+
+
+@pytest.mark.parametrize(
+    ("objective", "winner"),
+    [("p50_ms", "onnxruntime"), ("throughput_per_s", "paddle"), ("cost_per_million", "paddle"), ("image_bytes", "onnxruntime")],
+)
+def test_the_objective_decides(objective, winner):
+    choice = choose(ROWS, Select(objective=objective))
+    assert choice.candidate == winner
+    assert choice.metric == objective
+    assert "worse" in choice.reason
+
+
+def test_too_few_samples_fall_back_to_the_next_percentile_and_say_so():
+    choice = choose(ROWS, Select(objective="p99_ms"))
+    assert choice.metric == "p90_ms"
+    assert choice.candidate == "paddle"
+    assert "too few samples for p99_ms" in choice.reason
+
+
+def test_a_wish_is_followed_and_its_price_is_named():
+    choice = choose(ROWS, Select(objective="p50_ms", candidate="paddle"))
+    assert choice.candidate == "paddle"
+    assert "onnxruntime has 100% better p50_ms" in choice.reason
+
+
+def test_a_wish_for_what_was_not_proven_is_an_error():
+    with pytest.raises(ParamsError, match="not proven and measured"):
+        choose(ROWS, Select(candidate="paddle-onednn"))
+
+
+@pytest.mark.parametrize(
+    ("limits", "winner", "loser", "words"),
+    [
+        ({"slo_p99_ms": 10}, "onnxruntime", "paddle", "too few samples for p99_ms"),
+        ({"max_memory_bytes": 90_000_000}, "paddle", "onnxruntime", "misses select.max_memory_bytes (peak_memory_bytes is 1e+08"),
+        ({"max_flip_rate": 0.005}, "paddle", "onnxruntime", "misses select.max_flip_rate (flip_rate_high is 0.01"),
+    ],
+)
+def test_what_misses_a_constraint_takes_no_part_and_is_told_why(limits, winner, loser, words):
+    rows = {name: dict(values) for name, values in ROWS.items()}
+    if winner == "paddle":
+        rows["paddle"] |= {"peak_memory_bytes": 1, "flip_rate_high": 0.0}
+    choice = choose(rows, Select(objective="p50_ms", **limits))
+    assert choice.candidate == winner
+    assert words in choice.refused[loser]
+
+
+def test_constraints_that_nothing_keeps_fail_with_the_nearest_candidate():
+    choice = choose(ROWS, Select(objective="p50_ms", slo_p99_ms=5))
+    assert choice.candidate is None
+    assert [(check.measured, check.limit, check.passed) for check in choice.checks] == [(6.0, 5.0, False)]
+    assert "onnxruntime comes nearest: raise select.slo_p99_ms" in choice.checks[0].advice
+
+
+def test_constraints_that_only_exclude_each_other_fail_too():
+    rows = {"small": row(1.0, 1.0, peak_memory_bytes=1, p99_ms=9.0), "quick": row(1.0, 1.0, p99_ms=1.0)}
+    choice = choose(rows, Select(objective="p50_ms", slo_p99_ms=5, max_memory_bytes=10))
+    assert choice.candidate is None
+    assert [check.name for check in choice.checks if not check.passed] == ["candidates_within_constraints"]
+
+
+def test_a_lower_precision_wins_only_where_it_is_faster_beyond_doubt():
+    doubtful = choose(INT8, Select(objective="p50_ms"), compare=lambda *_: (1.1, 0.98, 1.2))
+    assert doubtful.candidate == "onnxruntime"
+    assert (
+        "no faster than onnxruntime beyond doubt (0.98 to 1.20×, the same thing against itself 1.00×), and gives up precision (int8)"
+        in doubtful.refused["int8"]
+    )
+    certain = choose(INT8, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2))
+    assert certain.candidate == "int8"
+    noisy = choose(INT8, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2), floor=1.06)
+    assert noisy.candidate == "onnxruntime"
+
+
+EAGER = {"paddle-eager": row(0.9, 950.0), **ROWS}
+
+
+def test_eager_ships_only_where_no_static_graph_comes_near_it_and_says_what_it_needs():
+    choice = choose(EAGER, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2), eager=row(0.91, 940.0))
+    assert choice.candidate == "paddle-eager"
+    assert "no static graph was faster, so it needs the model's Python code in the image" in choice.reason
+    doubtful = choose(EAGER, Select(objective="p50_ms"), compare=lambda *_: (1.1, 0.98, 1.2), eager=row(0.91, 940.0))
+    assert doubtful.candidate == "onnxruntime"
+    assert doubtful.refused["paddle-eager"] in doubtful.reason
+    assert "no faster than onnxruntime beyond doubt (0.98 to 1.20×" in doubtful.refused["paddle-eager"]
+
+
+def test_eager_that_is_faster_and_no_candidate_says_how_to_ship_it():
+    assert "to ship it, add paddle-eager to optimize.candidates" in choose(ROWS, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason
+    among = {**ROWS, "paddle-eager": row(1.1, 900.0)}
+    assert "to ship it" not in choose(among, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason
+
+
+def test_a_wish_for_eager_says_what_it_needs():
+    choice = choose({**ROWS, "paddle-eager": row(3.0, 1.0)}, Select(objective="p50_ms", candidate="paddle-eager"))
+    assert "onnxruntime has 3.0× better p50_ms; it needs the model's Python code in the image" in choice.reason
+
+
+def test_a_lower_precision_that_is_only_smaller_does_not_win():
+    rows = {"int8": row(1.0, 500.0, precision="int8", image_bytes=1e8), **ROWS}
+    assert choose(rows, Select(objective="image_bytes"), compare=lambda *_: (1.0, 0.98, 1.02)).candidate == "onnxruntime"
+    assert choose(rows, Select(objective="image_bytes"), compare=lambda *_: (1.1, 1.05, 1.2)).candidate == "int8"
+
+
+def test_what_eager_would_cost_is_told_and_that_it_would_cost_less_too():
+    assert "eager would be 8.0× worse" in choose(ROWS, Select(objective="p50_ms"), eager=row(8.0, 100.0)).reason
+    assert "eager itself is 100% better" in choose(ROWS, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason

@@ -1,0 +1,204 @@
+"""Export: what the saved program answers has the names, order, dtypes and nesting of the eager answer."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from paddleship import isolate, model, runtimes, structure
+from paddleship.candidate import Candidate
+from paddleship.conversion import exporting
+from paddleship.conversion.converting import convert
+from paddleship.eager import Eager, Subject
+from paddleship.errors import ModelError, RequestError
+from paddleship.params import Model
+from paddleship.spec import TensorSpec
+
+SOURCE = """
+import math
+
+import numpy as np
+import paddle
+from paddle import nn
+
+class Base(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+class Nested(Base):
+    def forward(self, x):
+        y = self.linear(x)
+        return {"scores": y, "again": y, "extra": [y * 2, None, (x, y.sum())]}
+
+class Pair(Base):
+    def forward(self, x):
+        return self.linear(x), x
+
+class Lone(Base):
+    def forward(self, x):
+        return [self.linear(x)]
+
+class Nothing(Base):
+    def forward(self, x):
+        return x
+
+class Positions(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Linear(1, 2)
+
+    def forward(self, x):
+        places = paddle.to_tensor(np.arange(x.shape[1], dtype="float32"))
+        return {"total": self.scale((x * places).sum(1, keepdim=True)), "each": x * places}
+
+class Rows(Positions):
+    def forward(self, x):
+        weights = paddle.to_tensor(np.arange(x.shape[0], dtype="float32")) * 0 + 1
+        return self.scale((x.sum(1) * weights).unsqueeze(1))
+
+class MindsPadding(Positions):
+    def forward(self, x):
+        places = paddle.to_tensor(np.arange(x.shape[1], dtype="float32"))
+        return self.scale((x + 1 + places).mean(1, keepdim=True))
+
+class Never(Positions):
+    def forward(self, x):
+        return self.scale(x.sum(1, keepdim=True)) * math.tanh(float(x.mean()))
+"""
+
+
+@pytest.fixture(autouse=True)
+def their_package(tmp_path, monkeypatch):
+    (tmp_path / "their_exports.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("their_exports", None)
+
+
+def subject_of(name, tmp_path, width=4):
+    settings = Model(factory=f"their_exports:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", width]}])
+    model.save(model.build(settings), tmp_path / "checkpoint", {})
+    return Subject(settings, tmp_path / "checkpoint")
+
+
+def base_of(width=4):
+    return Candidate(
+        name="paddle",
+        model="theirs",
+        runtime="paddle",
+        precision="float32",
+        threads=1,
+        inputs=(TensorSpec("x", "float32", ("batch", width)),),
+        outputs=(),
+        preprocess={"kind": "tensors"},
+        weights_sha256="",
+        task="regression",
+        options={"onednn": False},
+    )
+
+
+def exported(subject, folder):
+    folder.mkdir()
+    return exporting.export(subject, folder, base_of(), probes=[batch(2), batch(3)], timeout_s=60)[0]
+
+
+def bucketed(name, tmp_path, **sizes):
+    """Export a model of rows of any length, with these sizes to fall back on."""
+    subject, folder = subject_of(name, tmp_path, "length"), tmp_path / "exported"
+    folder.mkdir()
+    probes = [batch(2, 3), batch(3, 5), batch(5, 8)]
+    return subject, exporting.export(subject, folder, base_of("length"), probes=probes, timeout_s=60, sizes=lambda: sizes)
+
+
+def batch(size, length=4):
+    return {"x": np.random.default_rng(size).normal(size=(size, length)).astype(np.float32)}
+
+
+def ask(name, load, *arguments, batches):
+    with isolate.Isolated(name, load, *arguments, timeout_s=60) as child:
+        return [child.call("run", inputs) for inputs in batches]
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "nesting"),
+    [
+        (
+            "Nested",
+            ["scores", "again", "extra.0", "extra.2.0", "extra.2.1"],
+            {"dict": {"scores": "scores", "again": "again", "extra": {"list": ["extra.0", None, {"tuple": ["extra.2.0", "extra.2.1"]}]}}},
+        ),
+        ("Pair", ["output_0", "output_1"], {"tuple": ["output_0", "output_1"]}),
+        ("Lone", ["output_0"], {"list": ["output_0"]}),
+    ],
+)
+def test_every_runtime_answers_in_the_form_of_eager(tmp_path, name, names, nesting):
+    subject = subject_of(name, tmp_path)
+    candidate = exported(subject, tmp_path / "exported")
+    assert [spec.name for spec in candidate.outputs] == names
+    assert Candidate.load(tmp_path / "exported").nesting == nesting
+    assert convert("onnxruntime", tmp_path / "exported", tmp_path / "onnx", threads=1, probe=batch(2), timeout_s=60).made
+    with isolate.Isolated("eager", Eager, subject, timeout_s=60) as eager:
+        expected = eager.call("run", batch(5))
+    for folder in ("exported", "onnx"):
+        with isolate.Isolated(folder, runtimes.load, tmp_path / folder, timeout_s=60) as runtime:
+            answer = runtime.call("run", batch(5))
+        assert list(answer) == list(expected)
+        for key, array in expected.items():
+            assert answer[key].shape == array.shape
+            assert answer[key].dtype == array.dtype
+            np.testing.assert_allclose(answer[key], array, rtol=1e-5, atol=1e-6)
+
+
+def test_a_nested_answer_is_rebuilt():
+    tree, named = structure.describe({"b": [1, None], "a": (2,)}, lambda value: isinstance(value, int))
+    assert list(named) == ["b.0", "a.0"]
+    assert structure.rebuild(tree, named) == {"b": [1, None], "a": (2,)}
+
+
+def test_a_model_that_computes_nothing_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="computes nothing"):
+        exported(subject_of("Nothing", tmp_path), tmp_path / "exported")
+
+
+@pytest.mark.parametrize(("name", "programs"), [("Positions", 2), ("Rows", 4)])
+def test_a_dimension_that_cannot_stay_dynamic_is_fixed_to_sizes_and_the_price_is_told(tmp_path, name, programs):
+    subject, (candidate, findings) = bucketed(name, tmp_path, batch=[1, 4], length=[4, 8])
+    assert len(candidate.programs) == programs
+    assert [finding.kind for finding in findings if finding.severity == "warning"] == ["fewer-dimensions"]
+    assert "length is 4, 8" in findings[-1].message
+    assert convert("onnxruntime", tmp_path / "exported", tmp_path / "onnx", threads=1, probe=batch(2, 3), timeout_s=60).made
+    batches = [batch(1, 1), batch(2, 3), batch(4, 4), batch(6, 8), batch(9, 5)]
+    expected = ask("eager", Eager, subject, batches=batches)
+    for folder in ("exported", "onnx"):
+        for answer, right in zip(ask(folder, runtimes.load, tmp_path / folder, batches=batches), expected, strict=True):
+            for key, array in right.items():
+                assert answer[key].shape == array.shape
+                np.testing.assert_allclose(answer[key], array, rtol=1e-5, atol=1e-5)
+    with pytest.raises(RequestError, match="length is 9, this model was exported for at most 8"):
+        ask("exported", runtimes.load, tmp_path / "exported", batches=[batch(2, 9)])
+
+
+def test_a_model_that_keeps_its_dimensions_is_one_program_without_findings(tmp_path):
+    subject, folder = subject_of("Pair", tmp_path), tmp_path / "exported"
+    folder.mkdir()
+    candidate, findings = exporting.export(subject, folder, base_of(), probes=[batch(2), batch(3)], timeout_s=60, sizes=pytest.fail)
+    assert candidate.programs == ()
+    assert findings == []
+
+
+def test_a_model_that_never_converts_is_an_error_with_its_line(tmp_path):
+    with pytest.raises(ModelError, match=r"does not convert to a static graph .*their_exports.py:\d+"):
+        bucketed("Never", tmp_path, batch=[1, 4], length=[4, 8])
+
+
+def test_where_only_padding_stops_fixed_sizes_the_error_says_so(tmp_path):
+    with pytest.raises(ModelError, match=r"does not convert .*with fixed sizes \(length is 4, 8\) .*other values of output than eager"):
+        bucketed("MindsPadding", tmp_path, batch=[1, 4], length=[4, 8])
+
+
+def test_a_sublayer_to_skip_that_is_not_there_is_an_error(tmp_path):
+    subject, folder = subject_of("Pair", tmp_path), tmp_path / "exported"
+    folder.mkdir()
+    with pytest.raises(ModelError, match=r"export.skip names 'encoder'.*linear"):
+        exporting.export(subject, folder, base_of(), probes=[batch(2)], timeout_s=60, skip=["encoder"])

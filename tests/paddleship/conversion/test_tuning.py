@@ -1,0 +1,104 @@
+"""Settings are kept unless another is clearly faster, and what tries them may die."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+from paddleship import runtimes
+from paddleship.candidate import Candidate
+from paddleship.conversion import tuning
+from paddleship.conversion.tuning import Trial
+from paddleship.spec import TensorSpec
+
+BATCHES = [{"x": np.zeros((1, 2), np.float32)}]
+
+
+class Slept:
+    """Takes the time that its settings ask for."""
+
+    def __init__(self, seconds):
+        self._seconds = seconds
+
+    def run(self, inputs):
+        time.sleep(self._seconds)
+
+
+class FasterWithoutArena(tuning.Bench):
+    def prepare(self, key, options, thread_count):
+        self._loaded[key] = Slept(0.001 if options.get("arena") is False else 0.003)
+        return 0.003
+
+
+class DiesWithoutArena(FasterWithoutArena):
+    def prepare(self, key, options, thread_count):
+        if options.get("arena") is False:
+            os._exit(9)
+        return super().prepare(key, options, thread_count)
+
+
+class RefusesAll(FasterWithoutArena):
+    def prepare(self, key, options, thread_count):
+        raise ValueError("not this one")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    specs = (TensorSpec("x", "float32", ("batch", 2)),)
+    Candidate("onnxruntime", "m", "onnxruntime", "float32", 1, specs, (), {}, "", "regression", options={"opset": 17}).save(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("default", "other", "wins"),
+    [
+        ((1.0, 0.01), (0.5, 0.01), True),
+        ((1.0, 0.6), (0.5, 0.01), False),
+        ((1.0, 0.01), (0.5, 0.6), False),
+        ((1.0, 0.001), (0.98, 0.001), False),
+        ((1.0, 0.01), (1.5, 0.01), False),
+        ((1.0, 0.01), (None, None), False),
+        ((None, None), (0.5, 0.01), False),
+    ],
+)
+def test_the_default_stays_unless_another_is_faster_by_more_than_the_spread(default, other, wins):
+    trials = [Trial("arena", True, *default), Trial("arena", False, *other)]
+    assert tuning.best(trials) is not wins
+
+
+def test_what_is_faster_goes_into_the_candidate_and_everything_tried_is_told(folder, monkeypatch):
+    monkeypatch.setattr(tuning, "Bench", FasterWithoutArena)
+    tuned = tuning.tune(folder, BATCHES, seconds=2, timeout_s=60)
+    assert tuned.candidate.options == {"opset": 17, "arena": False}
+    assert [(trial.setting, trial.value) for trial in tuned.trials[-2:]] == [("arena", True), ("arena", False)]
+    assert "arena=False: 1" in str(tuned.trials[-1])
+
+
+def test_a_setting_that_kills_the_process_ends_the_tuning_and_not_the_candidate(folder, monkeypatch):
+    monkeypatch.setattr(tuning, "Bench", DiesWithoutArena)
+    tuned = tuning.tune(folder, BATCHES, seconds=2, timeout_s=60)
+    assert tuned.candidate.options == {"opset": 17}
+    assert "exited with 9" in tuned.trials[-1].reason
+
+
+def test_settings_that_are_refused_are_told_and_the_defaults_kept(folder, monkeypatch):
+    monkeypatch.setattr(tuning, "Bench", RefusesAll)
+    tuned = tuning.tune(folder, BATCHES, seconds=1, timeout_s=60)
+    assert tuned.candidate.options == {"opset": 17}
+    assert all("not this one" in trial.reason for trial in tuned.trials)
+
+
+def test_no_time_is_no_tuning(folder):
+    assert tuning.tune(folder, BATCHES, seconds=0, timeout_s=1).trials == []
+
+
+def test_fewer_threads_are_tried_than_are_allowed(folder):
+    made = tuning.replace(Candidate.load(folder), threads=6)
+    assert dict(tuning._alternatives(made))["threads"] == [6, 4, 2, 1]
+    assert "spinning" in dict(tuning._alternatives(made))
+    assert "spinning" not in dict(tuning._alternatives(Candidate.load(folder)))
+
+
+def test_every_runtime_has_settings_to_try():
+    assert set(tuning._DEFAULTS) == set(runtimes._MODULES)

@@ -1,0 +1,313 @@
+"""Faults of real runtimes and faults made on purpose, each explained by its cause, its layer, its line and its pass."""
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from paddleship import isolate, model, pictures, runtimes
+from paddleship.candidate import Candidate
+from paddleship.conversion import converting, exporting
+from paddleship.diagnosis import contents, explaining, replay
+from paddleship.diagnosis.recording import Call
+from paddleship.eager import Eager, Subject
+from paddleship.params import Model, Verify
+from paddleship.proof import evidence, inputs
+
+SOURCE = """
+import paddle
+from paddle import nn
+from paddle.nn import functional as F
+
+class Plain(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2D(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2D(8)
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.fc(F.relu(self.norm(self.conv(x))).mean([2, 3]))
+
+class Halved(Plain):
+    def forward(self, x):
+        return super().forward(x.astype("float16").astype("float32"))
+
+class Gram(Plain):
+    def forward(self, x):
+        y = self.conv(x)
+        y = y * 0.5
+        z = paddle.matmul(y, y)  # wrong in oneDNN
+        return self.fc(z.mean([2, 3]))
+
+class Block(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2D(8, 8, 3, padding=1)
+
+    def forward(self, x):
+        return x + self.bend(self.conv(x))
+
+    def bend(self, y):
+        y = y - 0.5
+        return F.leaky_relu(y, 0.2)  # wrong in paddle2onnx
+
+class Nested(Plain):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(nn.Conv2D(8, 8, 1), Block(), Block())
+
+    def forward(self, x):
+        return self.fc(self.blocks(self.conv(x)).mean([2, 3]))
+
+class Leaky(Plain):
+    def forward(self, x):
+        y = self.conv(x)
+        y = F.leaky_relu(y, 0.1)  # kills oneDNN
+        return self.fc(y.mean([2, 3]))
+
+class Rows(Plain):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.GroupNorm(2, 8)
+
+    def forward(self, x):
+        y = self.conv(x).flatten(2)
+        y = self.norm(y)  # kills paddle2onnx
+        return y.mean([1])
+
+class Scale(nn.Layer):
+    def forward(self, x, factors, *, power=1):
+        return x * factors["first"] ** power, None
+
+class Calls(Plain):
+    def __init__(self):
+        super().__init__()
+        self.scale = Scale()
+        self.inner = nn.Linear(4, 4)
+        self.empty = nn.Identity()
+
+    def forward(self, x):
+        y = self.empty(self.fc(self.norm(self.conv(x)).mean([2, 3])))
+        y, _ = self.scale(y, {"first": y}, power=2)
+        return self.inner(self.inner(y))
+"""
+SETTINGS = Verify(timeout_s=100)
+
+
+@pytest.fixture(autouse=True)
+def their_package(tmp_path, monkeypatch):
+    (tmp_path / "their_layers.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("their_layers", None)
+
+
+def settings(name):
+    return Model(factory=f"their_layers:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", 3, 8, 8]}])
+
+
+@pytest.fixture
+def subject_of(tmp_path):
+    def make(name):
+        model.save(model.build(settings(name)), tmp_path / "checkpoint", {})
+        return Subject(settings(name), tmp_path / "checkpoint")
+
+    return make
+
+
+@pytest.fixture
+def convert(tmp_path):
+    """Export a subject and convert it."""
+
+    def make(subject, runtime):
+        specs = tuple(item.spec() for item in subject.model.inputs)
+        exported, target = tmp_path / "exported", tmp_path / runtime
+        exported.mkdir()
+        base = Candidate("exported", "test", "paddle", "float32", 1, specs, (), {"kind": "tensors"}, "", "")
+        exporting.export(subject, exported, base, probes=[case.inputs for case in cases(subject)[:3]], timeout_s=100)
+        outcome = converting.convert(runtime, exported, target, threads=1, probe=cases(subject)[0].inputs, timeout_s=100)
+        assert outcome.made, outcome.reason
+        return target
+
+    return make
+
+
+def cases(subject):
+    return inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
+
+
+def explain(subject, folder, *, failed=("noise_ratio",), **facts):
+    asked = cases(subject)
+    truth = [Eager(subject, dtype="float64").run(case.inputs) for case in asked]
+    reference = [Eager(subject).run(case.inputs) for case in asked]
+    runtime = runtimes.load(folder)
+    answers = [runtime.run(case.inputs) for case in asked]
+    proved = evidence.gather(asked, reference, truth)
+    return explaining.explain(subject, folder, evidence=proved, answers=answers, settings=SETTINGS, failed=failed, **facts)
+
+
+def line_of(words):
+    number = next(number for number, line in enumerate(SOURCE.splitlines(), 1) if words in line)
+    return f"their_layers.py:{number}"
+
+
+def kinds(found):
+    return [finding.kind for finding in found.findings]
+
+
+def rewrite(folder, change):
+    """Change the program of a candidate, and let its hashes fit again."""
+    candidate = Candidate.load(folder)
+    program = json.loads((folder / "model.json").read_text())
+    change(program["program"]["regions"][0]["blocks"][0]["ops"])
+    (folder / "model.json").write_text(json.dumps(program))
+    candidate.save(folder)
+
+
+def test_a_wrong_operator_of_onednn_is_found_with_its_line_and_its_pass(subject_of, convert, tmp_path):
+    subject = subject_of("Gram")
+    found = explain(subject, convert(subject, "paddle-onednn"))
+    layer, guilty = found.findings
+    assert (layer.kind, guilty.kind) == ("wrong-layer", "guilty-pass")
+    assert layer.where.endswith(line_of("wrong in oneDNN"))
+    assert layer.layer == "Gram"
+    assert guilty.layer.endswith("_pass")
+    name = pictures.layers(found.layers, "paddle-onednn", SETTINGS.noise_limit, tmp_path, "layers.png")
+    assert (tmp_path / name).stat().st_size > 10_000
+
+
+def test_a_wrong_conversion_is_found_in_the_first_nested_layer_and_the_line_of_its_helper(subject_of, convert):
+    subject = subject_of("Nested")
+    found = explain(subject, convert(subject, "onnxruntime"))
+    (layer,) = found.findings
+    assert layer.layer == "blocks.1"
+    assert layer.where.endswith(line_of("wrong in paddle2onnx"))
+    ratios = {error.call.path: error.ratio for error in found.layers}
+    assert ratios["blocks.0"] < 8 < ratios["blocks.1"]
+    assert ratios["blocks.1.conv"] < 8
+
+
+def test_a_layer_that_kills_the_runtime_is_found_with_its_line(subject_of, tmp_path):
+    subject = subject_of("Leaky")
+    specs = tuple(item.spec() for item in subject.model.inputs)
+    candidate = Candidate("paddle-onednn", "test", "paddle", "float32", 1, specs, (), {}, "", "", options={"onednn": True})
+    batches = [case.inputs for case in cases(subject)[1:3]]
+    found = replay.locate(subject, batches[1], candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, other=batches[0])
+    (layer,) = found.findings
+    assert "died of SIG" in layer.message
+    assert layer.where.endswith(line_of("kills oneDNN"))
+    assert [error.ratio for error in found.errors if error.call.path] < [8, 8]
+
+
+def test_a_layer_that_the_converter_dies_of_is_found_with_its_line(subject_of, tmp_path):
+    subject = subject_of("Rows")
+    specs = tuple(item.spec() for item in subject.model.inputs)
+    candidate = Candidate("onnxruntime", "test", "onnxruntime", "float32", 1, specs, (), {}, "", "")
+    batches = [case.inputs for case in cases(subject)[1:3]]
+    found = replay.locate(subject, batches[1], candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, unmade=True)
+    (layer,) = found.findings
+    assert "[OP: pd_op.group_norm]" in layer.message
+    assert layer.where.endswith(line_of("kills paddle2onnx"))
+    assert {error.call.path: error.dead for error in found.errors} == {"": True, "conv": False, "norm": True}
+
+
+def test_right_layers_are_right_whatever_they_are_called_with(subject_of, tmp_path):
+    subject = subject_of("Calls")
+    specs = tuple(item.spec() for item in subject.model.inputs)
+    candidate = Candidate("paddle", "test", "paddle", "float32", 1, specs, (), {}, "", "")
+    batches = [case.inputs for case in cases(subject)[1:3]]
+    found = replay.locate(subject, batches[1], candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, other=batches[0])
+    by_path = {error.call.path: error for error in found.errors}
+    assert list(by_path) == ["", "conv", "norm", "fc", "empty", "scale", "inner"]
+    assert by_path["inner"].call.times == 2
+    assert by_path["inner"].call.dynamic == ((0,),)
+    assert "computes nothing" in by_path["empty"].reason
+    assert all(error.ratio < 8 for path, error in by_path.items() if path != "empty")
+    assert [finding.severity for finding in found.findings] == ["note"]
+
+
+@pytest.mark.parametrize("runtime", ["paddle", "onnxruntime"])
+def test_a_changed_weight_is_found_before_anything_is_replayed(subject_of, convert, tmp_path, runtime):
+    subject = subject_of("Plain")
+    folder = convert(subject, runtime)
+    layer = model.build(subject.model)
+    model.restore(layer, subject.checkpoint)
+    changed = layer.fc.weight.numpy()
+    changed[3, 2] *= np.float32(1.001)
+    layer.fc.weight.set_value(changed)
+    digest = model.save(layer, tmp_path / "trained", {})
+    replace(Candidate.load(folder), weights_sha256=digest).save(folder)  # a hash that fits: the content must tell
+    found = explain(Subject(subject.model, tmp_path / "trained"), folder)
+    assert kinds(found) == ["weights-differ"]
+    assert "fc.weight differs from the checkpoint in 1 of 32 values, most at [3, 2]" in found.findings[0].message
+    assert found.layers == []
+
+
+def test_another_checkpoint_is_known_by_its_hash(subject_of, convert):
+    folder = convert(subject_of("Plain"), "paddle")
+    found = explain(subject_of("Plain"), folder)
+    assert set(kinds(found)) == {"weights-differ"}
+    assert "was made from the weights" in found.findings[0].message
+
+
+def test_half_precision_and_other_preprocessing_are_named_together(subject_of, convert):
+    subject = subject_of("Halved")
+    found = explain(replace(subject, model=settings("Plain")), convert(subject, "paddle"), preprocess={"kind": "characters"})
+    assert kinds(found) == ["preprocess-differs", "dtype-differs"]
+    assert "differs in kind" in found.findings[0].message
+    assert "compute in float16" in found.findings[1].message
+
+
+def test_a_batch_norm_in_train_mode_is_named_with_its_layer(subject_of, convert):
+    def train(operators):
+        (norm,) = [operator for operator in operators if "batch_norm" in operator["#"]]
+        for attribute in norm["A"]:
+            if attribute["N"] in ("is_test", "use_global_stats"):
+                attribute["AT"]["D"] = False
+
+    subject = subject_of("Plain")
+    folder = convert(subject, "paddle")
+    rewrite(folder, train)
+    found = explain(subject, folder)
+    assert ("train-mode", "norm") in [(finding.kind, finding.layer) for finding in found.findings]
+    assert found.layers == []
+
+
+def test_a_frozen_dimension_is_read_off_the_program(subject_of, convert):
+    def freeze(operators):
+        (data,) = [operator for operator in operators if operator["#"] == "1.data"]
+        next(attribute for attribute in data["A"] if attribute["N"] == "shape")["AT"]["D"][0] = 2
+
+    subject = subject_of("Plain")
+    folder = convert(subject, "paddle")
+    rewrite(folder, freeze)
+    (finding,) = isolate.run("reading", contents.inspect, folder, subject.checkpoint, timeout_s=60)
+    assert finding.kind == "frozen-dimension"
+    assert "batch was frozen" in finding.message
+
+
+def test_an_honest_candidate_that_only_threads_disturb_is_not_replayed(subject_of, convert):
+    subject = subject_of("Plain")
+    found = explain(subject, convert(subject, "onnxruntime"), failed=["threads_ratio"])
+    assert (found.findings, found.layers) == ([], [])
+
+
+def test_the_innermost_wrong_layer_is_first_even_where_a_layer_between_hides_it():
+    def error(number, parent, ratio):
+        return replay.LayerError(Call(number, str(number), "Layer", True, None, parent), ratio * 1e-6)
+
+    errors = [error(0, None, 100), error(1, 0, 1), error(2, 1, 100), error(3, 0, 100)]
+    assert replay.first_wrong(errors, limit=8) is errors[2]
+    assert replay.first_wrong([error(0, None, 7)], limit=8) is None
+
+
+@pytest.mark.parametrize(("name", "precision"), [("onnxruntime-int8-dynamic", "int8"), ("paddle-onednn-bf16", "bfloat16")])
+def test_a_lower_precision_that_only_changes_decisions_is_called_so_and_not_searched(subject_of, convert, name, precision):
+    subject = subject_of("Plain")
+    found = explain(subject, convert(subject, name), failed=("flip_rate_high",))
+    assert kinds(found) == ["low-precision"]
+    assert f"{precision} changes too many decisions" in found.findings[0].message
+    assert found.layers == []

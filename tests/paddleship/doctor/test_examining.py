@@ -1,0 +1,277 @@
+"""The doctor finds what is wrong with a model, at its line, and nothing on a healthy one."""
+
+import re
+import sys
+
+import pytest
+
+from paddleship.doctor import breaks, examining, memory, remarks
+from paddleship.finding import Finding
+from paddleship.params import Model, Verify
+
+MODELS = """
+import paddle
+from paddle import nn
+from paddle.nn import functional as F
+
+CALLS = 0
+
+class Base(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 4)
+
+class Healthy(Base):
+    def forward(self, x):
+        if x.mean() > 0:
+            return self.head(x)
+        return self.head(x) - float(x.max())
+
+class Remembers(Base):
+    def forward(self, x):
+        if not hasattr(self, "scale"):
+            self.scale = x.abs().mean()  # <- stale-tensor
+        return self.head(x) * self.scale
+
+class Counts(Base):
+    def forward(self, x):
+        global CALLS
+        CALLS += 1  # <- global-state
+        return self.head(x) * CALLS
+
+class Drops(Base):
+    def forward(self, x):
+        return F.dropout(self.head(x), 0.5)  # <- random-forward
+
+class TrainsAgain(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1D(8)
+    def forward(self, x):
+        self.norm.train()  # <- train-mode
+        return self.norm(x)
+
+class PlainList(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.parts = [nn.Linear(8, 8), nn.Linear(8, 4)]  # <- unregistered-layer
+    def forward(self, x):
+        return self.parts[1](self.parts[0](x))
+
+class MakesLayer(Base):
+    def forward(self, x):
+        return self.head(nn.Linear(8, 8)(x))  # <- layer-in-forward
+
+class SameName(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        parts = []
+        for _ in range(2):
+            parts.append(nn.Linear(8, 8))
+            self.add_sublayer("part", parts[-1])  # <- shared-name
+        self.first = parts[0].forward
+    def forward(self, x):
+        return self.part(self.first(x))
+
+class Replaces(Base):
+    def forward(self, x):
+        self.head.weight.clip_(-0.1, 0.1)  # <- parameter-assignment
+        return self.head(x)
+
+class Largest(Base):
+    def forward(self, x):
+        y = self.head(x)
+        return y * max(y.mean(), y.max())  # <- python-value
+
+class Sometimes(Base):
+    def forward(self, x):
+        if x.mean() > 0:  # <- branch-mismatch
+            y = (self.head(x) > 0).astype("int64")
+        else:
+            y = self.head(x)
+        return y
+
+class ByRank(Base):
+    def forward(self, x):
+        y = self.head(x)
+        if x.shape[0] > 2:  # <- dynamic-shape-branch
+            y = y.sum(0)
+        return y
+
+class LeavesLoop(Base):
+    def forward(self, x):
+        y = self.head(x)
+        for _ in range(9):  # <- graph-break
+            y = y * 0.9
+            if y.max() < 0.5:
+                break
+        return y
+
+class EagerOnly(Base):
+    def forward(self, x):
+        if paddle.in_dynamic_mode():  # <- frozen-branch
+            x = x * 2
+        return self.head(x)
+
+class Star(Base):
+    def forward(self, *args):  # <- signature
+        return self.head(args[0])
+
+class Narrow(Base):
+    def forward(self, x):
+        return self.head(x[:, :7])  # <- bad-model
+
+class Diverged(Base):
+    def __init__(self):
+        super().__init__()
+        self.head.weight.set_value(self.head.weight * float("nan"))  # <- nan-weights
+    def forward(self, x):
+        return self.head(x)
+
+class TwoInputs(Base):
+    def forward(self, x, y):  # <- unused-input
+        return self.head(x)
+
+class NoMatch(Base):
+    def forward(self, x, y, z):  # <- bad-model
+        return self.head(x + y + z)
+
+def mute():
+    layer = Healthy()
+    layer.forward = lambda x: None
+    return layer
+
+def ends():
+    raise SystemExit(3)
+
+class NeverEnds(Base):
+    def forward(self, x):
+        rounds = paddle.zeros([1])
+        step = 1.0 if isinstance(x, paddle.Tensor) else 0.0
+        while rounds.sum() < 3:
+            rounds = rounds + step
+        return self.head(x) * rounds
+
+def not_a_layer():
+    return 7
+"""
+ONE = [{"name": "x", "dtype": "float32", "shape": ["batch", 8]}]
+TWO = [*ONE, {"name": "y", "dtype": "float32", "shape": ["batch", 8]}]
+NO_LINE = {"nan-weights"}
+
+
+@pytest.fixture(autouse=True)
+def their_package(tmp_path, monkeypatch):
+    (tmp_path / "their_clinic.py").write_text(MODELS)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("their_clinic", None)
+
+
+def examine(tmp_path, name, inputs=ONE, **options):
+    return examining.examine(Model(factory=f"their_clinic:{name}", inputs=inputs), work=tmp_path / "work", **options)
+
+
+def marks():
+    """(class, kind, line) of every marked line of MODELS."""
+    owner, found = "", []
+    for number, line in enumerate(MODELS.splitlines(), start=1):
+        if opened := re.match(r"class (\w+)", line):
+            owner = opened[1]
+        if mark := re.search(r"# <- ([a-z-]+)", line):
+            found.append((owner, mark[1], number))
+    return found
+
+
+@pytest.mark.slow
+def test_a_candidate_that_hangs_is_a_row_and_a_finding(tmp_path):
+    found = examine(tmp_path, "NeverEnds", candidates=("paddle",), settings=Verify(timeout_s=20))
+    assert found.runtimes["paddle"].status == "not made"
+    assert "did not answer in 20 s" in found.runtimes["paddle"].reason
+    (hang,) = [finding for finding in found.findings if finding.kind == "hang"]
+    assert hang.severity == "error"
+    assert "paddle cannot be made" in hang.message
+    assert found.exit_code == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "kind", "line"), marks())
+def test_each_trap_is_named_at_its_line(tmp_path, name, kind, line):
+    found = examine(tmp_path, name, TWO if name in ("TwoInputs", "NoMatch") else ONE, candidates=("paddle",))
+    first = found.findings[0]
+    assert first.severity == "error"
+    assert first.kind == kind
+    if kind not in NO_LINE:
+        assert first.where is not None
+        assert first.where.endswith(f"their_clinic.py:{line}")
+    assert first.advice or kind == "bad-model"
+    assert "\n" not in first.message
+    assert found.outcome == "not convertible"
+    assert found.exit_code == 2
+
+
+@pytest.mark.slow
+def test_a_healthy_model_has_no_finding_of_its_own(tmp_path):
+    found = examine(tmp_path, "Healthy", candidates=("paddle",))
+    assert found.full_graph
+    assert found.runtimes["paddle"].status == "proven"
+    assert {finding.kind for finding in found.findings} <= {"batch-dependent"}, str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("factory", "kwargs", "shape"),
+    [
+        ("paddle.vision.models:mobilenet_v3_small", {"num_classes": 10}, [3, 64, 64]),
+        ("paddle.nn:LSTM", {"input_size": 8, "hidden_size": 4}, ["length", 8]),
+    ],
+)
+def test_paddles_own_models_are_clean(tmp_path, factory, kwargs, shape):
+    model = Model(factory=factory, kwargs=kwargs, inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", *shape]}])
+    found = examining.examine(model, work=tmp_path / "work", candidates=("paddle",))
+    assert (found.outcome, found.findings) == ("convertible", [])
+
+
+@pytest.mark.parametrize(
+    ("factory", "kind", "words"),
+    [
+        ("nowhere:build", "bad-model", "no module named 'nowhere'"),
+        ("their_clinic:not_a_layer", "bad-model", "returned int, not a paddle.nn.Layer"),
+        ("their_clinic:mute", "output-structure", "forward returned no tensor"),
+        ("their_clinic:ends", "crash", "the eager model exited with 3"),
+    ],
+)
+def test_a_factory_that_gives_no_model_is_one_finding(tmp_path, factory, kind, words):
+    found = examining.examine(Model(factory=factory, inputs=ONE), work=tmp_path / "work")
+    assert [finding.kind for finding in found.findings] == [kind]
+    assert "leave this runtime out" not in found.findings[0].advice
+    assert words in found.findings[0].message
+    assert found.exit_code == 2
+
+
+def test_a_size_that_is_unknown_while_converting_is_told_with_its_line_once():
+    said = "ValueError: [Hint: Expected C == filter_dims[0], but received C:-1 != filter_dims[0]:16.] (at binary.cc:835) at net.py:7"
+    found = breaks.classify(said, said, "net.py:7")
+    assert (found.kind, found.where) == ("graph-break", "net.py:7")
+    assert found.message.startswith("a size that this line needs is not known while the model is converted (-1)")
+    other = breaks.classify("OSError: no such thing at net.py:7", "", "net.py:7")
+    assert str(other).count("net.py:7") == 1
+
+
+def test_state_that_is_an_error_after_all_is_not_called_harmless():
+    (found,) = remarks.graver([Finding("stale-tensor", "note", f"forward keeps a tensor: {memory.HARMLESS}")], {})
+    assert found.severity == "error"
+    assert "harmless" not in found.message
+
+
+def test_what_forward_changes_is_not_taken_for_a_changed_weight():
+    wrong = [Finding("weights-differ", "error", "w"), Finding("wrong-layer", "error", "l")]
+    assert [item.kind for item in remarks.causes(wrong, seen=[Finding("stale-tensor", "note", "t")])] == ["wrong-layer"]
+    assert remarks.causes(wrong) == wrong
+
+
+def test_that_a_program_departs_is_left_unsaid_only_where_another_error_says_why():
+    departs, frozen = Finding("program-departs", "error", "words"), Finding("frozen-branch", "error", "words")
+    assert remarks.causes([frozen, departs]) == [frozen]
+    for other in (Finding("wrong-answers", "error", "words"), Finding("uncovered-branch", "warning", "words")):
+        assert remarks.causes([other, departs]) == [other, departs]

@@ -1,0 +1,230 @@
+"""The proof over real processes: an honest candidate passes, and each way to be wrong ends as its own check."""
+
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from paddleship import model
+from paddleship.eager import Eager, Subject
+from paddleship.errors import ModelError
+from paddleship.params import Model, Verify
+from paddleship.proof import inputs, proving
+from paddleship.proof.answering import Contender
+
+SOURCE = """
+import paddle
+from paddle import nn
+from paddle.nn import functional as F
+
+class Plain(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.linear(x)
+
+class Random(Plain):
+    def forward(self, x):
+        return F.dropout(self.linear(x), 0.5)
+
+class Centred(Plain):
+    def forward(self, x):
+        return self.linear(x - x.mean(0))
+
+class Single(Plain):
+    def forward(self, x):
+        return self.linear(x.astype("float32"))
+
+class Refuses(Plain):
+    def forward(self, x):
+        raise ValueError("never")
+"""
+SETTINGS = Verify(timeout_s=60)
+
+
+class Honest:
+    """The eager model itself, as a runtime."""
+
+    def __init__(self, subject):
+        self.eager = Eager(subject)
+
+    def run(self, batch):
+        return self.eager.run(batch)
+
+
+class PreviousAnswer(Honest):
+    """Answers a question with the answer to the one before, where its shape fits."""
+
+    last = None
+
+    def run(self, batch):
+        answer, self.last = self.last, super().run(batch)
+        return answer if answer and answer["output"].shape == self.last["output"].shape else self.last
+
+
+class Drifts(Honest):
+    """Is right until it has been asked often, as a cache or a counter would have it."""
+
+    asked = 0
+
+    def run(self, batch):
+        self.asked += 1
+        answer = super().run(batch)
+        return {"output": answer["output"] * np.float32(1 + (self.asked > 15))}
+
+
+class LastRowWrong(Honest):
+    """Wrong in the last row of large batches only."""
+
+    def run(self, batch):
+        output = super().run(batch)["output"].copy()
+        output[16:] += np.float32(1e-3)
+        return {"output": output}
+
+
+class SlightlyOff(Honest):
+    """Off in one answer by five times eager's noise: less than another runtime may round otherwise."""
+
+    def __init__(self, subject):
+        super().__init__(subject)
+        self.exact = Eager(subject, dtype="float64")
+
+    def run(self, batch):
+        output, truth = self.round(batch).copy(), self.exact.run(batch)["output"]
+        noise = max(np.abs(super().run(batch)["output"] - truth).max(), np.finfo(np.float32).eps * np.abs(truth).max())
+        output[:1, 0] += np.float32(5 * noise * (len(output) == 32))
+        return {"output": output}
+
+    def round(self, batch):
+        return super().run(batch)["output"]
+
+
+class SlightlyOffAndRoundedOtherwise(SlightlyOff):
+    def round(self, batch):
+        return self.exact.run(batch)["output"].astype(np.float32)
+
+
+class Dies(Honest):
+    def run(self, batch):
+        os.kill(os.getpid(), 11)
+
+
+class Hangs(Honest):
+    def run(self, batch):
+        threading.Event().wait()
+
+
+class Shared(Honest):
+    """Keeps its input where another thread can overwrite it."""
+
+    def run(self, batch):
+        self.current = batch
+        time.sleep(0.002)
+        return super().run(self.current)
+
+
+class NoTurns:
+    """A server that lets every caller into the runtime at once."""
+
+    def submit(self, function, *arguments):
+        answer = function(*arguments)
+        done = type("Done", (), {"result": lambda _: answer})
+        return done()
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def their_package(tmp_path, monkeypatch):
+    (tmp_path / "their_proofs.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("their_proofs", None)
+
+
+@pytest.fixture
+def subject_of(tmp_path):
+    def make(name):
+        settings = Model(factory=f"their_proofs:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", 4]}])
+        model.save(model.build(settings), tmp_path / "checkpoint", {})
+        return Subject(settings, tmp_path / "checkpoint")
+
+    return make
+
+
+def prove(subject, settings=SETTINGS, **contenders):
+    cases = inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=32)
+    made = {name: value if isinstance(value, Contender) else Contender(value, (subject,)) for name, value in contenders.items()}
+    return proving.prove(subject, cases, made, settings=settings, say=lambda _: None)
+
+
+def failed(judgement):
+    return {check.name for check in judgement.checks if not check.passed}
+
+
+def test_an_honest_candidate_is_proven_and_every_fault_is_its_own_row(subject_of):
+    subject = subject_of("Plain")
+    race = Contender(Shared, (subject,), share=NoTurns)
+    found = prove(
+        subject, honest=Honest, previous=PreviousAnswer, drifts=Drifts, last=LastRowWrong, shared=Shared, race=race, dies=Dies
+    ).judgements
+    assert [name for name, judgement in found.items() if judgement] == ["to_static", "honest", "shared"]
+    assert "noise_ratio" in failed(found["previous"])
+    assert failed(found["drifts"]) & {"repeat_ratio", "threads_ratio"}
+    assert failed(found["last"]) >= {"noise_ratio", "batch_ratio"}
+    assert "32" in found["last"].worst_case
+    assert failed(found["race"]) == {"threads_ratio"}
+    assert found["race"].findings[0].kind == "thread-specific"
+    assert "SIGSEGV" in str(found["dies"].checks[0])
+
+
+def test_a_candidate_that_hangs_is_ended_and_the_next_is_asked(subject_of):
+    found = prove(subject_of("Plain"), Verify(timeout_s=8), hangs=Hangs, honest=Honest).judgements
+    assert "did not answer in 8 s" in str(found["hangs"].checks[0])
+    assert found["honest"]
+
+
+def test_a_model_that_draws_random_numbers_is_named_not_waved_through(subject_of):
+    findings = prove(subject_of("Random")).findings
+    assert [finding.kind for finding in findings if finding.severity == "error"] == ["random-forward"]
+
+
+def test_a_model_whose_rows_depend_on_each_other_is_warned_of_and_can_be_proven(subject_of):
+    proved = prove(subject_of("Centred"), honest=Honest)
+    assert [finding.kind for finding in proved.findings] == ["batch-dependent"]
+    assert proved.judgements["honest"]
+
+
+def test_without_float64_the_rule_is_stated_with_its_reason(subject_of):
+    evidence = prove(subject_of("Single"), honest=Honest).evidence
+    assert evidence.rule == "eager float32 alone against in a batch"
+    assert evidence.why
+
+
+def test_a_model_that_answers_nothing_is_an_error(subject_of):
+    with pytest.raises(ModelError, match="ValueError: never"):
+        prove(subject_of("Refuses"))
+
+
+def test_a_small_fault_of_the_program_is_found_on_eagers_kernels_and_condemns_what_was_converted_from_it(subject_of):
+    subject = subject_of("Plain")
+    loose = SETTINGS.model_copy(update={"drift_limit": 4.0})  # another batch may then change by 8: this test is about the program alone
+    program = Contender(SlightlyOff, (subject,), exact=True)
+    judged = prove(subject, loose, converted=SlightlyOffAndRoundedOtherwise, honest=Honest, program=program).judgements
+    assert failed(judged["program"]) == {"departure_ratio"}
+    assert [finding.kind for finding in judged["program"].findings] == ["program-departs"]
+    assert failed(judged["converted"]) == {"departure_share"}
+    assert judged["honest"]
+    assert prove(subject, loose, converted=SlightlyOffAndRoundedOtherwise).judgements["converted"]
+
+
+def test_an_honest_program_on_eagers_kernels_departs_by_nothing(subject_of):
+    subject = subject_of("Plain")
+    judged = prove(subject, program=Contender(Honest, (subject,), exact=True)).judgements
+    assert judged["program"].metrics["departure_ratio"] == judged["to_static"].metrics["departure_ratio"] == 0
