@@ -1,0 +1,172 @@
+"""A server that goes away, or was never there: nothing is lost, and nothing comes twice."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from paddleship.errors import Unavailable
+from tasks.tracking.run import deliver
+from tests.tasks.tracking.helpers import children, client, runs
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A real tracking server, and how to end it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+
+    def run():
+        command = [str(Path(sys.executable).parent / "mlflow"), "server", "--port", str(port), "--workers", "1"]
+        command += ["--backend-store-uri", f"sqlite:///{tmp_path / 'server.db'}", "--artifacts-destination", str(tmp_path / "server")]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                urllib.request.urlopen(f"{url}/health", timeout=1).close()  # noqa: S310 an address on loopback
+                return process
+            except OSError:
+                continue
+        raise AssertionError("no server")
+
+    def end(process):
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    process = run()
+    state = {"process": process}
+    yield url, lambda: end(state["process"]), lambda: state.update(process=run())
+    if state["process"].poll() is None:
+        end(state["process"])
+
+
+def test_a_server_that_goes_away_loses_nothing_and_delivers_once(start, server, reports, tmp_path, capsys):
+    url, end, begin_again = server
+    tracker = start(url)
+    tracker.log_report(reports[0][0], reports[1], cached=False)
+    assert tracker.url.endswith(f"/runs/{tracker.run_id}")
+    end()
+    tracker.log_report(reports[0][1], reports[1], cached=False)
+    tracker.finish()
+    assert "the work goes on, the evidence is kept" in capsys.readouterr().err
+    assert tracker.undelivered
+    with pytest.raises(Unavailable, match="paddleship deliver"):
+        deliver(tmp_path / "spool", tracking_uri=url)
+    begin_again()
+    assert deliver(tmp_path / "spool", tracking_uri=url) == [tracker.run_id]
+    run = client(url).get_run(tracker.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["benchmark/speedup"] == 3.0
+    assert set(children(url, tracker.run_id)) == {"eager", "onnxruntime", "paddle"}
+    assert deliver(tmp_path / "spool", tracking_uri=url) == []
+
+
+def test_a_server_that_was_never_there_gets_a_whole_run_later(start, store, reports, tmp_path):
+    tracker = start("http://127.0.0.1:9")
+    assert tracker.run_id is None
+    tracker.log_report(reports[0][0], reports[1], cached=False)
+    tracker.finish(failure="gate")
+    (run_id,) = deliver(tmp_path / "spool", tracking_uri=store)
+    run = client(store).get_run(run_id)
+    assert run.info.status == "FAILED"
+    assert run.data.metrics["train/test_accuracy"] == 0.9
+
+
+def test_deliver_leaves_a_run_that_still_goes_on_alone(start, store, reports, tmp_path):
+    tracker = start(store)
+    assert deliver(tmp_path / "spool", tracking_uri=store) == []
+    tracker.log_report(reports[0][0], reports[1], cached=False)
+    tracker.finish()
+    assert client(store).get_run(tracker.run_id).info.status == "FINISHED"
+
+
+def test_the_run_of_a_killed_process_is_delivered_without_doubling_what_came_live(store, reports, tmp_path):
+    code = """
+import os, signal, sys
+from pathlib import Path
+from paddleship import params
+from paddleship.report import Report
+from tasks.tracking.live import live_metrics
+from tasks.tracking.run import Tracker
+
+_, store, spool, reports = sys.argv
+root = Path(spool).with_name("artifacts").as_uri()
+tracker = Tracker.start(params.load(Path("params.yaml")), tracking_uri=store, artifact_root=root, spool=Path(spool), tags={})
+os.environ.update(MLFLOW_RUN_ID=tracker.run_id, MLFLOW_TRACKING_URI=store)
+live_metrics()({"loss": 2.0}, 0)
+tracker.log_report(Report.read(Path(reports), "train"), Path(reports), cached=False)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    command = [sys.executable, "-c", code, store, str(tmp_path / "spool"), str(reports[1])]
+    assert subprocess.run(command, cwd=REPOSITORY, check=False).returncode == -signal.SIGKILL
+    (run_id,) = deliver(tmp_path / "spool", tracking_uri=store)
+    assert client(store).get_run(run_id).info.status == "FAILED"
+    points = client(store).get_metric_history(run_id, "epoch/loss")
+    assert sorted((point.step, point.value) for point in points) == [(0, 2.0), (1, 1.0)]
+
+
+def test_a_curve_with_nan_in_it_is_delivered_without_that_point(start, store, reports, tmp_path):
+    report = reports[0][0]
+    report.facts = {"history": [{"loss": 2.0}, {"loss": float("nan")}]}
+    report.write(reports[1])
+    tracker = start("http://127.0.0.1:9")
+    tracker.log_report(report, reports[1], cached=False)
+    tracker.finish()
+    (run_id,) = deliver(tmp_path / "spool", tracking_uri=store)
+    assert [point.value for point in client(store).get_metric_history(run_id, "epoch/loss")] == [2.0]
+
+
+def test_one_entry_that_cannot_be_delivered_does_not_hold_up_the_others(start, store, tmp_path):
+    broken, whole = start("http://127.0.0.1:9"), start("http://127.0.0.1:9")
+    broken.finish()
+    whole.finish()
+    (broken.undelivered / "run.json").write_text("{")
+    with pytest.raises(Unavailable, match=rf"{broken.undelivered.name} .*\(1 delivered\)"):
+        deliver(tmp_path / "spool", tracking_uri=store)
+    assert whole.undelivered is None
+    assert len(runs(store)) == 1
+
+
+def test_evidence_that_cannot_be_kept_never_stops_the_work(start, store, reports, tmp_path, capsys):
+    tracker = start(store)
+    report = reports[0][1]
+    report.pictures = ["benchmark/none.png"]
+    tracker.log_report(report, reports[1], cached=False)
+    assert tracker.register(tmp_path / "none", tmp_path / "none.json") is None
+    tracker.log_report(reports[0][0], reports[1], cached=False)
+    tracker.finish()
+    assert capsys.readouterr().err.count("cannot be kept") == 1
+    run = client(store).get_run(tracker.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["train/test_accuracy"] == 0.9
+
+
+def test_a_spool_that_cannot_be_written_never_stops_the_work(start, store, reports, tmp_path):
+    (tmp_path / "spool").write_text("a file where a folder should be")
+    tracker = start(store)
+    tracker.log_report(reports[0][0], reports[1], cached=False)
+    tracker.finish()
+    assert tracker.run_id is None
+    assert tracker.undelivered is None
+
+
+def test_first_runs_that_start_together_share_one_new_database(store, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from paddleship import params; from tasks.tracking.run import Tracker; "
+        "tracker = Tracker.start(params.load(Path('params.yaml')), tracking_uri=sys.argv[1], "
+        "artifact_root='file://' + sys.argv[2], spool=Path(sys.argv[2]), tags={}); "
+        "tracker.finish(); sys.exit(tracker.undelivered is not None)"
+    )
+    started = [subprocess.Popen([sys.executable, "-c", code, store, str(tmp_path / "spool")], cwd=REPOSITORY) for _ in range(3)]
+    assert [process.wait() for process in started] == [0, 0, 0]
+    assert len(runs(store)) == 3

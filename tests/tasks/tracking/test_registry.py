@@ -1,0 +1,110 @@
+"""The winner as a version of a registered model."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paddleship.candidate import Candidate
+from paddleship.spec import TensorSpec
+from tests.tasks.tracking.helpers import client
+
+
+@pytest.fixture
+def winner(tmp_path):
+    """A candidate of two inputs that adds them, and the release that names it."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    folder = tmp_path / "winner"
+    folder.mkdir()
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 2]) for name in ("a", "b", "total")]
+    graph = helper.make_graph([helper.make_node("Add", ["a", "b"], ["total"])], "model", values[:2], values[2:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+    a, b, total = (TensorSpec(name, "float32", ("batch", 2)) for name in ("a", "b", "total"))
+    facts = {"preprocess": {"kind": "tensors"}, "weights_sha256": "0" * 64, "task": "classification", "sources": {"total": 0}}
+    candidate = Candidate(
+        name="onnxruntime",
+        model="reviews",
+        runtime="onnxruntime",
+        precision="float32",
+        threads=1,
+        inputs=(a, b),
+        outputs=(total,),
+        classes=("left", "right"),
+        **facts,
+    ).save(folder)
+    release = tmp_path / "release.json"
+    names = ("candidate", "image", "image_id", "git_commit", "data_sha256")
+    release.write_text(
+        json.dumps({"model": "reviews", "runtime": "onnxruntime", "candidate_digest": candidate.digest} | dict.fromkeys(names, "x"))
+    )
+    return folder, release
+
+
+def register(start, store, winner):
+    tracker = start(store)
+    version = tracker.register(*winner)
+    tracker.finish()
+    return version
+
+
+def test_the_winner_is_registered_once_and_found_again(start, store, winner):
+    assert register(start, store, winner) == "reviews version 1 (challenger)"
+    assert register(start, store, winner) == "reviews version 1 (challenger)"
+    assert client(store).get_model_version_by_alias("reviews", "challenger").tags["git_commit"] == "x"
+
+
+def test_another_candidate_becomes_the_next_version(start, store, winner):
+    register(start, store, winner)
+    candidate = Candidate.load(winner[0])
+    changed = Candidate(**{**candidate.__dict__, "threads": 2}).save(winner[0])
+    release = json.loads(winner[1].read_text())
+    winner[1].write_text(json.dumps(release | {"candidate_digest": changed.digest}))
+    assert register(start, store, winner) == "reviews version 2 (challenger)"
+
+
+def test_a_version_that_is_used_again_names_the_newest_image(start, store, winner):
+    register(start, store, winner)
+    release = json.loads(winner[1].read_text())
+    winner[1].write_text(json.dumps(release | {"image": "reviews:2", "image_id": "sha256:2"}))
+    register(start, store, winner)
+    tags = client(store).get_model_version_by_alias("reviews", "challenger").tags
+    assert (tags["image"], tags["image_id"]) == ("reviews:2", "sha256:2")
+
+
+def test_a_version_says_what_goes_in_and_comes_out(start, store, winner):
+    from mlflow.models import get_model_info
+
+    register(start, store, winner)
+    api = client(store)
+    place = api.get_run(api.get_model_version("reviews", "1").run_id).info.artifact_uri
+    info = get_model_info(f"{place.removeprefix('file://')}/model")
+    assert info.signature.inputs.input_names() == ["a", "b"]
+    assert info.signature.outputs.input_names() == ["total"]
+    assert info.saved_input_example_info is not None
+
+
+def test_a_registered_model_answers_without_this_project(start, store, winner, tmp_path):
+    register(start, store, winner)
+    code = (
+        "import json, sys, mlflow, numpy as np; model = mlflow.pyfunc.load_model('models:/reviews@challenger'); "
+        "answer = model.predict({'a': np.float32([[1, 2]]), 'b': np.float32([[3, 5]])}); "
+        "import paddleship; print(json.dumps([answer['total'].tolist(), answer['label'], paddleship.__file__]))"
+    )
+    away = tmp_path / "away"
+    away.mkdir()
+    environment = {**os.environ, "MLFLOW_TRACKING_URI": store, "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=away, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    total, label, origin = json.loads(done.stdout.splitlines()[-1])
+    assert total == [[4.0, 7.0]]
+    assert label == ["right"]
+    assert not origin.startswith(str(Path(__file__).parents[2]))
+    assert np.asarray(total).shape == (1, 2)
+    shutil.rmtree(away)

@@ -1,0 +1,91 @@
+"""A run in a real MLflow on SQLite: what is in it, and what never stops the work."""
+
+from tasks.tracking.live import live_metrics
+from tests.tasks.tracking.helpers import children, client
+
+
+def test_a_run_has_metrics_params_tags_pictures_and_a_page_to_read(start, store, reports, tmp_path):
+    tracker = start(store)
+    for report in reports[0]:
+        tracker.log_report(report, reports[1], cached=False)
+    tracker.finish()
+    run = client(store).get_run(tracker.run_id)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["train/test_accuracy"] == 0.9
+    assert run.data.params["train.epochs"] == "8"
+    assert run.data.tags["git_commit"] == "c0ffee"
+    assert run.data.tags["stages_passed"] == "train benchmark"
+    assert "stages_cached" not in run.data.tags
+    page = run.data.tags["mlflow.note.content"]
+    assert "Winner: **onnxruntime**, 3.0× eager" in page
+    assert page.index("| **onnxruntime** |") < page.index("| eager |")
+    artifacts = {item.path for folder in ("reports", "pictures/benchmark") for item in client(store).list_artifacts(tracker.run_id, folder)}
+    assert artifacts == {"reports/train.json", "reports/benchmark.json", "pictures/benchmark/latency.png"}
+    assert tracker.undelivered is None
+    assert not list((tmp_path / "spool").iterdir())
+
+
+def test_every_candidate_is_a_child_run_with_the_same_keys(start, store, reports):
+    tracker = start(store)
+    tracker.log_report(reports[0][1], reports[1], cached=False)
+    tracker.finish()
+    found = children(store, tracker.run_id)
+    assert set(found) == {"eager", "onnxruntime", "paddle"}
+    assert set(found["eager"].data.metrics) == set(found["onnxruntime"].data.metrics) == {"p50_ms", "noise_ratio"}
+    assert found["onnxruntime"].data.params["variant"] == "onnxruntime"
+    assert found["paddle"].info.status == "FAILED"
+    assert found["paddle"].data.tags["reason"] == "died of SIGSEGV"
+
+
+def test_stages_that_disagree_about_a_candidate_do_not_stop_the_run(start, store, reports):
+    tracker, first = start(store), reports[0][1]
+    tracker.log_report(first, reports[1], cached=False)
+    other = first.model_copy(update={"candidates": {"onnxruntime": {"runtime": "another", "precision": "int8", "p50_ms": 2.0}}})
+    tracker.log_report(other, reports[1], cached=False)
+    tracker.finish()
+    found = children(store, tracker.run_id)["onnxruntime"].data
+    assert (found.params["runtime"], found.params["precision"]) == ("onnxruntime", "int8")
+    assert found.metrics["p50_ms"] == 2.0
+    assert tracker.undelivered is None
+
+
+def test_a_cached_stage_appears_in_the_new_run_with_its_curve(start, store, reports):
+    tracker = start(store)
+    tracker.log_report(reports[0][0], reports[1], cached=True)
+    tracker.finish()
+    run = client(store).get_run(tracker.run_id)
+    assert run.data.metrics["train/test_accuracy"] == 0.9
+    assert run.data.tags["stages_cached"] == "train"
+    assert [point.value for point in client(store).get_metric_history(tracker.run_id, "epoch/loss")] == [2.0, 1.0]
+
+
+def test_a_failed_run_is_marked_with_its_reason(start, store, reports):
+    tracker = start(store)
+    tracker.finish(failure="train: validation_accuracy is 0.5 (limit 0.9)")
+    run = client(store).get_run(tracker.run_id)
+    assert run.info.status == "FAILED"
+    assert "limit 0.9" in run.data.tags["failure"]
+    assert run.data.tags["mlflow.note.content"].startswith("**Failed**: train")
+
+
+def test_live_metrics_go_into_the_run_and_never_end_it(start, store, monkeypatch):
+    tracker = start(store)
+    monkeypatch.setenv("MLFLOW_RUN_ID", tracker.run_id)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    log = live_metrics()
+    log({"loss": 2.0}, 0)
+    log({"loss": 1.0}, 1)
+    assert client(store).get_run(tracker.run_id).info.status == "RUNNING"
+    assert [point.step for point in client(store).get_metric_history(tracker.run_id, "epoch/loss")] == [0, 1]
+    tracker.finish()
+
+
+def test_live_metrics_without_a_run_or_a_server_disturb_nothing(monkeypatch, capsys):
+    monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
+    assert live_metrics() is None
+    monkeypatch.setenv("MLFLOW_RUN_ID", "x")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    log = live_metrics()
+    log({"loss": 2.0}, 0)
+    log({"loss": 1.0}, 1)
+    assert capsys.readouterr().err.count("warning") == 1
