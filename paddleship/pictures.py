@@ -14,7 +14,7 @@ def histogram(values: Any, reports: Path, name: str, *, title: str, unit: str) -
     axes.hist(values, bins=40, color=BLUE)
     axes.set_xlabel(unit)
     axes.set_ylabel("rows")
-    return _save(figure, reports, name)
+    return save(figure, reports, name)
 
 
 def curves(series: Mapping[str, Sequence[float]], reports: Path, name: str, *, title: str, x_label: str) -> str:
@@ -24,7 +24,7 @@ def curves(series: Mapping[str, Sequence[float]], reports: Path, name: str, *, t
     axes.set_xlabel(x_label)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
-    return _save(figure, reports, name)
+    return save(figure, reports, name)
 
 
 def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, name: str, *, batch_size: int = 1) -> str:
@@ -43,7 +43,7 @@ def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, n
     axes.set_yticks(range(len(ranked)), ranked)
     axes.set_xlim(0, max(row["p50_ms"] for row in rows.values()) * 1.45)
     axes.set_xlabel(f"p50 of one request in ms, batch {batch_size}")
-    return _save(figure, reports, name)
+    return save(figure, reports, name)
 
 
 def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, reports: Path, name: str, *, batch_size: int = 1) -> str:
@@ -70,7 +70,7 @@ def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, rep
     axes.margins(x=0.25, y=0.6)
     axes.set_xlabel(f"p50 in ms, batch {batch_size} (left is better); area: size of the image")
     axes.set_ylabel(f"{quality} (up is better)")
-    return _save(figure, reports, name)
+    return save(figure, reports, name)
 
 
 def noise(
@@ -90,7 +90,7 @@ def noise(
     axes.axvline(limit, color=RED, linestyle="--", linewidth=1)
     axes.axvline(1, color=GREY, linestyle=":", linewidth=1)
     axes.set_xlabel(f"noise ratio (dotted: eager float32, dashed: limit {limit:g})")
-    return _save(figure, reports, name)
+    return save(figure, reports, name)
 
 
 def errors(series: Mapping[str, Any], limit: float, reports: Path, name: str) -> str:
@@ -110,7 +110,7 @@ def errors(series: Mapping[str, Any], limit: float, reports: Path, name: str) ->
     axes.set_xlabel(f"distance from the float64 truth, 1 = eager's largest (dashed: limit {limit:g})")
     axes.set_ylabel("share of numbers")
     axes.legend(frameon=False, fontsize=9)
-    return _save(figure, reports, name)
+    return save(figure, reports, name)
 
 
 def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, reports: Path, name: str) -> str:
@@ -131,7 +131,7 @@ def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, r
     axes.set_yticks(range(len(present)), labels)
     axes.set_xlabel(f"decision of {candidate}")
     axes.set_ylabel("decision of eager")
-    return _save(figure, reports, name)
+    return save(figure, reports, name)
 
 
 def layers(errors: Sequence[Any], candidate: str, limit: float, reports: Path, name: str) -> str:
@@ -159,7 +159,7 @@ def layers(errors: Sequence[Any], candidate: str, limit: float, reports: Path, n
     axes.set_ylim(floor / 2, top * 2)
     axes.set_ylabel("error relative to the size of the answer")
     axes.legend(frameon=False, fontsize=9)
-    return _save(figure, reports, name)
+    return save(figure, reports, name)
 
 
 def _plain_log_axis(axes: Any) -> None:
@@ -187,7 +187,8 @@ def _new(title: str, *, height: float = 3.6) -> tuple[Any, Any]:
     return figure, axes
 
 
-def _save(figure: Any, reports: Path, name: str) -> str:
+def save(figure: Any, reports: Path, name: str) -> str:
+    """Write the figure below the reports, the same bytes for the same content; its name."""
     path = reports / name
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130, metadata={"Software": None})

@@ -11,7 +11,7 @@ import numpy as np
 from paddleship.graphmodes.catalogue import ModeName
 from paddleship.graphmodes.claims import Finding
 from paddleship.graphmodes.racing import Measurement
-from paddleship.pictures import BLUE, GREEN, GREY, RED
+from paddleship.pictures import BLUE, GREEN, GREY, RED, save
 
 _COLORS = (BLUE, RED, GREEN, GREY, "#8a5fb0", "#c98a1b", "#333333", "#5bb5c4", "#d98cb3")
 _WORDS = {"confirmed": GREEN, "refuted": RED, "cannot tell": GREY}
@@ -32,7 +32,7 @@ def times(network: str, measurements: Mapping[ModeName, Measurement], reports: P
         axes.set_xlabel(f"{title}, ms", fontsize=9)
         axes.set_yticks(places, list(shown) if axes is panels[0] else [""] * len(shown), fontsize=8)
         axes.invert_yaxis()
-    return _save(figure, reports, name)
+    return save(figure, reports, name)
 
 
 def losses(network: str, measurements: Mapping[ModeName, Measurement], reports: Path, name: str) -> str:
@@ -50,7 +50,7 @@ def losses(network: str, measurements: Mapping[ModeName, Measurement], reports: 
     panels[1].set_xscale("log")
     panels[0].set_ylabel("loss")
     panels[0].legend(frameon=False, fontsize=7)
-    return _save(figure, reports, name)
+    return save(figure, reports, name)
 
 
 def claims(findings: Sequence[Finding], reports: Path, name: str) -> str:
@@ -72,7 +72,7 @@ def claims(findings: Sequence[Finding], reports: Path, name: str) -> str:
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.axvline(1, color="#333333", linewidth=0.8, linestyle=":")
     axes.set_xlabel("ratio with 95% interval; green: confirmed, red: refuted, grey: cannot tell")
-    return _save(figure, reports, name)
+    return save(figure, reports, name)
 
 
 def _fastest(measurements: Mapping[ModeName, Measurement], quantity: str) -> ModeName | None:
@@ -98,10 +98,3 @@ def _new(title: str, *, panels: int, height: float) -> tuple[Any, Any]:
     for one in axes:
         one.spines[["top", "right"]].set_visible(False)
     return figure, axes
-
-
-def _save(figure: Any, reports: Path, name: str) -> str:
-    path = reports / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
-    return name

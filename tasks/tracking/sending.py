@@ -17,26 +17,6 @@ from paddleship.report import Report
 from tasks.tracking import note, registry, spool
 from tasks.tracking.client import connect, epoch_metrics
 
-_CHILD_METRICS = (
-    "p50_ms",
-    "p90_ms",
-    "p95_ms",
-    "p99_ms",
-    "throughput_per_s",
-    "load_ms",
-    "first_call_ms",
-    "peak_memory_bytes",
-    "peak_device_memory_bytes",
-    "file_bytes",
-    "noise_ratio",
-    "flip_rate",
-    "step_ms",
-    "forward_ms",
-    "request_ms",
-    "first_step_s",
-    "lines",
-    "deploys",
-)
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the page opens on runs and metrics
 _BATCH = 1000  # what MLflow takes at once
 _MADE = ("made", "proven", "measured")
@@ -146,13 +126,20 @@ def _send_candidate(
     known = found[0].data.params if found else {}  # MLflow refuses another value, and with it all that comes after
     told = {"variant": name, **{key: str(row[key]) for key in ("runtime", "precision") if row.get(key)}}
     params = [Param(key, value) for key, value in told.items() if key not in known]
-    metrics = [Metric(key, float(row[key]), at_ms, 0) for key in _CHILD_METRICS if row.get(key) is not None]
+    metrics = [Metric(key, number, at_ms, 0) for key, number in _numbers(row)]
     metrics += [Metric("loss", loss, at_ms, step) for step, loss in enumerate(curve) if math.isfinite(loss)]
     tags = [RunTag(key, str(row[key])) for key in ("status", "reason", "winner") if row.get(key) not in (None, "")]
     client.log_batch(run_id, metrics=metrics[:_BATCH], params=params, tags=tags)
     for start in range(_BATCH, len(metrics), _BATCH):
         client.log_batch(run_id, metrics=metrics[start : start + _BATCH])
     client.set_terminated(run_id, "FINISHED" if row.get("status") in _MADE else "FAILED")
+
+
+def _numbers(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Everything measured in a row; what is not a finite number has no place in a chart."""
+    for key, value in row.items():
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            yield key, float(value)
 
 
 def send_model(entry: Path, uri: str) -> str:
