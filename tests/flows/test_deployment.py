@@ -125,7 +125,7 @@ def test_a_wrong_value_is_refused(deploy):
 def test_cancel_ends_the_whole_process_tree(served):
     checkout, environment, _ = served
     overrides = {"model": {"factory": "examples.linear.model:hang"}}
-    (deployment,) = api(checkout, "deployments/filter", {})
+    (deployment,) = [one for one in api(checkout, "deployments/filter", {}) if one["entrypoint"].endswith(":develop_to_deploy")]
     run = api(checkout, f"deployments/{deployment['id']}/create_flow_run", {"parameters": {"until": "train", "overrides": overrides}})
     folder = checkout / ".paddleship/runs" / run["id"]
     pids = wait_for(lambda: running_in(folder, "tasks.train"), seconds=120)

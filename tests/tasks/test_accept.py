@@ -211,3 +211,10 @@ def test_the_next_acceptance_removes_what_a_killed_one_left(long_acceptance, pac
 def test_an_acceptance_that_lives_is_left_alone(long_acceptance, packaged, engine):
     with image.jail(engine, packaged[1]["image_id"], memory_bytes=300_000_000):
         assert len(owned(engine, long_acceptance.pid)) == 2
+
+
+def test_the_eager_model_is_accepted_as_any_winner(won, engine, stage):
+    for name in ("package", "accept"):
+        done = stage(won, name)
+        assert done.returncode == 0, done.stderr
+    assert json.loads((won / "release.json").read_text())["runtime"] == "paddle-eager"

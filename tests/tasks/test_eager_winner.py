@@ -52,12 +52,3 @@ def _expected(checkout: Path) -> float:
 
     weights = load_file(checkout / "models/checkpoint/weights.safetensors")
     return float((np.array([1.0, 2.0], np.float32) @ weights["weight"] + weights["bias"])[0])
-
-
-@pytest.mark.engine
-@pytest.mark.slow
-def test_its_image_is_accepted(won, engine, stage):
-    for name in ("package", "accept"):
-        done = stage(won, name)
-        assert done.returncode == 0, done.stderr
-    assert json.loads((won / "release.json").read_text())["runtime"] == "paddle-eager"

@@ -15,7 +15,7 @@ TWENTY_MB = 20_000_000
 ORPHAN = """
 import os, sys, time
 from paddleship.isolate import Isolated
-from paddleship.seat import Seat
+from paddleship.benchmark.seat import Seat
 from tests.paddleship.benchmark.test_vitals import Obedient
 if __name__ == "__main__":
     seat = Seat(Isolated("x", Obedient, timeout_s=30))
