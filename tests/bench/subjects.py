@@ -36,8 +36,8 @@ def _text(name: str, *, learning_rate: float = 0.002, shortest: int = 64, rows: 
 
 SUBJECTS: dict[str, dict[str, Any]] = {
     "resnet18": _picture("resnet18", epochs=6),
-    "resnet50": _picture("resnet50", epochs=6),
-    "mobilenet-v3": _picture("mobilenet_v3_small", epochs=30),
+    "resnet50": _picture("resnet50", epochs=3),
+    "mobilenet-v3": _picture("mobilenet_v3_small", epochs=25),
     "shufflenet": _picture("shufflenet_v2_x1_0", epochs=15),
     "textcnn": _text("TextCNN"),
     "lstm": _text("BiLSTM"),
@@ -109,7 +109,7 @@ def settings(name: str, work: Path, *, short: bool) -> dict[str, Any]:
         "verify": {"samples": 32 if short else 256, "max_batch": 8},
         "benchmark": {
             **{"batch_sizes": [1], "concurrency": [], "starts": 2, "blocks": 4 if short else 24},
-            **{"max_seconds": 4 if short else 60, "scenario_seconds": 0.5 if short else 1},
+            **{"max_seconds": 4 if short else 40, "scenario_seconds": 0.5 if short else 1},
         },
         "select": {"objective": "p50_ms"},
     }
