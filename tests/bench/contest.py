@@ -94,7 +94,7 @@ def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: 
             "starts": 2 * settings.benchmark.starts,
             "blocks": blocks,
             "samples_per_block": -(-wanted // blocks),
-            "max_seconds": 60 + 4e-3 * wanted * sum(proven[name]["p50_ms"] for name in (chosen, chosen, *rivals)),
+            "max_seconds": 15 + 2e-3 * wanted * sum(proven[name]["p50_ms"] for name in (chosen, chosen, *rivals)),
         }
     )
     folder = Path(settings.paths.candidates)
