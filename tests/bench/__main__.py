@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def main() -> None:
         sys.exit(f"error: no subject is named {unknown[0]!r}: choose of {', '.join(SUBJECTS)}")
     start = time.monotonic()
     results = []
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as work, redirect_stdout(sys.stderr):  # what the races say of their progress
         for name in names:
             results.append(hold(name, Path(work) / name, short=short))
             print(f"{len(results)}/{len(names)} {line(results[-1])}", file=sys.stderr, flush=True)
