@@ -20,6 +20,8 @@ from typing import Any
 from paddleship.errors import CandidateError, PaddleshipError
 from paddleship.quiet import quiet
 
+Load = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, for a process to come
+
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NAMES_OPERATOR = re.compile(r"\[OP: ")
 _NAMES_ERROR = re.compile(r"\[ERROR\]|\w+Error: |terminate called|what\(\):")

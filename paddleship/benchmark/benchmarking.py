@@ -14,8 +14,9 @@ from paddleship import host
 from paddleship.benchmark import feasible, statistics, vitals
 from paddleship.benchmark.comparison import AGAIN, Comparison
 from paddleship.benchmark.contestant import Engine, loop
-from paddleship.benchmark.sampling import Load, Race, speedup
+from paddleship.benchmark.sampling import Race, speedup
 from paddleship.benchmark.seat import Seat
+from paddleship.isolate import Load
 from paddleship.params import Benchmark
 from paddleship.preprocess import Batch
 from paddleship.progress import Progress

@@ -10,10 +10,10 @@ from typing import Any
 from paddleship import eager, runtimes
 from paddleship.benchmark import standings, vitals
 from paddleship.benchmark.comparison import Comparison
-from paddleship.benchmark.sampling import Load
 from paddleship.candidate import Candidate
 from paddleship.catalogue import KINDS
 from paddleship.conversion import footprint
+from paddleship.isolate import Load
 from paddleship.params import Params
 
 BASELINES = ("eager", "to_static")

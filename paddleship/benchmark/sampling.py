@@ -20,15 +20,13 @@ from paddleship.benchmark.contestant import Contestant, Engine, Warmth, loop
 from paddleship.benchmark.seat import Seat, together
 from paddleship.benchmark.statistics import Interval
 from paddleship.errors import PaddleshipError
-from paddleship.isolate import Isolated, threads
+from paddleship.isolate import Isolated, Load, threads
 from paddleship.params import Benchmark
 from paddleship.preprocess import Batch
 
 _FEWEST_BLOCKS = 2
 _FEWEST_CALLS = 7  # of a size: three to warm up, and two in each of the fewest blocks
 _PARTS = 16  # of a trial of endurance
-
-Load = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from paddleship import loadgen
-from paddleship.benchmark.sampling import Load
 from paddleship.benchmark.statistics import percentiles
 from paddleship.benchmark.workload import Workload
 from paddleship.errors import BadInput
-from paddleship.isolate import Isolated, threads
+from paddleship.isolate import Isolated, Load, threads
 from paddleship.loadgen import Measured, MultiStream, Offline, Peak, Scenario, SingleStream
 from paddleship.params import Benchmark
 from paddleship.verdict import Check

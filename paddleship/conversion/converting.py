@@ -21,7 +21,6 @@ from paddleship.preprocess import Batch
 
 _ASKED = 4  # single rows that settings are tried on
 Maker = Callable[[Path, Path, Sequence[Batch]], None]
-Load = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ class Workshop:
             isolate.run(words, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
 
     def _try(self, made: Candidate, folder: Path) -> None:
-        load: Load = (runtimes.load, (folder,))
+        load: isolate.Load = (runtimes.load, (folder,))
         if made.runtime == EAGER and self._requirements is not None:
             load = confined.load, (folder, self._requirements / f"{EAGER}.txt")
         environment = isolate.threads(self._threads)

@@ -21,6 +21,7 @@ import numpy as np
 from paddleship import host, runtimes
 from paddleship.benchmark import benchmarking, statistics
 from paddleship.benchmark.sampling import paired
+from paddleship.isolate import Load
 from paddleship.params import Benchmark
 from paddleship.quiet import quiet
 from tests.aa import model
@@ -63,7 +64,7 @@ def main() -> None:
 
 
 def race(folder: Path, settings: Benchmark) -> Race:
-    contestants: dict[str, benchmarking.Load] = {
+    contestants: dict[str, Load] = {
         "model": (runtimes.load, (folder,)),
         "same": (runtimes.load, (folder,)),
         "slowed": (model.load_slowed, (folder, _SLOWDOWN)),

@@ -19,6 +19,7 @@ from paddleship.benchmark import benchmarking
 from paddleship.benchmark.sampling import speedup
 from paddleship.benchmark.statistics import Interval
 from paddleship.benchmark.workload import Workload
+from paddleship.isolate import Load
 from paddleship.params import Params
 from tests.bench import subjects
 
@@ -99,7 +100,7 @@ def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: 
     )
     folder = Path(settings.paths.candidates)
     batches = Workload.of(Path(settings.paths.prepared)).batches([1])
-    contestants: dict[str, benchmarking.Load] = {name: (runtimes.load, (folder / name,)) for name in (chosen, *rivals)}
+    contestants: dict[str, Load] = {name: (runtimes.load, (folder / name,)) for name in (chosen, *rivals)}
     found = benchmarking.compare(contestants, batches, again, thread_count=settings.optimize.threads).found
     apart = {name: speedup(found[chosen], found[name], 1) or Interval(0, 0, math.inf) for name in rivals}
     best = max(apart, key=lambda name: apart[name].value, default=chosen)
