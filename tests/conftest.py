@@ -58,3 +58,18 @@ def linear_checkout_of(checkout_of, base_params):
         return checkout
 
     return make
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """A client of a real engine that has the base image; started by the same scripts that people use."""
+    from tasks import image
+
+    for command in (["infra/engine.sh", "start"], ["infra/base_image.sh", "python:3.11-slim"]):
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        if done.returncode == 4:
+            pytest.skip(done.stderr.strip().splitlines()[-1])
+        assert done.returncode == 0, done.stderr
+    client = image.connect()
+    yield client
+    client.close()

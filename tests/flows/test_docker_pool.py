@@ -14,7 +14,7 @@ import yaml
 
 from flows import deployment
 from tasks import image
-from tests.flows.helpers import PROGRAM, REPOSITORY, mlflow_runs
+from tests.flows.helpers import PROGRAM, mlflow_runs
 
 PREFECT = str(Path(sys.executable).parent / "prefect")
 APP = ("paddleship", "tasks", "flows", "examples", "params.yaml", "pyproject.toml")
@@ -41,19 +41,6 @@ def name(checkout):
     """Of the image that the deployment asks for."""
     (name,) = deployment._images(checkout)
     return name
-
-
-@pytest.fixture(scope="module")
-def engine():
-    """A client of a real engine that has the base image."""
-    for command in (["infra/engine.sh", "start"], ["infra/base_image.sh", "python:3.11-slim"]):
-        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-        if done.returncode == 4:
-            pytest.skip(done.stderr.strip().splitlines()[-1])
-        assert done.returncode == 0, done.stderr
-    client = image.connect()
-    yield client
-    client.close()
 
 
 @pytest.fixture(scope="module")

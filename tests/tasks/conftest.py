@@ -7,25 +7,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tasks import image
-
 REPOSITORY = Path(__file__).parents[2]
 REPOSITORY_NAME = "paddleship/test-linear"
 
 
 @pytest.fixture(scope="session")
-def engine():
-    """A client of a real engine that has the base image; started by the same scripts that people use."""
-    for command in (["infra/engine.sh", "start"], ["infra/base_image.sh", "python:3.11-slim"]):
-        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-        if done.returncode == 4:
-            pytest.skip(done.stderr.strip().splitlines()[-1])
-        assert done.returncode == 0, done.stderr
-    client = image.connect()
-    yield client
-    for found in client.images.list(name=REPOSITORY_NAME):
-        client.images.remove(found.id, force=True)
-    client.close()
+def engine(engine):
+    """The same, without the images of these tests when they are over."""
+    yield engine
+    for found in engine.images.list(name=REPOSITORY_NAME):
+        engine.images.remove(found.id, force=True)
 
 
 @pytest.fixture(scope="session")
