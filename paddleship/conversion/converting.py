@@ -11,8 +11,8 @@ from typing import Any
 
 from paddleship import isolate, runtimes
 from paddleship.candidate import Candidate
-from paddleship.catalogue import EAGER, KINDS, OPSET
-from paddleship.conversion import bundle, calibration, confined, installs, ptq, quantizing, tuning
+from paddleship.catalogue import EAGER, KINDS
+from paddleship.conversion import bundle, calibration, confined, installs, ptq, quantizing, to_onnx, tuning
 from paddleship.conversion.tuning import Trial
 from paddleship.eager import Subject
 from paddleship.errors import CandidateError
@@ -151,37 +151,13 @@ def plan(name: str, base: Candidate, *, threads: int) -> Candidate:
     return replace(base, name=name, runtime=kind.runtime, precision=kind.precision, threads=threads, options=dict(kind.options))
 
 
-def to_onnx(exported: Path, target: Path) -> None:
-    """Write model.onnx. The converter may abort the process, so this runs in a child."""
-    import logging
-
-    import onnx
-    import paddle2onnx
-
-    logging.disable(logging.INFO)
-
-    parameters = exported / "model.pdiparams"
-    output = target / "model.onnx"
-    paddle2onnx.export(
-        str(exported / "model.json"),
-        str(parameters) if parameters.exists() else "",
-        str(output),
-        opset_version=OPSET,
-        optimize_tool="None",  # the runtimes fold constants themselves, and polygraphy may install packages
-        verbose=False,
-    )
-    if not output.exists():
-        raise CandidateError("paddle2onnx wrote no model")
-    onnx.checker.check_model(str(output))
-
-
 def _run(maker: Maker, source: Path, target: Path, batches: Sequence[Batch]) -> None:
     installs.forbid()
     maker(source, target, batches)
 
 
 def _to_onnx(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
-    to_onnx(source, target)
+    to_onnx.convert(source, target)
 
 
 def _copy(source: Path, target: Path, _batches: Sequence[Batch]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from paddleship import model
 from paddleship.candidate import Candidate
-from paddleship.conversion import converting
+from paddleship.conversion import to_onnx
 from paddleship.conversion.exporting import convert_layer, trace
 from paddleship.diagnosis.recording import Call, given, put
 from paddleship.eager import Subject
@@ -58,7 +58,7 @@ class Exporter:
     def become(self, folder: str, runtime: str) -> None:
         """Convert what was exported into the folder for a runtime; the converter may abort, and the parent goes on with a new child."""
         if runtime != "paddle":
-            converting.to_onnx(self._work / folder, self._work / folder)
+            to_onnx.convert(self._work / folder, self._work / folder)
 
     def cut(self, call: Call, place: int, candidate: Candidate) -> None:
         """Write the program up to one of `lines` into the folder `<number>-<place>`."""

@@ -10,8 +10,7 @@ from typing import Any
 
 from paddleship import model, runtimes
 from paddleship.candidate import Candidate
-from paddleship.conversion import exporting
-from paddleship.conversion.converting import to_onnx
+from paddleship.conversion import exporting, to_onnx
 from paddleship.eager import Eager, Subject
 from paddleship.params import Model
 from paddleship.proof import evidence as evidences
@@ -23,7 +22,6 @@ from tests.faults.models import INPUTS
 
 PROGRAM = "paddle"  # the exported program on eager's own kernels; the others are converted from it or run it otherwise
 _STALE = 10_000
-_NO_ONNX = ("Branching",)  # paddle2onnx aborts the process on a data-dependent branch
 
 
 class Exports:
@@ -112,9 +110,8 @@ class Exports:
         shutil.copytree(exported, onednn)
         replace(base, name="paddle-onednn", options={"onednn": True}).save(onednn)
         made["paddle-onednn"] = onednn
-        if self._name not in _NO_ONNX:
-            onnx.mkdir()
-            to_onnx(exported, onnx)
-            replace(base, name="onnxruntime", runtime="onnxruntime", options={}).save(onnx)
-            made["onnxruntime"] = onnx
+        onnx.mkdir()
+        to_onnx.convert(exported, onnx)
+        replace(base, name="onnxruntime", runtime="onnxruntime", options={}).save(onnx)
+        made["onnxruntime"] = onnx
         return made

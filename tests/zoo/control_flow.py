@@ -216,11 +216,12 @@ class FlattensByHand(nn.Layer):
 
 
 X = floats("x", 8)
+BOTH = ("paddle", "onnxruntime")
 SPECIMENS: list[Specimen] = [
-    specimen(Gated, X, also=("batch-dependent",), because="both sides are in the program, and both are asked"),
-    specimen(HalvesUntilSmall, X, also=("batch-dependent",), because="the loop is in the program"),
-    specimen(NestedDecision, X, also=("batch-dependent",), because="nesting survives"),
-    specimen(EarlyReturn, X, also=("batch-dependent",), because="an early return is a side like any other"),
+    specimen(Gated, X, proven=BOTH, also=("batch-dependent",), because="both sides are in the program, and both are asked"),
+    specimen(HalvesUntilSmall, X, proven=BOTH, also=("batch-dependent",), because="the loop is in the program"),
+    specimen(NestedDecision, X, proven=BOTH, also=("batch-dependent",), because="nesting survives"),
+    specimen(EarlyReturn, X, proven=BOTH, also=("batch-dependent",), because="an early return is a side like any other"),
     specimen(NeverLoud, floats("x", 8, low=-1, high=1), finding="uncovered-branch", proven=("paddle",), because="no input takes that side"),
     specimen(ReadsValues, X, also=("batch-dependent",), because="what Paddle rewrites is no trap"),
     specimen(ShortcutForLong, floats("x", "length", 8), because="the size of a dynamic dimension decides in the program too"),

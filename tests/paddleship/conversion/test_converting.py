@@ -60,12 +60,9 @@ class Squares(nn.Layer):
     def forward(self, x):
         return (x * x).sum(1) + self.scale
 
-class Loop(Digits):
+class Angles(Digits):
     def forward(self, x):
-        y = self.body(x)
-        while y.abs().max() > 1:
-            y = y / 2
-        return y
+        return paddle.logit(nn.functional.sigmoid(self.body(x)), 0.01)
 
 class Cell(nn.Layer):
     def __init__(self):
@@ -168,8 +165,8 @@ def test_the_conversion_to_onnx_is_done_once_and_shared(workshop_of, tmp_path):
     assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["onnx"]
 
 
-def test_control_flow_that_a_runtime_does_not_take_is_a_row_and_the_others_are_made(workshop_of, tmp_path):
-    workshop = workshop_of("Loop")
+def test_an_operator_that_a_runtime_does_not_take_is_a_row_and_the_others_are_made(workshop_of, tmp_path):
+    workshop = workshop_of("Angles")
     rows = {name: workshop.make(name, tmp_path / name) for name in ("onnxruntime", "paddle", "openvino", "openvino-int8")}
     assert [name for name, row in rows.items() if row.made] == ["paddle"]
     assert [path.name for path in tmp_path.iterdir() if path.name != "scratch"] == ["paddle"]

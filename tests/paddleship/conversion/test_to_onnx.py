@@ -1,0 +1,139 @@
+"""What paddle2onnx gets wrong by itself, in programs that ONNX Runtime and OpenVINO answer as eager does."""
+
+import sys
+
+import numpy as np
+import onnx
+import paddle
+import pytest
+
+from paddleship import isolate, model, runtimes
+from paddleship.candidate import Candidate
+from paddleship.conversion import exporting
+from paddleship.conversion.converting import Workshop
+from paddleship.eager import Eager, Subject
+from paddleship.params import Model
+
+SOURCE = """
+import paddle
+from paddle import nn
+from paddle.nn import functional as F
+
+class Base(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.step, self.norm = nn.Linear(8, 8), nn.GroupNorm(2, 4, epsilon=0.1)
+
+class Doubles(Base):
+    def forward(self, x, rounds):
+        y = self.norm(F.leaky_relu(self.step(x), 0.3).reshape([-1, 4, 2, 1]))
+        return F.pad(y, [1, 1, 0, 0], value=0.4) * rounds.max()
+
+class Means(Base):
+    def forward(self, x, rounds):
+        return self.step(x) + x.mean() * rounds.max()
+
+class Begun(Base):
+    def forward(self, x, rounds):
+        begun = self.step(x)
+        state, done = begun, paddle.zeros([], dtype="int64")
+        while done < rounds.max():
+            state = F.tanh(self.step(state)) + begun
+            done = done + 1
+        return state + begun
+
+class Handed(Base):
+    def forward(self, x, rounds):
+        before, now, done = x, self.step(x), paddle.zeros([], dtype="int64")
+        while done < rounds.max():
+            before, now = now, before + 0.5 * now
+            done = done + 1
+        return before, now
+
+class Early(Base):
+    def forward(self, x, rounds):
+        y, done = self.step(x), paddle.zeros([], dtype="int64")
+        while done < rounds.max():
+            y = F.tanh(self.step(y)) * 1.5
+            if y.abs().mean() < 0.3:
+                break
+            done = done + 1
+        return y
+
+class Asked(Base):
+    def forward(self, x, rounds):
+        y, long = self.step(x), rounds.max() > 2
+        if long:
+            y = y * 2
+        y = F.relu(y)
+        if long:
+            y = y - x
+        return y
+
+class Growing(Base):
+    def forward(self, x, rounds):
+        y, done = x, paddle.zeros([], dtype="int64")
+        while done < rounds.max():
+            y, done = paddle.concat([y, x], axis=1), done + 1
+        return y.sum(1)
+
+class Nested(Base):
+    def forward(self, x, rounds):
+        y, done = self.step(x), paddle.zeros([], dtype="int64")
+        first = y
+        while done < rounds.max():
+            if y.abs().max() > 1.0:
+                y = y / 2
+            else:
+                again = paddle.zeros([], dtype="int64")
+                while again < done:
+                    y, again = F.tanh(self.step(y)) + first, again + 1
+            done = done + 1
+        return y
+"""
+INPUTS = [
+    {"name": "x", "dtype": "float32", "shape": ["batch", 8]},
+    {"name": "rounds", "dtype": "int64", "shape": ["batch"], "low": 0, "high": 6},
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def theirs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("theirs")
+    (folder / "their_loops.py").write_text(SOURCE)
+    sys.path.insert(0, str(folder))
+    yield
+    sys.path.remove(str(folder))
+    sys.modules.pop("their_loops", None)
+
+
+def ask(load, *arguments, batches):
+    with isolate.Isolated("asked", load, *arguments, timeout_s=100) as child:
+        return [child.call("run", inputs) for inputs in batches]
+
+
+@pytest.mark.parametrize("name", ["Doubles", "Means", "Begun", "Handed", "Early", "Asked", "Growing", "Nested"])
+def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, name):
+    settings = Model(factory=f"their_loops:{name}", inputs=INPUTS)
+    paddle.seed(3)
+    model.save(model.build(settings), tmp_path / "checkpoint", {})
+    subject, exported = Subject(settings, tmp_path / "checkpoint"), tmp_path / "exported"
+    exported.mkdir()
+    random = np.random.default_rng(0)
+    batches = [
+        {"x": random.normal(size=(size, 8)).astype(np.float32), "rounds": random.integers(0, high, size)}
+        for size, high in ((1, 1), (3, 2), (2, 6), (5, 4))
+    ]
+    specs = tuple(item.spec() for item in settings.inputs)
+    base = Candidate("paddle", "theirs", "paddle", "float32", 1, specs, (), {"kind": "tensors"}, "", "")
+    exporting.export(subject, exported, base, probes=batches[1:3], timeout_s=100)
+    expected = ask(Eager, subject, batches=batches)
+    workshop = Workshop(exported, tmp_path, threads=1, probe=batches[1], timeout_s=100)
+    for candidate in ("onnxruntime", "openvino"):
+        outcome = workshop.make(candidate, tmp_path / candidate)
+        assert outcome.made, f"{candidate}: {outcome.reason}"
+        for answer, right in zip(ask(runtimes.load, tmp_path / candidate, batches=batches), expected, strict=True):
+            assert list(answer) == list(right)
+            for key, array in right.items():
+                np.testing.assert_allclose(answer[key], array, rtol=1e-5, atol=1e-5)
+    onnx.checker.check_model(str(tmp_path / "onnx" / "model.onnx"), full_check=True)
