@@ -15,6 +15,7 @@ Name = Literal[
     "paddle-onednn",
     "paddle-onednn-bf16",
     "paddle-int8",
+    "paddle-pruned",
     "paddle-eager",
     "paddle-gpu",
     "paddle-tensorrt-fp16",
@@ -33,6 +34,7 @@ class Kind:
 
     `packages` must be installed, and the `extra` of paddleship brings them where the base installation does not. `gpu`
     where it runs on one: such a candidate is tried by default with Paddle's GPU build alone, and was never run by us.
+    `useless` says why a candidate is tried only where it is named.
     """
 
     runtime: str
@@ -40,17 +42,22 @@ class Kind:
     packages: tuple[str, ...] = ()
     extra: str = ""
     gpu: bool = False
+    useless: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 OPSET = 17
 EAGER = "paddle-eager"  # both the candidate and its runtime: no static graph, the model's own Python code
+PRUNED = "float32-2:4"  # float32 that promises decisions, not digits, since half of the weights are zero
+OTHER_WEIGHTS = frozenset({"int8", PRUNED})  # precisions whose weights are not the checkpoint's, by intention
 _ONNX = {"opset": OPSET}
+_ZEROS = "no kernel of Paddle on a CPU is faster for weights that are zero: name it to try it"
 KINDS: Mapping[str, Kind] = {
     "paddle": Kind("paddle", options={"onednn": False}),
     "paddle-onednn": Kind("paddle", options={"onednn": True}),
     "paddle-onednn-bf16": Kind("paddle", "bfloat16", options={"onednn": True, "bfloat16": True}),
     "paddle-int8": Kind("paddle", "int8", options={"onednn": False}),
+    "paddle-pruned": Kind("paddle", PRUNED, options={"onednn": False}, useless=_ZEROS),
     EAGER: Kind(EAGER),
     "paddle-gpu": Kind("paddle", gpu=True, options={"onednn": False, "gpu": True}),
     "paddle-tensorrt-fp16": Kind("paddle", "float16", gpu=True, options={"onednn": False, "gpu": True, "tensorrt": True}),
@@ -64,15 +71,20 @@ KINDS: Mapping[str, Kind] = {
 
 
 def chosen(names: Sequence[str] | None) -> list[str]:
-    """The candidates that are asked for: those named, or every one whose packages are installed. Raises ParamsError."""
+    """The candidates that are asked for: those named, or every one that nothing speaks against. Raises ParamsError."""
     if names is None:
-        return [name for name, kind in KINDS.items() if not missing(name) and (not kind.gpu or _gpu_build())]
+        return [name for name in KINDS if not _objection(name)]
     for name in names:
         if lacking := missing(name):
             extra = KINDS[name].extra
             install = f"install the extra {extra!r} (`pip install -e '.[{extra}]'`)" if extra else f"`pip install {lacking}`"
             raise ParamsError(f"optimize.candidates names {name!r} and {lacking} is not installed: {install}, or leave {name} out")
     return list(dict.fromkeys(names))
+
+
+def left_out(names: Sequence[str]) -> dict[str, str]:
+    """Every candidate that is not among `names`, with the reason."""
+    return {name: _objection(name) or "optimize.candidates names others" for name in KINDS if name not in names}
 
 
 def missing(name: str) -> str:
@@ -83,6 +95,15 @@ def missing(name: str) -> str:
 def installed(package: str) -> bool:
     """Whether a package is there, without importing it."""
     return find_spec(package) is not None
+
+
+def _objection(name: str) -> str:
+    """Why a candidate is not tried by default; empty where it is."""
+    if lacking := missing(name):
+        return f"{lacking} is not installed"
+    if KINDS[name].gpu and not _gpu_build():
+        return "this is not Paddle's GPU build"
+    return KINDS[name].useless
 
 
 def _gpu_build() -> bool:

@@ -109,7 +109,7 @@ class Export(Section):
 
 class Optimize(Section):
     candidates: Annotated[list[Name], Field(min_length=1)] | None = Field(
-        None, description="candidates by name; null: every one whose package is installed"
+        None, description="candidates by name; null: every one that is installed and has a use here"
     )
     threads: Positive = Field(1, description="allowance for every candidate; fewer are used where that is faster")
     calibration_rows: Positive = Field(128, description="rows of the training part that int8 candidates take their ranges from")

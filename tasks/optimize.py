@@ -51,7 +51,7 @@ def optimize(params: Params) -> Report:
         metrics={"candidates_made": len(made), "candidates_failed": len(outcomes) - len(made)},
         verdict=Verdict(checks=[Check.at_least("candidates_made", len(made), 1, advice=advice)]),
         candidates={outcome.name: _row(outcome) for outcome in outcomes},
-        facts={"not_installed": {name: lacking for name in catalogue.KINDS if (lacking := catalogue.missing(name))}},
+        facts={"not_tried": catalogue.left_out(names)},
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from paddleship import isolate, runtimes
 from paddleship.candidate import Candidate
 from paddleship.catalogue import EAGER, KINDS
-from paddleship.conversion import bundle, calibration, confined, installs, ptq, quantizing, to_onnx, tuning
+from paddleship.conversion import bundle, calibration, confined, installs, pruning, ptq, quantizing, remaking, to_onnx, tuning
 from paddleship.conversion.tuning import Trial
 from paddleship.eager import Subject
 from paddleship.errors import CandidateError
@@ -117,15 +117,16 @@ class Workshop:
         return self._onnx
 
     def _maker(self, name: str, sizes: Mapping[str, int]) -> Maker:
-        if name != "paddle-int8":
+        if name not in _CHANGES:
             return _MAKERS.get(name, _copy)
-        return ptq.Quantiser(self._eager("Paddle quantises the eager model itself"), self._base.inputs, sizes)
+        change, verb = _CHANGES[name]
+        return remaking.Remaker(self._eager(f"Paddle can {verb} only the eager model itself"), self._base.inputs, sizes, change, verb)
 
     def _each(self, words: str, maker_of: Callable[[Mapping[str, int]], Maker], source: Path, target: Path) -> None:
         for part, sizes in self._parts.items():
             (target / part).mkdir(exist_ok=True)
             maker = maker_of(sizes)
-            calibrated = isinstance(maker, ptq.Quantiser) or maker in _CALIBRATED
+            calibrated = isinstance(maker, remaking.Remaker) or maker in _CALIBRATED
             batches = calibration.fitting(self._batches, self._base.inputs, sizes) if calibrated else ()
             environment = isolate.threads(self._threads)
             isolate.run(words, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
@@ -170,4 +171,8 @@ _MAKERS: dict[str, Maker] = {
     "onnxruntime-int8-dynamic": quantizing.dynamic,
     "onnxruntime-int8": quantizing.static,
     "openvino-int8": quantizing.openvino,
+}
+_CHANGES: dict[str, tuple[remaking.Change, str]] = {
+    "paddle-int8": (ptq.quantise, "quantise"),
+    "paddle-pruned": (pruning.prune, "prune"),
 }

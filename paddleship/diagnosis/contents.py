@@ -14,7 +14,7 @@ import numpy as np
 
 from paddleship import model
 from paddleship.candidate import Candidate
-from paddleship.catalogue import EAGER
+from paddleship.catalogue import EAGER, OTHER_WEIGHTS
 from paddleship.diagnosis import weights
 from paddleship.finding import Finding
 from paddleship.measures import Array
@@ -29,7 +29,7 @@ def inspect(folder: Path, checkpoint: Path) -> list[Finding]:
     from safetensors.numpy import load_file
 
     candidate = Candidate.load(folder)
-    if candidate.precision == "int8":  # its weights are others by intention
+    if candidate.precision in OTHER_WEIGHTS:
         return []
     own: dict[str, Array] = load_file(checkpoint / model.WEIGHTS)
     look = _LOOKS.get(candidate.runtime, _inspect_onnx)

@@ -11,7 +11,7 @@ from typing import Any
 
 from paddleship import isolate, model
 from paddleship.candidate import Candidate
-from paddleship.catalogue import EAGER
+from paddleship.catalogue import EAGER, OTHER_WEIGHTS
 from paddleship.diagnosis import contents, passes, replay, symptoms
 from paddleship.diagnosis.replay import LayerError, Located
 from paddleship.eager import Subject
@@ -69,7 +69,7 @@ def explain(
         findings += symptoms.read(evidence, answers, specs, limit=limit)
     if {finding.kind for finding in findings} & _SUFFICIENT or (failed and set(failed) <= _CIRCUMSTANCES):
         return Diagnosis(findings)
-    if folder is not None and Candidate.load(folder).precision == "int8":  # a layer by itself is not quantised as the whole was
+    if folder is not None and Candidate.load(folder).precision in OTHER_WEIGHTS:  # a layer by itself is not changed as the whole was
         return Diagnosis([*findings, *_coarse(folder, failed)])
     if _is_eager(folder):
         return Diagnosis([*findings, _nothing(evidence, ratios, limit)])

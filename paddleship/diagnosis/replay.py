@@ -19,6 +19,7 @@ import numpy as np
 
 from paddleship import isolate, runtimes
 from paddleship.candidate import Candidate
+from paddleship.catalogue import PRUNED
 from paddleship.diagnosis.recording import Call, Recorder, given
 from paddleship.diagnosis.sublayers import Exporter
 from paddleship.eager import Subject
@@ -32,7 +33,7 @@ from paddleship.runtimes import Arrays
 
 _PER_LAYER_S = 60.0
 _PLAIN = {"optimization_level": 0}
-_EPSILONS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "int8": 2.0**-7}
+_EPSILONS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "int8": 2.0**-7, PRUNED: 2.0**-2}
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,24 @@ def test_params_and_the_catalogue_know_the_same_names():
     assert set(get_args(catalogue.Name)) == set(catalogue.KINDS)
 
 
-def test_by_default_every_installed_candidate_takes_part_and_those_of_a_gpu_only_with_its_build():
-    assert catalogue.chosen(None) == [name for name, kind in catalogue.KINDS.items() if not kind.gpu]
+def test_by_default_every_installed_candidate_takes_part_that_has_a_use_here_and_the_others_have_a_reason():
+    absent = {"paddle-gpu": "GPU build", "paddle-tensorrt-fp16": "GPU build", "paddle-pruned": "name it to try it"}
+    assert catalogue.chosen(None) == [name for name in catalogue.KINDS if name not in absent]
+    reasons = catalogue.left_out(catalogue.chosen(None))
+    assert list(reasons) == [name for name in catalogue.KINDS if name in absent]
+    assert all(words in reasons[name] for name, words in absent.items())
+
+
+def test_with_its_build_the_candidates_of_a_gpu_take_part(monkeypatch):
+    monkeypatch.setattr(catalogue, "_gpu_build", lambda: True)
+    assert {"paddle-gpu", "paddle-tensorrt-fp16"} <= set(catalogue.chosen(None))
+
+
+def test_what_is_left_out_by_name_or_for_want_of_a_package_has_a_reason(only_base):
+    reasons = catalogue.left_out(catalogue.chosen(["paddle", "paddle-pruned"]))
+    assert set(reasons) == set(catalogue.KINDS) - {"paddle", "paddle-pruned"}
+    assert reasons["openvino-int8"] == "openvino is not installed"
+    assert reasons["onnxruntime"] == "optimize.candidates names others"
 
 
 def test_without_an_extra_its_candidates_stay_away_by_default(only_base):

@@ -130,6 +130,7 @@ def test_the_chain_from_export_to_benchmark_proves_and_chooses(trained):
     for stage in ("export", "optimize", "verify", "benchmark"):
         done = run(trained, stage)
         assert done.returncode == 0, done.stderr
+    assert "faster for weights that are zero" in report(trained, "optimize")["facts"]["not_tried"]["paddle-pruned"]
     rows = report(trained, "verify")["candidates"]
     assert set(rows) == {"to_static", "paddle", "paddle-onednn", "onnxruntime"}
     assert all(row["status"] == "proven" for row in rows.values())

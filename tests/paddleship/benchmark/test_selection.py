@@ -77,16 +77,16 @@ def test_constraints_that_only_exclude_each_other_fail_too():
     assert [check.name for check in choice.checks if not check.passed] == ["candidates_within_constraints"]
 
 
-def test_a_lower_precision_wins_only_where_it_is_faster_beyond_doubt():
-    doubtful = choose(INT8, Select(objective="p50_ms"), compare=lambda *_: (1.1, 0.98, 1.2))
+@pytest.mark.parametrize("precision", ["int8", "float32-2:4"])
+def test_a_lower_precision_wins_only_where_it_is_faster_beyond_doubt(precision):
+    rows = {name: {**row, "precision": precision} if name == "int8" else row for name, row in INT8.items()}
+    doubtful = choose(rows, Select(objective="p50_ms"), compare=lambda *_: (1.1, 0.98, 1.2))
     assert doubtful.candidate == "onnxruntime"
-    assert (
-        "no faster than onnxruntime beyond doubt (0.98 to 1.20×, the same thing against itself 1.00×), and gives up precision (int8)"
-        in doubtful.refused["int8"]
-    )
-    certain = choose(INT8, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2))
+    words = "no faster than onnxruntime beyond doubt (0.98 to 1.20×, the same thing against itself 1.00×), and gives up precision"
+    assert f"{words} ({precision})" in doubtful.refused["int8"]
+    certain = choose(rows, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2))
     assert certain.candidate == "int8"
-    noisy = choose(INT8, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2), floor=1.06)
+    noisy = choose(rows, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2), floor=1.06)
     assert noisy.candidate == "onnxruntime"
 
 

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import paddle
 import pytest
+from safetensors.numpy import load_file
 
 from paddleship import isolate, model, runtimes
 from paddleship.candidate import Candidate
@@ -71,6 +72,21 @@ class Cell(nn.Layer):
 
     def forward(self, x):
         return self.cell(x, x[:, :4])[0]
+
+class Narrow(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.output = nn.Linear(2, 4)
+
+    def forward(self, x):
+        return self.output(x[:, :2])
+
+class Lean(Digits):
+    def __init__(self):
+        super().__init__()
+        for layer in (self.body[0], self.body[2]):
+            size = paddle.to_tensor([1.0, 0.01, 1.0, 0.01]).tile([layer.weight.shape[0] // 4]).unsqueeze(1)
+            layer.weight.set_value(layer.weight * size)
 
 class Rows(Digits):
     def forward(self, x):
@@ -195,6 +211,58 @@ def test_a_model_of_fixed_sizes_has_one_program_for_each(subject_of, workshop_of
         np.testing.assert_allclose(array, exact, atol=0.3 * np.abs(exact).max())
 
 
+@pytest.mark.parametrize(("name", "sizes"), [("Digits", {}), ("Rows", {"batch": [1, 4]})], ids=["any size", "fixed sizes"])
+def test_a_pruned_program_answers_as_if_the_two_smallest_of_each_four_weights_were_zero(subject_of, workshop_of, tmp_path, name, sizes):
+    subject = subject_of(name, **sizes)
+    outcome = workshop_of(name, sizes=sizes, subject=subject).make("paddle-pruned", tmp_path / "pruned")
+    assert outcome.made, outcome.reason
+    assert len(Candidate.load(tmp_path / "pruned").programs) == len(sizes.get("batch", []))
+    own = load_file(subject.checkpoint / model.WEIGHTS)
+    asked = [batch(1, 91), batch(3, 92), batch(9, 93)]
+    for inputs_, answer in zip(asked, ask(runtimes.load, tmp_path / "pruned", batches=asked), strict=True):
+        hidden = np.maximum(inputs_["x"] @ pruned(own["body.0.weight"]) + own["body.0.bias"], 0)
+        right = hidden @ pruned(own["body.2.weight"]) + own["body.2.bias"]
+        np.testing.assert_allclose(answer["output"], right, atol=1e-5)
+
+
+def test_what_a_pruned_program_holds_is_half_zeros_in_fours_and_the_checkpoint_else(subject_of, workshop_of, tmp_path):
+    subject = subject_of("Pictures")
+    assert workshop_of("Pictures", subject=subject).make("paddle-pruned", tmp_path / "pruned").made
+    held = [value.numpy() for value in paddle.jit.load(str(tmp_path / "pruned/model")).state_dict().values()]
+    own = load_file(subject.checkpoint / model.WEIGHTS)
+    changed = {"second.weight": np.moveaxis(own["second.weight"], 1, 0), "output.weight": own["output.weight"]}
+    right = own | {name: pruned(array) for name, array in changed.items()}
+    right["second.weight"] = np.moveaxis(right["second.weight"], 0, 1)
+    assert {name for name in own if not any(np.array_equal(right[name], array) for array in held)} == set()
+    assert len(held) == len(own)
+
+
+def pruned(weights):
+    """Without the two smallest of each four along the first axis."""
+    fours = weights.reshape(-1, 4, *weights.shape[1:])
+    kept = np.abs(fours).argsort(1).argsort(1) >= 2
+    return (fours * kept).reshape(weights.shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "subject", "words"),
+    [
+        ("paddle-pruned", "Squares", "that it prunes: it takes Linear and Conv2D, unless a ParamAttr names their weights"),
+        ("paddle-pruned", "Narrow", "that it prunes: every Linear and Conv2D here sums fewer than four weights"),
+        ("paddle-int8", "Squares", "that it quantises"),
+    ],
+)
+def test_a_model_in_which_paddle_finds_no_layer_to_change_is_a_row(subject_of, workshop_of, tmp_path, name, subject, words):
+    outcome = workshop_of(subject, subject=subject_of(subject)).make(name, tmp_path / name)
+    assert not outcome.made
+    assert outcome.reason == f"Paddle found no layer in this model {words}"
+
+
+@pytest.mark.parametrize("name", ["paddle-int8", "paddle-pruned"])
+def test_without_the_eager_model_what_is_made_of_it_is_a_row(workshop_of, tmp_path, name):
+    assert "only the eager model itself, which is not at hand here" in workshop_of("Digits").make(name, tmp_path / name).reason
+
+
 @pytest.mark.parametrize("name", INT8)
 def test_a_model_without_anything_to_quantise_is_a_row(workshop_of, tmp_path, name):
     outcome = workshop_of("Squares").make(name, tmp_path / name)
@@ -228,6 +296,25 @@ def test_int8_is_judged_by_its_decisions_and_refused_when_badly_calibrated(subje
     subject = subject_of("Digits")
     outcome = workshop_of("Digits", batches=[batch(4, seed, scale) for seed in range(16)]).make(name, tmp_path / name)
     assert outcome.made, outcome.reason
+    judgement = judged(subject, tmp_path / name)
+    assert bool(judgement) is proven
+    assert {check.name for check in judgement.checks} == {"flip_rate_high", "metric_drop_high"}
+    if not proven:
+        assert judgement.metrics["flip_rate"] > 0.15
+
+
+@pytest.mark.parametrize(("name", "proven"), [("Lean", True), ("Digits", False)], ids=["half of the weights are small", "none is"])
+def test_a_pruned_model_is_judged_by_its_decisions_and_refused_where_it_needs_the_weights(subject_of, workshop_of, tmp_path, name, proven):
+    outcome = workshop_of(name, subject=subject_of(name)).make("paddle-pruned", tmp_path / "pruned")
+    assert outcome.made, outcome.reason
+    judgement = judged(subject_of(name), tmp_path / "pruned")
+    assert bool(judgement) is proven
+    assert {check.name for check in judgement.checks} == {"flip_rate_high", "metric_drop_high"}
+    assert judgement.metrics["noise_ratio"] > 1000  # other digits than eager's, in both
+
+
+def judged(subject, folder):
+    """The judgement on a candidate whose labels are eager's own decisions."""
     examples = [{"x": row} for row in batch(512, 99)["x"]]
     cases = inputs.from_rows(examples, [item.spec() for item in subject.model.inputs], collate, max_batch=64)
     asked = [case.inputs for case in cases]
@@ -235,13 +322,9 @@ def test_int8_is_judged_by_its_decisions_and_refused_when_badly_calibrated(subje
     truth = [{key: array.astype(np.float64) for key, array in answer.items()} for answer in reference]
     labels = np.concatenate([answer["output"].argmax(-1) for answer in ask(Eager, subject, batches=[collate(examples)])])
     known = evidence.gather(cases, reference, truth, task="classification", labels=labels)
-    told = ask(runtimes.load, tmp_path / name, batches=asked)
+    told = ask(runtimes.load, folder, batches=asked)
     limits = Verify(max_flip_rate=0.08, max_metric_drop=0.08)  # fresh weights decide by a hair
-    judgement = parity.judge(known, told, limits=limits, precision=Candidate.load(tmp_path / name).precision)
-    assert bool(judgement) is proven
-    assert {check.name for check in judgement.checks} == {"flip_rate_high", "metric_drop_high"}
-    if not proven:
-        assert judgement.metrics["flip_rate"] > 0.15
+    return parity.judge(known, told, limits=limits, precision=Candidate.load(folder).precision)
 
 
 def collate(examples):

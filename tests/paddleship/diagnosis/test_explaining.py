@@ -126,9 +126,12 @@ def convert(tmp_path):
         specs = tuple(item.spec() for item in subject.model.inputs)
         exported, target = tmp_path / "exported", tmp_path / runtime
         exported.mkdir()
+        (tmp_path / "scratch").mkdir()
         base = Candidate("exported", "test", "paddle", "float32", 1, specs, (), {"kind": "tensors"}, "", "")
         exporting.export(subject, exported, base, probes=[case.inputs for case in cases(subject)[:3]], timeout_s=100)
-        outcome = converting.convert(runtime, exported, target, threads=1, probe=cases(subject)[0].inputs, timeout_s=100)
+        probe = cases(subject)[0].inputs
+        workshop = converting.Workshop(exported, tmp_path / "scratch", threads=1, probe=probe, timeout_s=100, subject=subject)
+        outcome = workshop.make(runtime, target)
         assert outcome.made, outcome.reason
         return target
 
@@ -304,7 +307,10 @@ def test_the_innermost_wrong_layer_is_first_even_where_a_layer_between_hides_it(
     assert replay.first_wrong([error(0, None, 7)], limit=8) is None
 
 
-@pytest.mark.parametrize(("name", "precision"), [("onnxruntime-int8-dynamic", "int8"), ("paddle-onednn-bf16", "bfloat16")])
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [("onnxruntime-int8-dynamic", "int8"), ("paddle-onednn-bf16", "bfloat16"), ("paddle-pruned", "float32-2:4")],
+)
 def test_a_lower_precision_that_only_changes_decisions_is_called_so_and_not_searched(subject_of, convert, name, precision):
     subject = subject_of("Plain")
     found = explain(subject, convert(subject, name), failed=("flip_rate_high",))

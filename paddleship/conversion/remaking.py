@@ -1,0 +1,48 @@
+"""Programs of the eager model as Paddle itself changes it (ptq, pruning), exported as `export` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddleship import model
+from paddleship.conversion import exporting, fixing
+from paddleship.eager import Subject
+from paddleship.errors import CandidateError
+from paddleship.preprocess import Batch
+from paddleship.spec import TensorSpec
+
+Change = Callable[[Any, Sequence[TensorSpec], Sequence[Batch]], Any]
+
+
+@dataclass(frozen=True)
+class Remaker:
+    """Makes the program of one subject, with these inputs, for one set of fixed sizes, after `change`, which `verb` names in an error.
+
+    `change` is given the layer in evaluation mode, what the model declares as inputs, and batches of real rows.
+    """
+
+    subject: Subject
+    specs: Sequence[TensorSpec]
+    fixed: Mapping[str, int]
+    change: Change
+    verb: str
+
+    def __call__(self, _source: Path, target: Path, batches: Sequence[Batch]) -> None:
+        """Raises CandidateError, in plain words where Paddle cannot export what it changed."""
+        import paddle
+
+        layer = model.build(self.subject.model)
+        model.restore(layer, self.subject.checkpoint)
+        layer.eval()
+        try:
+            exporting.convert_layer(self.change(layer, self.specs, batches), target, fixing.fixed(self.specs, self.fixed))
+        except CandidateError:
+            raise
+        except Exception as failure:
+            words = " ".join(str(failure).split())
+            if "data[i] >= 0, but received data[i]:-1" in words:
+                words = "it takes no dynamic dimension, such as the batch"
+            raise CandidateError(f"Paddle {paddle.__version__} cannot {self.verb} this model and export it: {words[-300:]}") from None
