@@ -1,6 +1,7 @@
-"""What paddle2onnx 2.1 gets wrong, put right in the program that it is given and in the ONNX graph that it made.
+"""What paddle2onnx 2.1 gets wrong or does not know, put right in the program that it is given and in the ONNX graph that it made.
 
 * It reads the doubles of Paddle's file (a slope, an epsilon, what padding is filled with) as floats, and gets others.
+* It forgets the bounds of hardtanh and that a gelu is to be the tanh formula, and does not know masked_fill, amax and amin.
 * It dies of a mean over every axis, and of a value that a loop hands on untouched.
 * It calls what a loop carries by the name of its initial value: a body that uses both reads one of them twice.
 * It makes conditions vectors of one, where ONNX wants scalars.
@@ -8,32 +9,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-# Of Paddle's model.json: operators "#", each with attributes A, inputs I and outputs O. A value has a number % and a type TT.
-Block = dict[str, Any]
-_TENSOR = "0.t_dtensor"
-_KINDS = {"i": "int", "ui": "uint", "f": "float", "bf": "bfloat"}
-_DTYPES = {"0.t_bool": "bool"} | {f"0.t_{short}{bits}": f"{kind}{bits}" for short, kind in _KINDS.items() for bits in (8, 16, 32, 64)}
-_COPIED = ("1.while", "2.yield")  # what takes values into a loop, and what hands them out of a body
+from paddleship.conversion import pir
+from paddleship.conversion.pir import Operator, Writer
 
 
 def before(program: Mapping[str, Any]) -> None:
     """Change a program of Paddle's into one that means the same and that paddle2onnx gets right."""
-    blocks = list(_blocks(program))
-    types = {value["%"]: value["TT"] for block in blocks for value in _values(block)}
-    for block in blocks:
-        operators = []
+    writer = Writer(program)
+    for block in list(pir.blocks(program)):
+        writer.operators = []
         for operator in block["ops"]:
             if operator["#"] != "1.full":
                 _in_single_precision(operator)
-            if operator["#"] == "1.mean":
-                operators += _every_axis(operator["I"], types)
-            if operator["#"] in _COPIED:
-                operators += [_copy(operand, types) for operand in operator["I"] if types[operand["%"]]["#"] == _TENSOR]
-            operators.append(operator)
-        block["ops"] = operators
+            if mend := _MENDS.get(operator["#"]):
+                mend(operator, writer)
+            writer.operators.append(operator)
+        block["ops"] = writer.operators
 
 
 def after(graph: Any) -> None:
@@ -55,59 +50,49 @@ def after(graph: Any) -> None:
         graph.node.append(node)
 
 
-def _blocks(part: Mapping[str, Any]) -> Iterator[Block]:
-    for region in part.get("regions", ()):
-        for block in region["blocks"]:
-            yield block
-            for operator in block["ops"]:
-                yield from _blocks(operator)
-
-
-def _values(block: Block) -> Iterator[dict[str, Any]]:
-    yield from ({"%": argument["#"], "TT": argument["TT"]} for argument in block["args"])
-    for operator in block["ops"]:
-        yield from operator["O"] if isinstance(operator["O"], list) else [operator["O"]]
-
-
-def _in_single_precision(operator: Mapping[str, Any]) -> None:
+def _in_single_precision(operator: Operator) -> None:
     for attribute in operator["A"]:
         if isinstance(attribute, dict) and attribute["AT"]["#"] == "0.a_f64":
             attribute["AT"]["#"] = "0.a_f32"
 
 
-def _every_axis(operands: list[dict[str, int]], types: dict[int, Any]) -> list[Block]:
-    """What names the axes of a reduction by their numbers, where it names none and means all of them."""
-    (_, shape, *_), (whole, named, *others) = (types[operand["%"]]["D"] for operand in operands)
-    if named != [0]:
-        return []
-    attributes = {
-        "value": {"#": "0.a_array", "D": [{"#": "0.a_i64", "D": axis} for axis in range(len(shape))]},
-        "dtype": {"#": "1.a_dtype", "D": "int64"},
-        "place": {"#": "1.a_place", "D": [1, 0, ""]},
-    }
-    made = _operator("1.full_int_array", [], {"#": _TENSOR, "D": [whole, [len(shape)], *others]}, types, attributes)
-    operands[1] = _output(made)
-    return [made]
+def _copy_inputs(operator: Operator, writer: Writer) -> None:
+    tensors = (writer.types[value["%"]]["#"] == pir.TENSOR for value in operator["I"])
+    operator["I"] = [writer.copied(value) if tensor else value for value, tensor in zip(operator["I"], tensors, strict=True)]
 
 
-def _copy(operand: dict[str, int], types: dict[int, Any]) -> Block:
-    """What copies a value, as a cast to its own type, which runtimes drop; the operand becomes the copy."""
-    kind = types[operand["%"]]
-    made = _operator("1.cast", [dict(operand)], kind, types, {"dtype": {"#": "1.a_dtype", "D": _DTYPES[kind["D"][0]["#"]]}})
-    operand.update(_output(made))
-    return made
+def _name_every_axis(mean: Operator, writer: Writer) -> None:
+    values, axes = mean["I"]
+    if writer.types[axes["%"]]["D"][1] == [0]:  # it names none, and means all
+        mean["I"] = [values, writer.axes(range(len(writer.types[values["%"]]["D"][1])))]
 
 
-def _operator(name: str, inputs: list[dict[str, int]], kind: Any, types: dict[int, Any], attributes: Mapping[str, Any]) -> Block:
-    number = max(types) + 1
-    types[number] = kind
-    constant = {"N": "stop_gradient", "AT": {"#": "0.a_array", "D": [{"#": "0.a_bool", "D": True}]}}
-    named = [{"N": key, "AT": value} for key, value in attributes.items()]
-    return {"#": name, "A": named, "I": inputs, "O": [{"%": number, "TT": kind}], "OA": [constant]}
+def _as_max(operator: Operator, writer: Writer) -> None:
+    operator["I"].append(writer.axes([axis["D"] for axis in pir.attribute(operator, "axis")]))
+    operator["A"] = [attribute for attribute in operator["A"] if attribute["N"] != "axis"]
+    operator["#"] = {"1.amax": "1.max", "1.amin": "1.min"}[operator["#"]]
 
 
-def _output(operator: Block) -> dict[str, int]:
-    return {"%": operator["O"][0]["%"]}
+def _as_where(masked_fill: Operator, _writer: Writer) -> None:
+    values, mask, fill = masked_fill["I"]
+    masked_fill |= {"#": "1.where", "I": [mask, fill, values]}
+
+
+def _as_clip(hardtanh: Operator, writer: Writer) -> None:
+    (values,) = hardtanh["I"]
+    bounds = [writer.number(pir.attribute(hardtanh, name), values) for name in ("t_min", "t_max")]
+    hardtanh |= {"#": "1.clip", "A": [], "I": [values, *bounds]}
+
+
+def _by_tanh(gelu: Operator, writer: Writer) -> None:
+    """x / 2 × (1 + tanh(√(2 / π) × (x + 0.044715 x³)))."""
+    if not pir.attribute(gelu, "approximate"):
+        return
+    (x,) = gelu["I"]
+    kind, slope = writer.types[x["%"]], math.sqrt(2 / math.pi)
+    factor = writer.scaled(writer.add("1.multiply", [x, x], kind), slope * 0.044715, slope)
+    half = writer.scaled(writer.add("1.tanh", [writer.add("1.multiply", [x, factor], kind)], kind), 0.5, 0.5)
+    gelu |= {"#": "1.multiply", "A": [], "I": [x, half]}
 
 
 def _scalar(graph: Any, vector: str, name: str) -> str:
@@ -145,3 +130,15 @@ def _rename(graph: Any, names: Mapping[str, str]) -> None:
         node.input[:] = [names.get(name, name) for name in node.input]
         for attribute in node.attribute:
             _rename(attribute.g, names)
+
+
+_MENDS: dict[str, Callable[[Operator, Writer], None]] = {
+    "1.while": _copy_inputs,
+    "2.yield": _copy_inputs,
+    "1.mean": _name_every_axis,
+    "1.amax": _as_max,
+    "1.amin": _as_max,
+    "1.masked_fill": _as_where,
+    "1.hardtanh": _as_clip,
+    "1.gelu": _by_tanh,
+}
