@@ -5,7 +5,7 @@ Parity and benchmark measure against these. What ships of the eager model is a c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 from paddleship import model
 from paddleship.params import Code, Model, Params
 from paddleship.runtimes import Arrays
+from paddleship.spec import TensorSpec
 from paddleship.structure import Tree
 
 
@@ -33,9 +34,12 @@ class Subject:
 
 
 class Eager:
-    """The checkpoint in eager mode, float32 (the reference) or float64 (the truth); evaluation mode, no gradients."""
+    """The checkpoint in eager mode, float32 (the reference) or float64 (the truth); evaluation mode, no gradients.
 
-    def __init__(self, subject: Subject, *, dtype: str = "float32", static: bool = False) -> None:
+    `static`: as `to_static` in memory, full graph, one program for the shapes of `specs`; without them, one for each shape that comes.
+    """
+
+    def __init__(self, subject: Subject, *, dtype: str = "float32", static: bool = False, specs: Sequence[TensorSpec] = ()) -> None:
         import paddle
 
         paddle.seed(subject.seed)
@@ -47,7 +51,7 @@ class Eager:
         layer.eval()
         self._names = [spec.name for spec in subject.model.inputs]
         self._dtype = dtype
-        self._layer = paddle.jit.to_static(layer, full_graph=True) if static else layer
+        self._layer = model.to_static(layer, specs) if static else layer
         self._paddle = paddle
 
     @property
@@ -79,6 +83,6 @@ def load_truth(subject: Subject) -> Eager:
     return Eager(subject, dtype="float64")
 
 
-def load_static(subject: Subject) -> Eager:
+def load_static(subject: Subject, specs: Sequence[TensorSpec]) -> Eager:
     """`to_static` in memory, full graph."""
-    return Eager(subject, static=True)
+    return Eager(subject, static=True, specs=specs)

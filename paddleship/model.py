@@ -14,6 +14,7 @@ from paddleship.errors import ModelError
 from paddleship.files import new_folder, sha256
 from paddleship.params import Model
 from paddleship.references import explain, resolve
+from paddleship.spec import TensorSpec
 from paddleship.structure import Tree, describe
 
 WEIGHTS = layers.WEIGHTS
@@ -33,6 +34,20 @@ def build(model: Model) -> Any:
     if not isinstance(layer, paddle.nn.Layer):
         raise ModelError(f"model.factory {model.factory!r} returned {type(layer).__name__}, not a paddle.nn.Layer: return the model itself")
     return layer
+
+
+def to_static(layer: Any, specs: Sequence[TensorSpec | Sequence[TensorSpec]] = ()) -> Any:
+    """The layer as Paddle's `to_static` changes it, full graph, not run yet: one program for all shapes, or without `specs` one for each.
+
+    One spec, or one list of specs, for each argument of forward.
+    """
+    import paddle
+
+    def declare(spec: TensorSpec) -> Any:
+        return paddle.static.InputSpec(spec.dynamic_shape, spec.dtype, spec.name)
+
+    inputs = [declare(spec) if isinstance(spec, TensorSpec) else [declare(part) for part in spec] for spec in specs]
+    return paddle.jit.to_static(layer, input_spec=inputs or None, full_graph=True)
 
 
 def forward(layer: Any, inputs: Sequence[Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from paddleship import eager, runtimes
 from paddleship.benchmark import standings, vitals
 from paddleship.benchmark.comparison import Comparison
 from paddleship.candidate import Candidate
-from paddleship.catalogue import KINDS
+from paddleship.catalogue import EAGER, KINDS
 from paddleship.conversion import footprint
+from paddleship.errors import CandidateError
 from paddleship.isolate import Load
 from paddleship.params import Params
+from paddleship.spec import TensorSpec
 
 BASELINES = ("eager", "to_static")
 _REQUIREMENTS = Path("docker/requirements")
@@ -37,9 +40,10 @@ class Entrants:
 
     def load(self, name: str) -> Load:
         """What loads it in a process of its own."""
-        if name in BASELINES:
-            return (eager.load if name == "eager" else eager.load_static), (eager.Subject.of(self.params),)
-        return runtimes.load, (self.folder(name),)
+        subject = eager.Subject.of(self.params)
+        if name == "eager":
+            return eager.load, (subject,)
+        return (eager.load_static, (subject, self._traced())) if name == "to_static" else (runtimes.load, (self.folder(name),))
 
     def precision(self, name: str) -> str:
         return "float32" if name in BASELINES else Candidate.load(self.folder(name)).precision
@@ -51,6 +55,14 @@ class Entrants:
     def table(self, comparison: Comparison) -> dict[str, dict[str, Any]]:
         """A row for each: what the race found, what it costs, and what `verify` found."""
         return {name: self._row(comparison, name) for name in comparison.found}
+
+    def _traced(self) -> tuple[TensorSpec, ...]:
+        """The inputs of the program that was exported, where it takes them in every shape."""
+        for name in self.proven:
+            with suppress(CandidateError):  # one that was lost is a row of the race
+                if (candidate := Candidate.load(self.folder(name))).runtime != EAGER:
+                    return () if candidate.programs else candidate.inputs
+        return ()
 
     def _row(self, comparison: Comparison, name: str) -> dict[str, Any]:
         found = standings.row(comparison, name, self.params.benchmark, file_bytes=vitals.size_bytes(self.folder(name)))

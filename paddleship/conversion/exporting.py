@@ -186,21 +186,10 @@ def convert_layer(layer: Any, folder: Path, specs: Sequence[TensorSpec | Sequenc
     """
     import paddle
 
-    static = trace(layer, specs)
+    static = model.to_static(layer, specs)
     sources, kept = _trace_outputs(static.forward.concrete_program)
     paddle.jit.save(static, str(folder / "model"), **kept)
     return sources
-
-
-def trace(layer: Any, specs: Sequence[TensorSpec | Sequence[TensorSpec]]) -> Any:
-    """The layer as `to_static` changes it, not run yet."""
-    import paddle
-
-    def declare(spec: TensorSpec) -> Any:
-        return paddle.static.InputSpec(spec.dynamic_shape, spec.dtype, spec.name)
-
-    inputs = [declare(spec) if isinstance(spec, TensorSpec) else [declare(part) for part in spec] for spec in specs]
-    return paddle.jit.to_static(layer, input_spec=inputs, full_graph=True)
 
 
 def _trace_outputs(program: Any) -> tuple[dict[str, int | str], dict[str, Any]]:

@@ -14,7 +14,7 @@ import numpy as np
 from paddleship import model
 from paddleship.candidate import Candidate
 from paddleship.conversion import to_onnx
-from paddleship.conversion.exporting import convert_layer, trace
+from paddleship.conversion.exporting import convert_layer
 from paddleship.diagnosis.recording import Call, given, put
 from paddleship.eager import Subject
 from paddleship.errors import CandidateError
@@ -78,7 +78,7 @@ class Exporter:
     def _trace(self, call: Call) -> tuple[Any, list[tuple[str, Any]]]:
         if self._traced is None or self._traced[0] != call.number:
             layer = self._layers[call.path]
-            static = trace(_alone(layer, call), [_specs(call, self._recorded(call))])
+            static = model.to_static(_alone(layer, call), [_specs(call, self._recorded(call))])
             self._traced = (call.number, static, _stops(static.forward.concrete_program.main_program, layer))
         return self._traced[1:]
 

@@ -121,3 +121,14 @@ def test_outputs_are_named_by_structure():
     assert list(model.name_outputs({"b": tensor, "a": [tensor, None, tensor]})) == ["b", "a.0", "a.2"]
     with pytest.raises(ModelError, match="returned str"):
         model.name_outputs("text")
+
+
+def test_to_static_makes_one_program_for_the_shapes_of_its_inputs_and_otherwise_one_for_each():
+    specs = [item.spec() for item in settings("their_models:good").inputs]
+    made = {}
+    for told in ((), specs):
+        layer = model.to_static(model.build(settings("their_models:good")).eval(), told)
+        for batch in (1, 2, 3):
+            layer(paddle.ones([batch, 2]))
+        made[bool(told)] = len(layer.forward.program_cache)
+    assert made == {True: 1, False: 3}

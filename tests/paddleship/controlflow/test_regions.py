@@ -239,7 +239,7 @@ def judged(layers, batches, specs=None, **options):
         for batch in batches:
             eager(paddle.to_tensor(batch))
     with deciding.watching(fresh) as seen:
-        exporting.trace(fresh, specs or [TensorSpec("x", "float32", ("batch", 2))]).forward.concrete_program  # noqa: B018
+        model.to_static(fresh, specs or [TensorSpec("x", "float32", ("batch", 2))]).forward.concrete_program  # noqa: B018
     return *regions.judge(regions.decisions(seen), ways.taken, **options), seen
 
 
