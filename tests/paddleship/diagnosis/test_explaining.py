@@ -52,7 +52,7 @@ class Block(nn.Layer):
 
     def bend(self, y):
         y = y - 0.5
-        return F.hardtanh(y, -0.3, 0.4)  # wrong in paddle2onnx
+        return y * ((paddle.arange(8) + 2**25 + 1) % 97).astype(y.dtype)  # wrong in paddle2onnx
 
 class Nested(Plain):
     def __init__(self):
