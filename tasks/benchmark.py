@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship import pictures
+from paddleship import catalogue, pictures
 from paddleship.benchmark import benchmarking, feasible, samples, selection, standings, under_load
 from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.entrants import Entrants
@@ -15,6 +15,7 @@ from paddleship.benchmark.sampling import speedup
 from paddleship.benchmark.selection import Choice
 from paddleship.benchmark.under_load import Borne
 from paddleship.benchmark.workload import Workload
+from paddleship.catalogue import EAGER
 from paddleship.files import new_folder, read_json
 from paddleship.params import Params
 from paddleship.preprocess import Batch
@@ -142,7 +143,19 @@ def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], prov
         compare=lambda one, other: speedup(found[one], found[other], comparison.size),
         floor=noise.reach if noise else 1.0,
         eager=table["eager"],
+        absent=_absent(table, params),
     )
+
+
+def _absent(table: Mapping[str, Mapping[str, Any]], params: Params) -> str:
+    """Why the eager model as a candidate is not among those to choose from; empty where it is, or was not asked for."""
+    if EAGER in table:
+        return f"is {table[EAGER]['status']}: {table[EAGER]['reason']}" if table[EAGER]["status"] != "measured" else ""
+    if EAGER not in catalogue.chosen(params.optimize.candidates):
+        return ""
+    if not (Path(params.paths.candidates) / EAGER).exists():
+        return "was asked for and could not be made: the report of optimize says why"
+    return "was made and is not proven: the report of verify says why"
 
 
 def _draw(rows: Mapping[str, Mapping[str, Any]], winner: str, params: Params) -> list[str]:

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from paddleship import catalogue, dataset
+from paddleship import catalogue, dataset, requirements
 from paddleship.benchmark import feasible
 from paddleship.conversion import calibration
 from paddleship.conversion.converting import Outcome, Workshop
@@ -36,7 +36,7 @@ def optimize(params: Params) -> Report:
             batches=calibration.batches(Path(params.paths.prepared), count=params.optimize.calibration_rows),
             tune_seconds=params.optimize.tune_seconds,
             subject=Subject.of(params),
-            requirements=Path("docker/requirements"),
+            requirements=requirements.folder(),
         )
         for name in names:
             print(f"{name}: converting")

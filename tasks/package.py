@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from paddleship import requirements
 from paddleship.candidate import Candidate
 from paddleship.conversion.footprint import NOT_SERVED
 from paddleship.errors import BadInput, Unavailable
@@ -99,8 +100,9 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any]) -> Li
 def _lay_out(context: Path, candidate: Path, runtime: str) -> None:
     """Fill the build context: Dockerfile, packages, library and model, with the same bytes and times whenever the inputs are the same."""
     library, root = Path(__file__).parents[1] / "paddleship", context / "rootfs"
-    shutil.copy(Path("docker/serve.Dockerfile"), context / "Dockerfile")
-    _install(Path("docker/requirements") / f"{runtime}.txt", root / "site")
+    pinned = requirements.folder()
+    shutil.copy(pinned.parent / "serve.Dockerfile", context / "Dockerfile")
+    _install(pinned / f"{runtime}.txt", root / "site")
     (root / "lib").mkdir()
     if (root / "site" / "paddle").exists():
         _add_gomp(root / "lib")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddleship import eager, runtimes
+from paddleship import eager, requirements, runtimes
 from paddleship.benchmark import standings, vitals
 from paddleship.benchmark.comparison import Comparison
 from paddleship.candidate import Candidate
@@ -20,7 +20,6 @@ from paddleship.params import Params
 from paddleship.spec import TensorSpec
 
 BASELINES = ("eager", "to_static")
-_REQUIREMENTS = Path("docker/requirements")
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Entrants:
 
     def image_bytes(self, name: str) -> int | None:
         """Of the image of a candidate, without its base; None where that is not known here."""
-        return None if name in BASELINES else footprint.image_bytes(_REQUIREMENTS / f"{KINDS[name].runtime}.txt", self.folder(name))
+        return None if name in BASELINES else footprint.image_bytes(requirements.folder() / f"{KINDS[name].runtime}.txt", self.folder(name))
 
     def table(self, comparison: Comparison) -> dict[str, dict[str, Any]]:
         """A row for each: what the race found, what it costs, and what `verify` found."""

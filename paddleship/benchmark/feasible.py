@@ -32,8 +32,8 @@ def require_choice(settings: Select, proven: Mapping[str, int | None]) -> None:
     unknown = [name for name, size in proven.items() if size is None]
     if settings.objective == "image_bytes" and unknown:
         raise ParamsError(
-            f"select.objective 'image_bytes' is not known for {', '.join(unknown)}: run in the checkout, where docker/requirements says "
-            "what an image holds, and with those packages installed; or choose another objective"
+            f"select.objective 'image_bytes' is not known for {', '.join(unknown)}: run in a checkout of paddleship, where "
+            "docker/requirements says what an image holds, and with those packages installed; or choose another objective"
         )
 
 

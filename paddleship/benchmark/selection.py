@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from paddleship.benchmark import against_eager
+from paddleship.benchmark.against_eager import PERCENTILES, TIMED, Row, cost, distance
 from paddleship.catalogue import EAGER
 from paddleship.errors import ParamsError
 from paddleship.params import Select
 from paddleship.verdict import Check
 
-Row = Mapping[str, Any]
 Compare = Callable[[str, str], tuple[float, float, float] | None]  # the first's latency over the second's, with its 95% interval
 
-_FALLBACK = {"p99_ms": ("p99_ms", "p95_ms", "p90_ms", "p50_ms")}
-_MORE_IS_BETTER = frozenset({"throughput_per_s"})
-_TIMED = frozenset({"p50_ms", "p90_ms", "p95_ms", "p99_ms", "throughput_per_s", "cost_per_million"})
+_FALLBACK = {"p99_ms": PERCENTILES}
 _CONSTRAINTS = (("slo_p99_ms", "p99_ms"), ("max_memory_bytes", "peak_memory_bytes"), ("max_flip_rate", "flip_rate_high"))
 
 
@@ -39,10 +37,17 @@ class Choice:
 
 
 def choose(
-    rows: Mapping[str, Row], settings: Select, *, compare: Compare | None = None, floor: float = 1.0, eager: Row | None = None
+    rows: Mapping[str, Row],
+    settings: Select,
+    *,
+    compare: Compare | None = None,
+    floor: float = 1.0,
+    eager: Row | None = None,
+    absent: str = "",
 ) -> Choice:
     """Choose among the candidates that were proven and measured; what the baseline shows against itself is the `floor` of any doubt.
 
+    `eager` is the row of the baseline, `absent` why its candidate is not among the rows though it was asked for.
     Raises ParamsError for a select.candidate that is none of them.
     """
     if settings.candidate is not None and settings.candidate not in rows:
@@ -56,16 +61,22 @@ def choose(
     )
     if not fit:
         return Choice(None, metric, "no candidate keeps the constraints of select", refused, _nearest(rows, settings))
-    ranking = sorted(fit, key=lambda name: _cost(fit[name], metric))
+    ranking = sorted(fit, key=lambda name: cost(fit[name], metric))
     if compare is not None:
-        for price in (_lost_precision, _needed_code) if metric in _TIMED else (_lost_precision,):
+        for price in (_lost_precision, _needed_code) if metric in TIMED else (_lost_precision,):
             ranking, doubtful = _prefer(ranking, fit, price, compare, floor)
             refused |= doubtful
-    return _decide(ranking, fit, metric, settings, refused, eager)
+    return _decide(ranking, fit, metric, settings, refused, eager, absent)
 
 
 def _decide(
-    ranking: list[str], rows: Mapping[str, Row], metric: str, settings: Select, refused: dict[str, str], eager: Row | None
+    ranking: list[str],
+    rows: Mapping[str, Row],
+    metric: str,
+    settings: Select,
+    refused: dict[str, str],
+    eager: Row | None,
+    absent: str,
 ) -> Choice:
     best = ranking[0]
     weaker = (
@@ -75,13 +86,14 @@ def _decide(
     )
     wished = settings.candidate
     if wished is not None and wished != best:
-        price = f"{best} has {_distance(rows[best], rows[wished], metric)} better {metric}" if wished in rows else f"it {refused[wished]}"
+        price = f"{best} has {distance(rows[best], rows[wished], metric)} better {metric}" if wished in rows else f"it {refused[wished]}"
         price += f"; it {words}" if (words := _needed_code(wished, {})) else ""
         return Choice(wished, metric, f"{wished} was asked for by select.candidate; {price}{weaker}", refused)
-    words = f"{best} has the best {metric} of {len(ranking)} proven candidates ({rows[best][metric]:.3g})"
+    among = f"of {len(ranking)} proven candidates" if len(ranking) > 1 else "as the only proven candidate that may be chosen"
+    words = f"{best} has the best {metric} {among} ({rows[best][metric]:.3g})"
     if len(ranking) > 1:
-        words += f"; the next best, {ranking[1]}, is {_distance(rows[ranking[1]], rows[best], metric)} worse"
-    return Choice(best, metric, words + _eager(eager, best, rows, metric, refused) + weaker, refused)
+        words += f"; the next best, {ranking[1]}, is {distance(rows[ranking[1]], rows[best], metric)} worse"
+    return Choice(best, metric, words + _eager(eager, best, rows, metric, refused.get(EAGER, absent)) + weaker, refused)
 
 
 def _missed(row: Row, settings: Select) -> str:
@@ -106,12 +118,27 @@ def _nearest(rows: Mapping[str, Row], settings: Select) -> list[Check]:
         if allowed is None:
             continue
         name = min(measured, key=measured.__getitem__, default=None)
-        words = f"{name} comes nearest" if name else "there are too few samples: raise benchmark.max_seconds"
-        checks.append(Check.at_most(key, measured[name] if name else None, allowed, advice=f"{words}: raise select.{limit}"))
+        if name is None:
+            checks.append(Check(name=key, measured="not measured", limit=allowed, passed=False, advice=_below(rows, limit, allowed)))
+        else:
+            checks.append(Check.at_most(key, measured[name], allowed, advice=f"{name} comes nearest: raise select.{limit}"))
     if all(check.passed for check in checks):
         words = "each constraint is kept by some candidate and all by none: loosen one of them"
         checks.append(Check.at_least("candidates_within_constraints", 0, 1, advice=words))
     return checks
+
+
+def _below(rows: Mapping[str, Row], limit: str, allowed: float) -> str:
+    """How near the best came where nothing has samples enough for the 99th percentile: by the highest that something has."""
+    for key in PERCENTILES:
+        measured = {name: row[key] for name, row in rows.items() if row.get(key) is not None}
+        if not measured:
+            continue
+        name = min(measured, key=measured.__getitem__)
+        found = f"there are too few samples, and {name} comes nearest with a {key} of {measured[name]:.3g}"
+        over = measured[name] > allowed
+        return f"{found}, over the limit already: raise select.{limit}" if over else f"{found}: raise benchmark.max_seconds"
+    return "there are too few samples: raise benchmark.max_seconds"
 
 
 def _prefer(
@@ -139,24 +166,8 @@ def _needed_code(name: str, _row: Row) -> str:
     return "needs the model's Python code in the image" if name == EAGER else ""
 
 
-def _cost(row: Row, metric: str) -> float:
-    return float(-row[metric] if metric in _MORE_IS_BETTER else row[metric])
-
-
-def _eager(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, refused: Mapping[str, str]) -> str:
+def _eager(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, out: str) -> str:
     """What eager would cost, or that it would cost less and how it ships; where it won, what it takes with it."""
     if best == EAGER:
-        return f"; no static graph was {'faster' if metric in _TIMED else 'smaller'}, so it {_needed_code(EAGER, rows[EAGER])}"
-    if eager is None or eager.get(metric) is None:
-        return ""
-    if _cost(eager, metric) >= _cost(rows[best], metric):
-        return f"; eager would be {_distance(eager, rows[best], metric)} worse"
-    words = f"; eager itself is {_distance(eager, rows[best], metric)} better, so going static gains no speed here"
-    if EAGER in refused:
-        return f"{words}, and {EAGER} {refused[EAGER]}"
-    return words if EAGER in rows else f"{words}: to ship it, add {EAGER} to optimize.candidates"
-
-
-def _distance(one: Row, other: Row, metric: str) -> str:
-    ratio = max(one[metric], other[metric]) / min(one[metric], other[metric])
-    return f"{100 * (ratio - 1):.0f}%" if ratio < 3 else f"{ratio:.1f}×"
+        return f"; no static graph was {'faster' if metric in TIMED else 'smaller'}, so it {_needed_code(EAGER, rows[EAGER])}"
+    return against_eager.words(eager, best, rows, metric, out=out)

@@ -94,4 +94,4 @@ def _lowest(spec: TensorSpec) -> Any:
 
 
 def _requirements(runtime: str) -> list[str]:
-    return requirements.pins(_ROOT / "docker" / "requirements" / f"{runtime}.txt")
+    return requirements.pins(requirements.folder() / f"{runtime}.txt")

@@ -4,6 +4,7 @@ import pytest
 
 from paddleship import requirements
 from paddleship.conversion import footprint
+from paddleship.errors import CandidateError
 
 FOLDER = Path(__file__).parents[2] / "docker/requirements"
 
@@ -22,6 +23,16 @@ def test_the_image_of_the_eager_model_holds_what_that_of_paddle_inference_does()
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.txt")), ids=lambda file: file.stem)
 def test_every_package_of_an_image_is_pinned(file):
     assert all("==" in pin for pin in requirements.pins(file))
+
+
+def test_outside_the_checkout_the_files_are_found_beside_the_library(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert requirements.pins(requirements.folder() / "paddle-eager.txt") == requirements.pins(FOLDER / "paddle-eager.txt")
+
+
+def test_files_that_are_not_there_say_where_to_run(tmp_path):
+    with pytest.raises(CandidateError, match=r"paddle-eager.txt.*cannot be read.*run in a checkout of paddleship, or install"):
+        requirements.pins(tmp_path / "paddle-eager.txt")
 
 
 def test_the_size_of_an_image_counts_what_is_included(tmp_path):

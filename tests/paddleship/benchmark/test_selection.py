@@ -70,6 +70,21 @@ def test_constraints_that_nothing_keeps_fail_with_the_nearest_candidate():
     assert "onnxruntime comes nearest: raise select.slo_p99_ms" in choice.checks[0].advice
 
 
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        (0.0001, "paddle comes nearest with a p90_ms of 3, over the limit already: raise select.slo_p99_ms"),
+        (3.5, "paddle comes nearest with a p90_ms of 3: raise benchmark.max_seconds"),
+    ],
+)
+def test_a_limit_on_what_nothing_has_samples_for_says_how_near_the_best_came(limit, words):
+    rows = {name: {**values, "p95_ms": None, "p99_ms": None} for name, values in ROWS.items()}
+    (check,) = choose(rows, Select(slo_p99_ms=limit)).checks
+    assert not check.passed
+    assert words in str(check)
+    assert "None" not in str(check)
+
+
 def test_constraints_that_only_exclude_each_other_fail_too():
     rows = {"small": row(1.0, 1.0, peak_memory_bytes=1, p99_ms=9.0), "quick": row(1.0, 1.0, p99_ms=1.0)}
     choice = choose(rows, Select(objective="p50_ms", slo_p99_ms=5, max_memory_bytes=10))
@@ -109,6 +124,13 @@ def test_eager_that_is_faster_and_no_candidate_says_how_to_ship_it():
     assert "to ship it" not in choose(among, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason
 
 
+@pytest.mark.parametrize("absent", ["was asked for and could not be made: the report of optimize says why", ""])
+def test_eager_that_was_asked_for_and_failed_says_so_and_is_not_advised(absent):
+    reason = choose(ROWS, Select(objective="p50_ms"), eager=row(0.5, 100.0), absent=absent).reason
+    assert ("add paddle-eager" in reason) is not bool(absent)
+    assert absent in reason
+
+
 def test_a_wish_for_eager_says_what_it_needs():
     choice = choose({**ROWS, "paddle-eager": row(3.0, 1.0)}, Select(objective="p50_ms", candidate="paddle-eager"))
     assert "onnxruntime has 3.0× better p50_ms; it needs the model's Python code in the image" in choice.reason
@@ -121,5 +143,25 @@ def test_a_lower_precision_that_is_only_smaller_does_not_win():
 
 
 def test_what_eager_would_cost_is_told_and_that_it_would_cost_less_too():
-    assert "eager would be 8.0× worse" in choose(ROWS, Select(objective="p50_ms"), eager=row(8.0, 100.0)).reason
-    assert "eager itself is 100% better" in choose(ROWS, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason
+    assert "in p50_ms eager would be 8.0× worse" in choose(ROWS, Select(objective="p50_ms"), eager=row(8.0, 100.0)).reason
+    reason = choose(ROWS, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason
+    assert "in p50_ms eager itself is 100% better (0.5 against 1 of onnxruntime), so going static gains no speed here" in reason
+
+
+MIXED = {"paddle": row(0.05, 900.0, p90_ms=0.2, p95_ms=0.3, p99_ms=0.4, speedup_low=3.1, speedup_high=3.25)}
+
+
+def test_a_gain_in_the_median_and_a_loss_in_the_objective_are_told_metric_by_metric():
+    reason = choose(MIXED, Select(objective="p99_ms"), eager=row(0.16, 300.0, p90_ms=0.19, p95_ms=0.22, p99_ms=0.25)).reason
+    assert "in p99_ms eager itself is 60% better (0.25 against 0.4 of paddle)" in reason
+    assert "in p50_ms it is the other way round: paddle is 3.2× better (0.05 against 0.16; paddle is 3.10 to 3.25× as fast" in reason
+    assert "gains no speed" not in reason
+
+
+def test_eager_without_samples_for_the_objective_says_so_and_shows_the_next_percentile():
+    reason = choose(MIXED, Select(objective="p99_ms"), eager=row(0.16, 300.0, p90_ms=0.25, p95_ms=0.45)).reason
+    assert "eager has too few samples for p99_ms; in p95_ms eager would be 50% worse (0.45 against 0.3 of paddle)" in reason
+
+
+def test_the_only_candidate_is_not_the_best_of_one():
+    assert "the only proven candidate" in choose(MIXED, Select(objective="p99_ms")).reason

@@ -1,0 +1,78 @@
+"""What choosing a candidate gains and loses against the eager model, metric by metric, in one clause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paddleship.catalogue import EAGER
+
+Row = Mapping[str, Any]
+
+PERCENTILES = ("p99_ms", "p95_ms", "p90_ms", "p50_ms")
+TIMED = frozenset({*PERCENTILES, "throughput_per_s", "cost_per_million"})
+_MORE_IS_BETTER = frozenset({"throughput_per_s"})
+_MEDIAN = "p50_ms"
+
+
+def cost(row: Row, metric: str) -> float:
+    """The metric as something of which less is better."""
+    return float(-row[metric] if metric in _MORE_IS_BETTER else row[metric])
+
+
+def distance(one: Row, other: Row, metric: str) -> str:
+    """How far apart two rows are, as a share or a multiple of the smaller."""
+    ratio = max(one[metric], other[metric]) / min(one[metric], other[metric])
+    return f"{100 * (ratio - 1):.0f}%" if ratio < 3 else f"{ratio:.1f}×"
+
+
+def nearest(metric: str, *rows: Row) -> str | None:
+    """The metric itself where every row has it, or else the highest percentile below it that all of them have."""
+    below = PERCENTILES[PERCENTILES.index(metric) :] if metric in PERCENTILES else (metric,)
+    return next((key for key in below if all(row.get(key) is not None for row in rows)), None)
+
+
+def words(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, *, out: str) -> str:
+    """What eager has in the metric, and in the median where that says otherwise; where eager is better, how it ships.
+
+    `out` is why `paddle-eager` takes no part, empty where it was not asked for.
+    """
+    if eager is None:
+        return ""
+    own = rows[best]
+    seen = nearest(metric, eager, own)
+    lacking = f"; eager has too few samples for {metric}" if seen != metric and metric in TIMED else ""
+    if seen is None:
+        return lacking
+    better = cost(eager, seen) < cost(own, seen)
+    said = f"{lacking}; {_compared(eager, own, best, seen, better=better)}"
+    if _turns(eager, own, seen, better=better):
+        said += f"; in {_MEDIAN} it is the other way round: {_median(eager, own, best)}"
+    elif better:
+        said += ", so going static gains no speed here" if seen in TIMED else ""
+    if not better or (EAGER in rows and not out):
+        return said
+    return f"{said}; {EAGER} {out}" if out else f"{said}; to ship it, add {EAGER} to optimize.candidates"
+
+
+def _compared(eager: Row, own: Row, best: str, metric: str, *, better: bool) -> str:
+    figures = f"({eager[metric]:.3g} against {own[metric]:.3g} of {best})"
+    apart = distance(eager, own, metric)
+    return f"in {metric} eager itself is {apart} better {figures}" if better else f"in {metric} eager would be {apart} worse {figures}"
+
+
+def _turns(eager: Row, own: Row, metric: str, *, better: bool) -> bool:
+    """Whether the median says the opposite of a metric of time."""
+    if metric not in TIMED - {_MEDIAN} or nearest(_MEDIAN, eager, own) is None or eager[_MEDIAN] == own[_MEDIAN]:
+        return False
+    return (eager[_MEDIAN] < own[_MEDIAN]) != better
+
+
+def _median(eager: Row, own: Row, best: str) -> str:
+    """Who is faster in the median, with the interval of the comparison where there is one."""
+    faster, slower = sorted((own, eager), key=lambda row: float(row[_MEDIAN]))
+    name = best if faster is own else "eager"
+    said = f"{name} is {distance(faster, slower, _MEDIAN)} better ({faster[_MEDIAN]:.3g} against {slower[_MEDIAN]:.3g}"
+    low, high = own.get("speedup_low"), own.get("speedup_high")
+    interval = f"; {best} is {low:.2f} to {high:.2f}× as fast as eager, 95% interval" if low is not None and high is not None else ""
+    return f"{said}{interval})"
