@@ -76,8 +76,8 @@ class Candidate:
         return complete
 
     @classmethod
-    def load(cls, folder: Path) -> Candidate:
-        """Read a candidate and check every file's hash. Raises CandidateError."""
+    def load(cls, folder: Path, *, stage: str = "optimize") -> Candidate:
+        """Read a candidate, which `stage` makes, and check every file's hash. Raises CandidateError."""
         path = folder / FILE
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
@@ -85,18 +85,18 @@ class Candidate:
             candidate = _parse(values) if version == SCHEMA_VERSION else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CandidateError(
-                f"{path} cannot be read ({type(error).__name__}: {error}): make it again with `dvc repro -f optimize`"
+                f"{path} cannot be read ({type(error).__name__}: {error}): make it again with `dvc repro -f {stage}`"
             ) from None
         if candidate is None:
             raise CandidateError(
-                f"{path} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: make it again with `dvc repro -f optimize`"
+                f"{path} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: make it again with `dvc repro -f {stage}`"
             )
         for name, expected in candidate.files.items():
             found = sha256(folder / name) if (folder / name).is_file() else "missing"
             if found != expected:
                 raise CandidateError(
                     f"{folder / name} is not the file the candidate was made with (sha256 {found[:12]}, expected {expected[:12]}): "
-                    "make it again with `dvc repro -f optimize`"
+                    f"make it again with `dvc repro -f {stage}`"
                 )
         return candidate
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -78,8 +79,12 @@ class Finding:
             raise ValueError(f"there is no kind of finding {self.kind!r}: add it to KINDS")
 
     def __str__(self) -> str:
-        place = f" at {self.where}" if self.where else f" in {self.layer}" if self.layer else ""
+        place = f" at {self.where}" if self.where else f" in {self.layer}" if self.layer and not self._says_layer() else ""
         return f"{self.severity}: {self.kind}: {self.message}{place}" + (f"\n    {self.advice}" if self.advice else "")
+
+    def _says_layer(self) -> bool:
+        """Whether the message names the layer (or the pass, the weight) itself; a bare number in it is something else."""
+        return not str(self.layer).isdigit() and f" {self.layer} " in f" {re.sub(r'[,;:()]', ' ', self.message)} "
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -29,7 +29,10 @@ class Check(BaseModel):
         return cls(name=name, measured=_finite(measured), limit=limit, passed=passed, advice=advice)
 
     def __str__(self) -> str:
-        words = f"{self.name} is {_show(self.measured)} (limit {_show(self.limit)})"
+        if isinstance(self.limit, str):
+            words = f"{self.name}: {self.measured} (wanted: {self.limit})"
+        else:
+            words = f"{self.name} is {_show(self.measured)} (limit {_show(self.limit)})"
         return f"{words}: {self.advice}" if self.advice and not self.passed else words
 
 

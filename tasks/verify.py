@@ -63,9 +63,16 @@ def _entry(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], answer
     if not folder.exists():
         return row("not made", "see the report of optimize", precision=catalogue.KINDS[folder.name].precision), None
     candidate = Candidate.load(folder)
+    if candidate.name != folder.name:
+        raise CandidateError(
+            f"{folder} holds the candidate {candidate.name!r} and not {folder.name!r}, so it was moved or copied by hand: "
+            "make it again with `dvc repro -f optimize`"
+        )
     if candidate.preprocess != config:
-        finding = Finding("preprocess-differs", "error", "the candidate prepares its inputs in another way than the data was prepared")
-        return row("failed", f"{finding.message}: run `dvc repro -f optimize`", precision=candidate.precision, finding=finding), None
+        message, advice = "the candidate prepares its inputs in another way than the data was prepared", "run `dvc repro -f optimize`"
+        finding = Finding("preprocess-differs", "error", message, advice)
+        print(f"{folder.name}: {finding}")
+        return row("failed", f"{message}: {advice}", precision=candidate.precision, finding=finding), None
     contender = answering.candidate(folder, precision=candidate.precision, thread_count=candidate.threads)
     return row(precision=candidate.precision), contender
 

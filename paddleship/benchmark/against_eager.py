@@ -65,7 +65,7 @@ def _turns(eager: Row, own: Row, metric: str, *, better: bool) -> bool:
     """Whether the median says the opposite of a metric of time."""
     if metric not in TIMED - {_MEDIAN} or nearest(_MEDIAN, eager, own) is None or eager[_MEDIAN] == own[_MEDIAN]:
         return False
-    return (eager[_MEDIAN] < own[_MEDIAN]) != better
+    return bool(eager[_MEDIAN] < own[_MEDIAN]) != better
 
 
 def _median(eager: Row, own: Row, best: str) -> str:

@@ -89,9 +89,9 @@ def _decide(
         price = f"{best} has {distance(rows[best], rows[wished], metric)} better {metric}" if wished in rows else f"it {refused[wished]}"
         price += f"; it {words}" if (words := _needed_code(wished, {})) else ""
         return Choice(wished, metric, f"{wished} was asked for by select.candidate; {price}{weaker}", refused)
-    among = f"of {len(ranking)} proven candidates" if len(ranking) > 1 else "as the only proven candidate that may be chosen"
-    words = f"{best} has the best {metric} {among} ({rows[best][metric]:.3g})"
+    words = f"{best} is the only proven candidate that may be chosen ({metric} {rows[best][metric]:.3g})"
     if len(ranking) > 1:
+        words = f"{best} has the best {metric} of {len(ranking)} proven candidates ({rows[best][metric]:.3g})"
         words += f"; the next best, {ranking[1]}, is {distance(rows[ranking[1]], rows[best], metric)} worse"
     return Choice(best, metric, words + _eager(eager, best, rows, metric, refused.get(EAGER, absent)) + weaker, refused)
 

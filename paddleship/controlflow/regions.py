@@ -137,7 +137,8 @@ def _never_skipped(regions: Sequence[Decision], taken: Mapping[Spot, set[int]]) 
     for site, group in _by_site(regions):
         ways = {way for decision in group for way in taken.get((site, decision.layer), ())}
         if site.kind == "while" and ways and 0 not in ways:
-            message = f"every input went round at least {min(ways)} times, none zero times: {_quote(site)}"
+            rounds = "once" if min(ways) == 1 else f"{min(ways)} times"
+            message = f"every input went round at least {rounds}, none zero times: {_quote(site)}"
             yield Finding("uncovered-branch", "note", message, "add a row that does not go round, if there can be one", site.where)
 
 

@@ -63,7 +63,7 @@ class Workshop:
         requirements: Path | None = None,
     ) -> None:
         self._exported, self._scratch = exported, scratch
-        self._base = Candidate.load(exported)
+        self._base = Candidate.load(exported, stage="export")
         self._parts = {program.folder: program.sizes for program in self._base.programs} or {".": {}}
         self._threads, self._probe, self._timeout_s, self._batches = threads, probe, timeout_s, batches
         self._tune_seconds, self._subject, self._requirements = tune_seconds, subject, requirements

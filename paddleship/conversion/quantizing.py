@@ -35,7 +35,7 @@ def dynamic(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
             reduce_range=True,
             weight_type=quantization.QuantType.QInt8,
         )
-    _require((operator.op_type for operator in _graph(target / "model.onnx").node), _QUANTISED)
+    _require_quantised(target / "model.onnx", _DYNAMIC)
 
 
 def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
@@ -62,7 +62,7 @@ def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
             weight_type=quantization.QuantType.QInt8,
             extra_options={"MatMulConstBOnly": True},  # attention weights, most of them tiny, do not survive 8 bits
         )
-    _require((operator.op_type for operator in _graph(target / "model.onnx").node), _QUANTISED)
+    _require_quantised(target / "model.onnx", _WEIGHTED)
 
 
 def openvino(source: Path, target: Path, batches: Sequence[Batch]) -> None:
@@ -126,6 +126,27 @@ def _graph(path: Path) -> Any:
     import onnx
 
     return onnx.load(str(path)).graph
+
+
+def _require_quantised(path: Path, wanted: Sequence[str]) -> None:
+    """Raises CandidateError where nothing was quantised, which says so where what could have been lies in a loop or a branch."""
+    graph = _graph(path)
+    inside = sorted({operator.op_type for operator in _nested(graph)}.intersection(wanted))
+    if inside and not {operator.op_type for operator in graph.node}.intersection(_QUANTISED):
+        raise CandidateError(
+            f"nothing in this model can be quantised: its {', '.join(inside)} lie in the body of an ONNX Loop or If, "
+            "which the quantiser leaves as it is"
+        )
+    _require((operator.op_type for operator in graph.node), _QUANTISED)
+
+
+def _nested(graph: Any) -> Iterator[Any]:
+    """The operators in the bodies of a graph's loops and branches, at any depth."""
+    for operator in graph.node:
+        for attribute in operator.attribute:
+            for body in [attribute.g, *attribute.graphs]:
+                yield from body.node
+                yield from _nested(body)
 
 
 def _require(operators: Iterable[str], wanted: Sequence[str]) -> None:

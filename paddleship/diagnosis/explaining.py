@@ -19,7 +19,7 @@ from paddleship.errors import BadInput
 from paddleship.files import sha256
 from paddleship.finding import Finding
 from paddleship.params import Verify
-from paddleship.proof.evidence import Evidence
+from paddleship.proof.evidence import EPSILON, FLOAT64_TRUTH, NOISE_FLOOR, Evidence
 from paddleship.runtimes import Arrays
 
 _SUFFICIENT = {
@@ -158,6 +158,7 @@ def _locate(
                 limit=settings.noise_limit,
                 timeout_s=settings.timeout_s,
                 other=other,
+                floor=EPSILON if evidence.rule == FLOAT64_TRUTH else NOISE_FLOOR,
                 say=say,
                 unmade=unmade,
             )

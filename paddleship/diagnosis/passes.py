@@ -50,7 +50,14 @@ def guilty(folder: Path, inputs: Batch, is_right: Callable[[Arrays], bool], *, t
         return Finding("guilty-pass", "error", f"{off}, and no single pass is to blame", "ship a candidate without this optimiser")
     words = " and ".join(found)
     message = f"{off}; switching off {words} alone is enough"
-    return Finding("guilty-pass", "error", message, f"ship a candidate without {words}, and report it to the runtime", layer=words)
+    return Finding("guilty-pass", "error", message, f"ship {_without(candidate, found)}, and report it to the runtime", layer=words)
+
+
+def _without(candidate: Candidate, found: Sequence[str]) -> str:
+    """The candidate that does not run these passes, where there is one by name."""
+    if candidate.options.get("onednn") and candidate.precision == "float32" and all("onednn" in name for name in found):
+        return f"paddle, which is {candidate.name} without {' and '.join(found)} and all else of oneDNN"
+    return f"another candidate than {candidate.name}, since none by name leaves out {' and '.join(found)} alone"
 
 
 def smallest(names: Sequence[str], cures: Callable[[Sequence[str]], bool]) -> list[str]:

@@ -2,7 +2,8 @@
 
 Marking intermediate results in the whole program would change what the runtime fuses and could hide the fault, so
 each sublayer is exported by itself, converted as the candidate was, and compared with its own float64 answer. The
-error is max|x - truth| over the largest |truth|, as in evidence; `noise` is eager float32's own, at least NOISE_FLOOR.
+error is max|x - truth| over the largest |truth|, as in evidence; `noise` is eager float32's own, at least NOISE_FLOOR
+for a sublayer, whose own rounding may be tiny by chance, and what a proof allows at least for the model itself.
 """
 
 from __future__ import annotations
@@ -56,6 +57,10 @@ class LayerError:
         """The candidate's error in units of eager's own."""
         return None if self.candidate is None else self.candidate / self.noise
 
+    def adds_up(self, limit: float, coarse: float) -> bool:
+        """Whether the model itself is wrong by no more than a sublayer may be, so that no line or layer is to blame."""
+        return self.call.parent is None and self.candidate is not None and self.candidate <= limit * NOISE_FLOOR * coarse
+
     def __str__(self) -> str:
         return f"{self.ratio:.3g} × eager's noise" if self.ratio is not None and not self.reason else self.reason
 
@@ -77,14 +82,15 @@ def locate(
     limit: float,
     timeout_s: float,
     other: Batch | None = None,
+    floor: float = EPSILON,
     say: Callable[[str], None] = lambda _: None,
     unmade: bool = False,
 ) -> Located:
     """Ask every sublayer on its own, the model itself first and then deeper, until `timeout_s` is over; name the first wrong one.
 
     `candidate` says runtime, options and threads; `other` is a batch of other sizes, for the dynamic axes; `limit` is a
-    noise ratio. `unmade` says that the candidate could not be made: what cannot be made either is sought, not what is wrong.
-    The errors are in the order in which the sublayers are called.
+    noise ratio, and `floor` what counts at least as noise of the model itself. `unmade` says that the candidate could not
+    be made: what cannot be made either is sought, not what is wrong. The errors are in the order in which the sublayers are called.
     """
     deadline = time.monotonic() + timeout_s
     work.mkdir(parents=True, exist_ok=True)
@@ -94,7 +100,7 @@ def locate(
         exporter = stack.enter_context(Revived("the export of sublayers", Exporter, subject, work, timeout_s=_PER_LAYER_S))
         environment = isolate.threads(candidate.threads)
         player = stack.enter_context(Revived(candidate.name, Player, work, timeout_s=_PER_LAYER_S, environment=environment))
-        stage = Stage(exporter, player, candidate, work)
+        stage = Stage(exporter, player, candidate, work, floor)
         errors: dict[int, LayerError] = {}
         for call in sorted(calls, key=lambda call: (_depth(call, calls), call.number)):
             late = time.monotonic() > deadline
@@ -104,6 +110,8 @@ def locate(
             say(f"{call.label}: {errors[call.number]}")
         ordered = [errors[call.number] for call in calls]
         wrong = first_dead(ordered) if unmade else first_wrong(ordered, limit=limit)
+        if wrong is not None and wrong.adds_up(limit, coarseness(candidate.precision)):
+            wrong = None
         line = stage.line(wrong, limit=float("inf") if unmade else limit) if wrong is not None and wrong.call.own else None
     return Located(ordered, _findings(ordered, wrong, line, candidate, limit))
 
@@ -154,6 +162,7 @@ class Stage:
     player: Revived
     candidate: Candidate
     work: Path
+    floor: float = EPSILON
 
     def replay(self, call: Call) -> LayerError:
         """Export one sublayer, ask it, and compare."""
@@ -170,7 +179,7 @@ class Stage:
         with np.load(self.work / f"{call.number}.npz", allow_pickle=False) as stored:
             arrays = dict(stored)
         pairs = [(name, arrays[f"true/{name}"], arrays[f"out/{name}"]) for name in call.outputs]
-        floor = NOISE_FLOOR * coarseness(self.candidate.precision)
+        floor = (self.floor if call.parent is None else NOISE_FLOOR) * coarseness(self.candidate.precision)
         own = max((relative(reference, truth) for _, truth, reference in pairs), default=0.0)
         try:
             answer = self.player.call("run", call.number, str(call.number))
@@ -233,9 +242,7 @@ def _findings(
     """What the replay says, and whether it agrees with the whole program."""
     asked = [error for error in errors if error.ratio is not None]
     if wrong is None:
-        message = f"each of {len(asked)} sublayers is right when {candidate.name} answers it alone, the model itself included: "
-        message += "the whole program and the replay disagree"
-        return [Finding("wrong-layer", "note", message, "the fault is in this one export, or in inputs that the replay did not have")]
+        return [no_layer(asked, candidate, limit)]
     call, children = wrong.call, [error for error in asked if error.call.parent == wrong.call.number]
     found = wrong.reason or f"its error is {wrong.ratio:.3g} × eager's own noise"
     message = f"{call.label} is the first that departs from the truth in {candidate.name}: {found}"
@@ -250,6 +257,18 @@ def _findings(
         "write this line in another way, or ship another candidate" if line or call.own else "replace this layer, or ship another candidate"
     )
     return [Finding("wrong-layer", "error", message, advice, where=line or call.where, layer=call.path or call.kind)]
+
+
+def no_layer(asked: Sequence[LayerError], candidate: Candidate, limit: float) -> Finding:
+    """That no sublayer alone is wrong, and what the model itself did."""
+    whole = next((error for error in asked if error.call.parent is None), None)
+    if whole is None or whole.ratio is None or whole.ratio <= limit:
+        message = f"each of {len(asked)} sublayers is right when {candidate.name} answers it alone, the model itself included: "
+        message += "the whole program and the replay disagree"
+        return Finding("wrong-layer", "note", message, "the fault is in this one export, or in inputs that the replay did not have")
+    message = f"the model itself departs from the truth in {candidate.name} by {whole.ratio:.3g} × eager's own noise"
+    message += f" ({whole.candidate:.2g} of the size of its answer), and none of the {len(asked) - 1} sublayers does so alone"
+    return Finding("wrong-layer", "note", message, "no one layer or line is to blame, its coarser rounding adds up: ship another candidate")
 
 
 def relative(answer: Any, truth: Any) -> float:

@@ -51,7 +51,7 @@ def weights(layer: Any) -> Iterator[Finding]:
     for name, tensor in layer.state_dict().items():
         array = tensor.numpy()
         if array.dtype.kind == "f" and (count := int((~np.isfinite(array)).sum())):
-            bad[name] = f"{name} has {count} of {array.size}"
+            bad[name] = f"{name} in {count} of its {array.size} values"
     if bad:
         more = f", and {len(bad) - 3} more" if len(bad) > 3 else ""
         words = f"weights hold NaN or infinity: {', '.join(list(bad.values())[:3])}{more}"

@@ -56,6 +56,12 @@ def test_an_unreadable_candidate_says_what_to_run(folder, text):
         Candidate.load(folder)
 
 
+def test_an_exported_program_that_was_changed_names_the_stage_that_makes_it(folder):
+    (folder / "model.json").write_text("[]")
+    with pytest.raises(CandidateError, match="make it again with `dvc repro -f export`"):
+        Candidate.load(folder, stage="export")
+
+
 def test_an_unknown_runtime_is_named(folder):
     candidate = Candidate.load(folder)
     Candidate(**{**candidate.__dict__, "runtime": "abacus"}).save(folder)

@@ -22,6 +22,11 @@ def test_the_limit_itself_passes():
     assert Check.at_least("x", 3, 3).passed
 
 
+def test_a_limit_in_words_reads_as_a_wish():
+    check = Check(name="answers", measured="KeyError: 'series'", limit="an answer to every case", passed=False)
+    assert str(check) == "answers: KeyError: 'series' (wanted: an answer to every case)"
+
+
 def test_a_verdict_is_truthy_only_when_all_checks_passed():
     good, bad = Check.at_most("a", 1, 2), Check.at_most("b", 3, 2, advice="do this")
     assert Verdict(checks=[good])

@@ -232,6 +232,12 @@ def test_training_and_single_layers_are_compared_where_it_is_asked_for(trained, 
         assert (checkout / "reports/verify" / picture).stat().st_size > 5000
 
 
+def as_another(path):
+    """Put the candidate `paddle` in the place of another."""
+    shutil.rmtree(path)
+    shutil.copytree(path.parent / "paddle", path)
+
+
 @pytest.mark.parametrize(
     ("file", "change", "words"),
     [
@@ -239,6 +245,7 @@ def test_training_and_single_layers_are_compared_where_it_is_asked_for(trained, 
         ("model.onnx", lambda path: path.write_bytes(path.read_bytes()[:-1]), "is not the file the candidate was made with"),
         ("candidate.json", lambda path: path.write_text("{"), "cannot be read"),
         ("", lambda path: shutil.rmtree(path.parent), "models/candidates is missing"),
+        ("", as_another, "holds the candidate 'paddle' and not 'onnxruntime'"),
     ],
 )
 def test_a_candidate_folder_that_was_changed_is_bad_input(trained, tmp_path, file, change, words):
@@ -305,4 +312,4 @@ def test_a_wish_that_fails_under_measurement_misses_its_gate(benchmarked, copy_o
     (checkout / "models/candidates/paddle/model.json").unlink()
     done = stage(checkout, "benchmark")
     assert done.returncode == 3, done.stderr
-    assert "select.candidate paddle is failed (limit measured)" in last_line(done)
+    assert "select.candidate paddle: failed (wanted: measured)" in last_line(done)

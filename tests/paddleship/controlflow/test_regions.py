@@ -306,6 +306,11 @@ def test_a_loop_that_always_went_round_is_a_note(theirs):
     assert metrics["regions_exercised"] == 1.0
 
 
+def test_a_loop_that_went_round_once_is_said_so(theirs):
+    (found,), _, _ = judged(built("while_"), rows(0.5), require_coverage=True)
+    assert "went round at least once," in found.message
+
+
 def test_a_for_with_a_break_over_a_dynamic_dimension_is_a_region(theirs):
     found, metrics, seen = judged(built("for_"), [*rows(1), *rows(1000, batch=2), *rows(1, batch=3)])
     assert found == []

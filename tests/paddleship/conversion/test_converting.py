@@ -73,6 +73,18 @@ class Cell(nn.Layer):
     def forward(self, x):
         return self.cell(x, x[:, :4])[0]
 
+class Rounds(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(16, 16)
+
+    def forward(self, x):
+        count = paddle.zeros([1], dtype="int64")
+        while count < 3 + 0 * x.shape[0]:
+            x = nn.functional.tanh(self.mix(x))
+            count = count + 1
+        return x
+
 class Narrow(nn.Layer):
     def __init__(self):
         super().__init__()
@@ -268,6 +280,13 @@ def test_a_model_without_anything_to_quantise_is_a_row(workshop_of, tmp_path, na
     outcome = workshop_of("Squares").make(name, tmp_path / name)
     assert not outcome.made
     assert "nothing in this model can be quantised" in outcome.reason
+
+
+@pytest.mark.parametrize("name", ["onnxruntime-int8-dynamic", "onnxruntime-int8"])
+def test_a_model_whose_products_all_lie_in_a_loop_says_where_they_are(workshop_of, tmp_path, name):
+    outcome = workshop_of("Rounds").make(name, tmp_path / name)
+    assert not outcome.made
+    assert "MatMul lie in the body of an ONNX Loop or If" in outcome.reason
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,9 @@ def test_a_wrong_operator_of_onednn_is_found_with_its_line_and_its_pass(subject_
     assert layer.where.endswith(line_of("wrong in oneDNN"))
     assert layer.layer == "Gram"
     assert guilty.layer.endswith("_pass")
+    assert guilty.layer in guilty.message
+    assert f"in {guilty.layer}" not in str(guilty)
+    assert guilty.advice.startswith("ship paddle, which is paddle-onednn without ")
     name = pictures.layers(found.layers, "paddle-onednn", SETTINGS.noise_limit, tmp_path, "layers.png")
     assert (tmp_path / name).stat().st_size > 10_000
 
@@ -296,6 +299,22 @@ def test_an_honest_candidate_that_only_threads_disturb_is_not_replayed(subject_o
     subject = subject_of("Plain")
     found = explain(subject, convert(subject, "onnxruntime"), failed=["threads_ratio"])
     assert (found.findings, found.layers) == ([], [])
+
+
+def test_a_model_whose_rounding_adds_up_agrees_with_its_proof_and_blames_no_layer():
+    def error(number, parent, candidate, noise):
+        return replay.LayerError(Call(number, "" if parent is None else str(number), "Layer", True, None, parent), candidate, noise)
+
+    candidate = Candidate("paddle-onednn", "test", "paddle", "float32", 1, (), (), {}, "", "")
+    whole, part = error(0, None, 1.4e-6, 1.2e-7), error(1, 0, 1.2e-6, 1e-6)
+    assert (whole.ratio > 8, part.ratio > 8) == (True, False)
+    assert whole.adds_up(8, 1)
+    assert not error(0, None, 1e-4, 1.2e-7).adds_up(8, 1)
+    said = replay.no_layer([whole, part], candidate, 8)
+    assert (said.kind, said.severity) == ("wrong-layer", "note")
+    assert "the model itself departs from the truth in paddle-onednn by 11.7 × eager's own noise" in said.message
+    assert "disagree" not in said.message
+    assert "disagree" in replay.no_layer([part], candidate, 8).message
 
 
 def test_the_innermost_wrong_layer_is_first_even_where_a_layer_between_hides_it():
