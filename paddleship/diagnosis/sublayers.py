@@ -66,11 +66,14 @@ class Exporter:
 
         static, stops = self._trace(call)
         folder = self._folder(f"{call.number}-{place}")
-        static.forward.concrete_program.outputs = [stops[place][1]]
+        program, value = static.forward.concrete_program, stops[place][1]
+        inputs, program.inputs, program.outputs = program.inputs, _used(program, value), [value]
         try:
             paddle.jit.save(static, str(folder / "model"))
         except Exception as failure:
             raise CandidateError(explain(failure)) from None
+        finally:
+            program.inputs = inputs
         specs = tuple(_specs(call, self._recorded(call)))
         outputs = (TensorSpec("output", "float32", ("batch",)),)
         _save(replace(candidate, inputs=specs, outputs=outputs, sources={"output": 0}), folder)
@@ -145,6 +148,19 @@ def _stops(program: Any, layer: Any) -> list[tuple[str, Any]]:
             stops.pop()
         stops.append((where, value))
     return stops
+
+
+def _used(program: Any, value: Any) -> list[Any]:
+    """The inputs that a value of a program depends on: Paddle saves no input that nothing uses."""
+    from paddle.autograd.backward_utils import ValueSet, get_real_op_inputs, get_real_op_outputs, some_in_set
+    from paddle.utils import flatten
+
+    wanted = ValueSet([value])
+    for operator in reversed(program.main_program.global_block().ops):
+        if some_in_set(get_real_op_outputs(operator), wanted):
+            for needed in get_real_op_inputs(operator):
+                wanted.add(needed)
+    return [given for given in flatten(program.inputs) if hasattr(given, "get_defining_op") and given in wanted]
 
 
 def _innermost(frames: Sequence[tuple[str, int]]) -> str:

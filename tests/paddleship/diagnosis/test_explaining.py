@@ -78,6 +78,21 @@ class Rows(Plain):
         y = self.norm(y)  # kills paddle2onnx
         return y.mean([1])
 
+class Weighed(nn.Layer):
+    def forward(self, x, weight):
+        x = x * 2
+        x = F.softplus(x, 2, 15)  # kills paddle2onnx before the second input is used
+        return x * weight
+
+class Weighs(Plain):
+    def __init__(self):
+        super().__init__()
+        self.weighed = Weighed()
+
+    def forward(self, x):
+        y = self.fc(self.conv(x).mean([2, 3]))
+        return self.weighed(y, y + 1)
+
 class Scale(nn.Layer):
     def forward(self, x, factors, *, power=1):
         return x * factors["first"] ** power, None
@@ -218,6 +233,16 @@ def test_a_layer_that_the_converter_dies_of_is_found_with_its_line(subject_of, t
     assert "[OP: pd_op.group_norm]" in layer.message
     assert layer.where.endswith(line_of("kills paddle2onnx"))
     assert {error.call.path: error.dead for error in found.errors} == {"": True, "conv": False, "norm": True}
+
+
+def test_a_line_is_found_before_every_input_was_used(subject_of, tmp_path):
+    subject = subject_of("Weighs")
+    specs = tuple(item.spec() for item in subject.model.inputs)
+    candidate = Candidate("onnxruntime", "test", "onnxruntime", "float32", 1, specs, (), {}, "", "")
+    batch = cases(subject)[1].inputs
+    (layer,) = replay.locate(subject, batch, candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, unmade=True).findings
+    assert layer.layer == "weighed"
+    assert layer.where.endswith(line_of("before the second input is used"))
 
 
 def test_right_layers_are_right_whatever_they_are_called_with(subject_of, tmp_path):
