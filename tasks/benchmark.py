@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship import catalogue, pictures
+from paddleship import pictures
 from paddleship.benchmark import benchmarking, feasible, samples, selection, standings, under_load
 from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.entrants import Entrants
@@ -64,7 +64,7 @@ def benchmark(params: Params) -> Report:
             candidates=table,
             facts=standings.facts(comparison),
         )
-    choice = _choose(comparison, table, proven, params)
+    choice = _choose(comparison, table, entrants, params)
     if choice.candidate is None:
         verdict = Verdict(checks=[*checks, *choice.checks])
         facts = {"took_no_part": choice.refused, **standings.facts(comparison)}
@@ -134,8 +134,8 @@ def _bear(params: Params, entrants: Entrants, name: str, workload: Workload) -> 
     return under_load.measure(name, entrants.load(name), workload, settings=params.benchmark, thread_count=threads, seed=params.seed)
 
 
-def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], proven: Sequence[str], params: Params) -> Choice:
-    measured = {name: table[name] for name in proven if table[name]["status"] == "measured"}
+def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], entrants: Entrants, params: Params) -> Choice:
+    measured = {name: table[name] for name in entrants.proven if table[name]["status"] == "measured"}
     found, noise = comparison.found, comparison.noise
     return selection.choose(
         measured,
@@ -143,19 +143,8 @@ def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], prov
         compare=lambda one, other: speedup(found[one], found[other], comparison.size),
         floor=noise.reach if noise else 1.0,
         eager=table["eager"],
-        absent=_absent(table, params),
+        absent=entrants.absent(EAGER, table),
     )
-
-
-def _absent(table: Mapping[str, Mapping[str, Any]], params: Params) -> str:
-    """Why the eager model as a candidate is not among those to choose from; empty where it is, or was not asked for."""
-    if EAGER in table:
-        return f"is {table[EAGER]['status']}: {table[EAGER]['reason']}" if table[EAGER]["status"] != "measured" else ""
-    if EAGER not in catalogue.chosen(params.optimize.candidates):
-        return ""
-    if not (Path(params.paths.candidates) / EAGER).exists():
-        return "was asked for and could not be made: the report of optimize says why"
-    return "was made and is not proven: the report of verify says why"
 
 
 def _draw(rows: Mapping[str, Mapping[str, Any]], winner: str, params: Params) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddleship import eager, requirements, runtimes
+from paddleship import catalogue, eager, requirements, runtimes
 from paddleship.benchmark import standings, vitals
 from paddleship.benchmark.comparison import Comparison
 from paddleship.candidate import Candidate
@@ -62,6 +62,17 @@ class Entrants:
                 if (candidate := Candidate.load(self.folder(name))).runtime != EAGER:
                     return () if candidate.programs else candidate.inputs
         return ()
+
+    def absent(self, name: str, table: Mapping[str, Mapping[str, Any]]) -> str:
+        """Why a candidate that was asked for is none of those to choose from; empty where it is one, or was not asked for."""
+        if name in self.proven:
+            seen = table[name]
+            return "" if seen["status"] == "measured" else f"was asked for and cannot be chosen ({seen['status']}: {seen['reason']})"
+        if name not in catalogue.chosen(self.params.optimize.candidates):
+            return ""
+        if self.folder(name).exists():
+            return "was made and is not proven: the report of verify says why"
+        return "was asked for and could not be made: the report of optimize says why"
 
     def _row(self, comparison: Comparison, name: str) -> dict[str, Any]:
         found = standings.row(comparison, name, self.params.benchmark, file_bytes=vitals.size_bytes(self.folder(name)))
