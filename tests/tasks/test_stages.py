@@ -280,6 +280,16 @@ def move_a_weight(folder):
     candidate.save(folder)
 
 
+def test_a_candidate_that_prepares_its_inputs_in_another_way_is_told_as_it_is_found(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked, optimize={"candidates": ["paddle"]})
+    about = checkout / "models/candidates/paddle/candidate.json"
+    values = json.loads(about.read_text())
+    about.write_text(json.dumps(values | {"preprocess": {**values["preprocess"], "another": 1}}))
+    done = stage(checkout, "verify")
+    assert done.returncode == 3, done.stderr
+    assert "paddle: error: preprocess-differs: " in done.stdout
+
+
 def test_a_benchmark_of_nothing_proven_misses_its_gate_and_leaves_its_evidence(benchmarked, copy_of, stage):
     checkout = copy_of(benchmarked)
     (checkout / "models/parity/passed.json").write_text("{}")
