@@ -46,7 +46,7 @@ KINDS: dict[str, str] = {
     "weights-differ": "the candidate holds other weights than the checkpoint",
     "dtype-differs": "the candidate computes or answers in another dtype than it says",
     "preprocess-differs": "the candidate carries another preprocessing than the prepared data",
-    "not-finite": "NaN or infinity where the truth has none",
+    "not-finite": "NaN or infinity where eager has none, or none where eager has it",
     "shape-specific": "wrong for some shapes only",
     "thread-specific": "wrong only when several threads ask",
     "not-deterministic": "the same input gives different answers",

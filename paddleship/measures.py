@@ -15,15 +15,15 @@ _RESAMPLES = 2_000
 
 
 def differences(answer: Array, reference: Array) -> dict[str, float]:
-    """Elementwise distance of two arrays of one shape, where the reference is finite.
+    """Elementwise distance of two arrays of one shape; infinite where one of them has a NaN or an infinity of its own.
 
     `max_rel_diff` leaves out elements that are zero in the reference; `required_atol` is the smallest atol with
-    which numpy's allclose at rtol 1e-5 would pass; `max_ulp` counts float32 values between the two; `cosine` is
-    the angle between the arrays as vectors, 1 when both are zero.
+    which numpy's allclose at rtol 1e-5 would pass; `max_ulp` counts float32 values between the two and `cosine` is
+    the angle between the arrays as vectors (1 when both are zero), over what is finite in both.
     """
-    valid = np.isfinite(reference)
+    valid = np.isfinite(reference) & np.isfinite(answer)
     mine, theirs = wide(answer[valid]), wide(reference[valid])
-    distance, size = np.abs(mine - theirs), np.abs(theirs)
+    distance, size = apart(answer, reference), np.abs(np.where(np.isfinite(reference), wide(reference), 0))
     nonzero = size > 0
     norms = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
     return {
@@ -31,8 +31,32 @@ def differences(answer: Array, reference: Array) -> dict[str, float]:
         "max_rel_diff": float((distance[nonzero] / size[nonzero]).max(initial=0)),
         "required_atol": float((distance - _RTOL * size).max(initial=0)),
         "max_ulp": float(ulps(mine, theirs).max(initial=0)),
-        "cosine": float(mine.ravel() @ theirs.ravel()) / norms if norms else float(not distance.any()),
+        "cosine": float(mine.ravel() @ theirs.ravel()) / norms if norms else float(not (mine - theirs).any()),
     }
+
+
+def apart(one: Array, two: Array) -> Array:
+    """Elementwise |one - two|: 0 for two NaN or the same infinity, infinite where only one is finite or the two are of another kind."""
+    first, second = wide(one), wide(two)
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    with np.errstate(invalid="ignore"):
+        far: Array = np.nan_to_num(np.abs(first - second), nan=np.inf, posinf=np.inf)
+    return np.where(same, 0.0, far)
+
+
+def agreement(answer: Array, reference: Array, *, rounding: float) -> float:
+    """Share of the reference's variance along its first axis that the answer repeats, 0 to 1, where the reference is finite.
+
+    The variance counts as at least so much that an error of `rounding` times the reference's size leaves 0.9: a constant
+    has no variance that anything could repeat.
+    """
+    valid = np.isfinite(reference)
+    theirs = np.where(valid, wide(reference), 0)
+    residual = float((np.where(valid, wide(answer) - theirs, 0) ** 2).sum())
+    mean = theirs.sum(0) / np.maximum(valid.sum(0), 1)
+    spread = float((np.where(valid, theirs - mean, 0) ** 2).sum())
+    least = 10 * rounding**2 * float((theirs**2).sum())
+    return max(0.0, 1 - residual / max(spread, least)) if max(spread, least) else float(not residual)
 
 
 def accuracy(outputs: Array, labels: Array) -> float:

@@ -23,6 +23,7 @@ _MEASURES = (
     "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio", "departure_ratio", "departure_share",
     "max_abs_diff", "max_rel_diff", "required_atol", "max_ulp", "cosine",
     "flip_rate", "flip_rate_low", "flip_rate_high", "metric", "metric_drop", "metric_drop_low", "metric_drop_high",
+    "output_agreement", "output_flip_rate",
 )  # fmt: skip
 _KEPT = ("precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
 

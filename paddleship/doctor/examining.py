@@ -76,6 +76,8 @@ class Visit:
         self._say("watching the eager model")
         checkup = self._checkup()
         findings = [*checkup.findings, *remarks.refusals(checkup)]
+        if not remarks.errors(findings):
+            findings += remarks.nothing_finite(checkup)
         rows = dict.fromkeys(self._candidates, RuntimeRow("not tried"))
         program = None
         if checkup.answers:

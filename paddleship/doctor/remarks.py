@@ -15,6 +15,7 @@ from paddleship.doctor.source import FILLED_IN_LOOP, LEFT_BY_BREAK, Suspect
 from paddleship.errors import BadInput, CandidateError
 from paddleship.finding import Finding
 from paddleship.params import Model
+from paddleship.proof import evidence
 from paddleship.proof.parity import Judgement
 from paddleship.proof.proving import Proof
 
@@ -96,6 +97,13 @@ def refusals(checkup: Checkup) -> list[Finding]:
         Finding("bad-model", "note", f"eager does not take {name}: {words}", "declare a size as a number where only one works")
         for name, words in list(checkup.refused.items())[:1]
     ]
+
+
+def nothing_finite(checkup: Checkup) -> list[Finding]:
+    """Answers with which no runtime can be compared."""
+    said = evidence.nothing_finite(list(checkup.answers.values())) if checkup.answers else ""
+    message, _, advice = said.partition(": ")
+    return [Finding("bad-model", "error", message, advice, checkup.forward)] if said else []
 
 
 def assumptions(model: Model) -> list[Finding]:

@@ -3,6 +3,7 @@
 Real rows are one group; each edge or past case is a group of its own, because its values are of another size,
 and it has at least the relative noise of the rows, because it has few elements. The reference's error counts as
 one float32 rounding at least. Whole numbers and bools must be the reference's wherever that agrees with the truth.
+Where the reference is NaN or infinite there is no distance: the answer must be the same, see parity.
 
 Where a model cannot run in float64, the reference stands in for the truth and the noise is the difference between
 eager answers to a row alone and in a batch, at least NOISE_FLOOR; `rule` says so and `why`.
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from paddleship import measures
-from paddleship.errors import CandidateError
+from paddleship.errors import CandidateError, ModelError
 from paddleship.measures import Array, wide
 from paddleship.proof.inputs import Case
 from paddleship.runtimes import Arrays
@@ -113,12 +114,35 @@ def gather(
     labels: Array | None = None,
     why: str = "",
 ) -> Evidence:
-    """Put the evidence together. Without a float64 `truth` (`why` says the reason), the noise is eager's own, alone against in a batch."""
+    """Put the evidence together. Without a float64 `truth` (`why` says the reason), the noise is eager's own, alone against in a batch.
+
+    Raises CandidateError without cases, ModelError where the answers of eager have nothing to compare with.
+    """
     if not cases:
         raise CandidateError("there is nothing to compare: verify.samples must be 1 or more, and the model must answer one case at least")
+    if said := nothing_finite(reference):
+        raise ModelError(said)
     rule = MEASURED_NOISE if truth is None else FLOAT64_TRUTH
     bare = Evidence(tuple(cases), truth or reference, reference, rule, {}, why, task, np.zeros(0) if labels is None else labels)
     return replace(bare, noise=_noise(bare))
+
+
+def nothing_finite(answers: Sequence[Arrays]) -> str:
+    """What is the matter with answers that leave nothing to compare: an output without one finite number, or no numbers at all."""
+    finite = dict.fromkeys(answers[0], 0)
+    sizes = dict.fromkeys(answers[0], 0)
+    for answer in answers:
+        for name, array in answer.items():
+            finite[name] = finite.get(name, 0) + int(np.isfinite(array).sum())
+            sizes[name] = sizes.get(name, 0) + array.size
+    strange = [name for name, size in sizes.items() if size and not finite[name]]
+    if not strange and any(sizes.values()):
+        return ""
+    what = f"nothing but NaN and infinity in {', '.join(strange)}" if strange else "no number at all"
+    return (
+        f"the eager model answers {what}, in all of {len(answers)} batches, so there is nothing to compare: "
+        "look for NaN in its weights and for logarithms, roots and quotients of what they do not take, or leave this output out"
+    )
 
 
 def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, places: Sequence[int]) -> tuple[float, float, int]:
@@ -134,14 +158,17 @@ def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, places: S
     return largest, float(np.sqrt(total / count)) if count else 0.0, worst
 
 
-def by_row(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[Array, list[int]]:
-    """The first output of every distinct row as answered in its largest batch, and the rows' numbers; empty without a row axis."""
+def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = None) -> tuple[Array, list[int]]:
+    """One output, by default the first, of every distinct row as answered in its largest batch, and the rows' numbers.
+
+    Empty without a row axis, and where the rows have several shapes.
+    """
     found: dict[int, tuple[int, Array]] = {}
     for case, answer in zip(evidence.cases, answers, strict=True):
-        first = next(iter(answer.values()))
-        if not case.rows or not first.ndim or len(first) != len(case.rows):
+        array = answer[name or next(iter(answer))]
+        if not case.rows or not array.ndim or len(array) != len(case.rows):
             continue
-        for row, values in zip(case.rows, first, strict=True):
+        for row, values in zip(case.rows, array, strict=True):
             if row not in found or found[row][0] < len(case.rows):
                 found[row] = (len(case.rows), values)
     rows = sorted(found)
@@ -156,7 +183,7 @@ def _noise(evidence: Evidence) -> dict[str, dict[str, Noise]]:
     for group in sorted(groups, key=lambda group: group != ROWS):  # the rows first: they are the measure for the rest
         found[group] = {}
         for name in evidence.reference[0]:
-            scale = measures.finite_max([evidence.truth[place][name] for place in groups[group]])
+            scale = measures.finite_max([_where_both_are_finite(evidence, place, name) for place in groups[group]])
             if evidence.rule == FLOAT64_TRUTH:
                 largest, typical, _ = distance(evidence, evidence.reference, name, groups[group])
                 floor = EPSILON
@@ -182,8 +209,16 @@ def _batch_noise(evidence: Evidence, name: str) -> float:
         for row, values in zip(case.rows, wide(array), strict=True):
             first = seen.setdefault(row, values)
             if first.shape == values.shape and (size := measures.finite_max([first])):
-                worst = max(worst, float(np.nan_to_num(np.abs(first - values)).max(initial=0)) / size)
+                apart = measures.apart(first, values)
+                worst = max(worst, float(apart[np.isfinite(apart)].max(initial=0)) / size)
     return worst
+
+
+def _where_both_are_finite(evidence: Evidence, place: int, name: str) -> Array:
+    """The truth of one output, without what overflowed in float32 and would be the measure for all the rest."""
+    truth, reference = evidence.truth[place][name], evidence.reference[place][name]
+    both: Array = truth[np.isfinite(truth) & np.isfinite(reference)]
+    return both
 
 
 def _load_arrays(path: Path, count: int) -> list[Arrays]:

@@ -7,7 +7,12 @@ the truth as eager itself. `typical_ratio` is the same for the root mean square 
 moves between honest runs, so its limit is tighter, and a small fault that touches many answers shows in it.
 
 A candidate of lower precision promises decisions, not digits: `flip_rate` and `metric_drop` decide, and it is the
-unfavourable end of their 95% interval that must be within the limit.
+unfavourable end of their 95% interval that must be within the limit. They are about the first output; every other one
+is held to `output_agreement` (its variance over the rows, which it must repeat to LEAST_AGREEMENT) or, where it has whole
+numbers or bools, to `output_flip_rate`.
+
+Where eager float32 is NaN or infinite, a candidate of any precision must be the same, also where float64 is not: what
+ships stands in for eager.
 """
 
 from __future__ import annotations
@@ -20,11 +25,14 @@ import numpy as np
 from paddleship import measures
 from paddleship.errors import CandidateError
 from paddleship.finding import Finding
-from paddleship.measures import Array, wide
+from paddleship.measures import Array
 from paddleship.params import Verify
 from paddleship.proof.evidence import ROWS, Evidence, by_row, distance
 from paddleship.runtimes import Arrays
 from paddleship.verdict import Check
+
+LEAST_AGREEMENT = 0.9  # a wrong sign leaves 0, two outputs exchanged that correlate by 0.95 leave this; honest bfloat16 0.999
+_ROUNDING = 2.0**-6  # of an output's size, which a constant one may be off: two roundings of bfloat16 or int8
 
 
 @dataclass(frozen=True)
@@ -60,10 +68,18 @@ def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, prec
     metrics = {key: max(row[key] for row in outputs.values()) for key in next(iter(outputs.values())) if key not in ("cosine", "worst")}
     metrics["cosine"] = min(row["cosine"] for row in outputs.values())
     metrics |= _decisions(evidence, answers)
+    others = {} if precision == "float32" else _others(evidence, answers, decided=bool(metrics.keys() & {"flip_rate", "metric_drop"}))
+    for name, measured in others.items():
+        outputs[name] |= measured
     worst = int(outputs[worst_output].pop("worst"))
     for row in outputs.values():
         row.pop("worst", None)
-    checks = _noise_checks(metrics, limits) if precision == "float32" else _decision_checks(metrics, limits)
+    if precision == "float32":
+        checks = _noise_checks(metrics, limits)
+    else:
+        other_checks = _other_checks(others, limits)
+        metrics |= {check.name: float(check.measured) for check in other_checks if isinstance(check.measured, float | int)}
+        checks = [*_decision_checks(metrics, limits), *other_checks]
     return Judgement(metrics, checks, worst, f"{worst_output}, {evidence.cases[worst].name}", outputs)
 
 
@@ -101,12 +117,21 @@ def _first_flaw(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[int, Fin
                 return place, _form(
                     f"{case.name}: {name} is {array.dtype}{list(array.shape)}, eager's is {wanted.dtype}{list(wanted.shape)}"
                 )
-            if array.dtype.kind != "f":
-                continue
-            if strange := int((~np.isfinite(array) & np.isfinite(wanted)).sum()):
-                message = f"{case.name}: {name} has {strange} NaN or infinite values where eager has none"
-                return place, Finding("not-finite", "error", message)
+            if array.dtype.kind == "f" and (said := _otherwise_infinite(array, wanted)):
+                return place, Finding("not-finite", "error", f"{case.name}: {name}{said}")
     return None
+
+
+def _otherwise_infinite(array: Array, wanted: Array) -> str:
+    """What an answer says where it or eager is NaN or infinite, and the other is not or is so in another way."""
+    wrong = np.isinf(measures.apart(array, wanted))
+    if not (count := int(wrong.sum())):
+        return ""
+    first = tuple(int(index) for index in np.argwhere(wrong)[0])
+    told = f"{float(array[first]):.6g} at {list(first)}, where eager has {float(wanted[first]):.6g}"
+    if strange := int((~np.isfinite(array) & np.isfinite(wanted)).sum()):
+        return f" has {strange} NaN or infinite values where eager has none ({told})"
+    return f" has {count} other values where eager has NaN or infinity ({told})"
 
 
 def _form(message: str) -> Finding:
@@ -150,6 +175,39 @@ def _decisions(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float
     return found
 
 
+def _others(evidence: Evidence, answers: Sequence[Arrays], *, decided: bool) -> dict[str, dict[str, float]]:
+    """How far each output agrees with eager's that nothing else judges: all but the first, and that one too where it decides nothing."""
+    names = list(evidence.reference[0])
+    single = evidence.task == "classification" and by_row(evidence, evidence.reference)[0].shape[-1:] == (1,)
+    return {name: _agreement(evidence, answers, name) for name in names[decided and not single :]}
+
+
+def _agreement(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict[str, float]:
+    """The agreement of one output over distinct rows, or over all its values where it has none or rows of several shapes."""
+    told = [by_row(evidence, one, name)[0] for one in (answers, evidence.reference)]
+    if not told[1].size:
+        told = [np.concatenate([one[place][name].ravel() for place in evidence.groups[ROWS]]) for one in (answers, evidence.reference)]
+    mine, theirs = told
+    if theirs.dtype.kind == "f":
+        return {"agreement": measures.agreement(mine, theirs, rounding=_ROUNDING)}
+    return {"flip_rate": float((mine != theirs).mean()) if theirs.size else 0.0}
+
+
+def _other_checks(others: dict[str, dict[str, float]], limits: Verify) -> list[Check]:
+    """The worst of the outputs against each limit, named in the advice."""
+    advice = "{} is not eager's: look for exchanged outputs and weights of another checkpoint, or ship a more precise candidate"
+    agreements = {name: found["agreement"] for name, found in others.items() if "agreement" in found}
+    flips = {name: found["flip_rate"] for name, found in others.items() if "flip_rate" in found}
+    checks = []
+    if agreements:
+        name = min(agreements, key=lambda name: agreements[name])
+        checks.append(Check.at_least("output_agreement", agreements[name], LEAST_AGREEMENT, advice=advice.format(name)))
+    if flips:
+        name = max(flips, key=lambda name: flips[name])
+        checks.append(Check.at_most("output_flip_rate", flips[name], limits.max_flip_rate, advice=advice.format(name)))
+    return checks
+
+
 def decisions(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[Array, Array]:
     """The classes that eager and the candidate decide for, row by row."""
     return by_row(evidence, evidence.reference)[0].argmax(-1), by_row(evidence, answers)[0].argmax(-1)
@@ -160,6 +218,6 @@ def errors(evidence: Evidence, answers: Sequence[Arrays]) -> Array:
     parts = []
     for place in evidence.groups[ROWS]:
         for name, noise in evidence.noise[ROWS].items():
-            apart = np.abs(wide(answers[place][name]) - wide(evidence.truth[place][name])) / noise.largest
+            apart = measures.apart(answers[place][name], evidence.truth[place][name]) / noise.largest
             parts.append(apart[np.isfinite(apart)].ravel())
     return np.concatenate(parts)

@@ -137,6 +137,8 @@ def _truth(child: isolate.Isolated, cases: Sequence[Case], reference: list[Array
             if array.dtype.kind == "f" and answer[name].dtype != "float64":
                 return None, f"output {name!r} stays {answer[name].dtype} in a float64 model"
         truth.append(answer)
+    if (said := evidences.nothing_finite(truth)) and not evidences.nothing_finite(reference):
+        return None, f"in float64, {said}"
     return truth, ""
 
 
@@ -217,4 +219,12 @@ def _tell(name: str, judgement: Judgement, say: Say, *, precision: str = "float3
     elif precision == "float32":
         say(f"{name}: proven, noise ratio {judgement.metrics['noise_ratio']:.2f}")
     else:
-        say(f"{name}: proven by its decisions in {precision}, of which {judgement.metrics.get('flip_rate', 0):.2%} differ from eager's")
+        say(f"{name}: proven by {_decided(judgement.metrics, precision)}")
+
+
+def _decided(metrics: Mapping[str, float], precision: str) -> str:
+    if "flip_rate" in metrics:
+        return f"its decisions in {precision}, of which {metrics['flip_rate']:.2%} differ from eager's"
+    drop = metrics["metric_drop"]
+    change = f"{abs(drop):.2g} {'below' if drop > 0 else 'above'}" if drop else "the same as"
+    return f"its score in {precision}, {metrics['metric']:.4g}, which is {change} eager's"

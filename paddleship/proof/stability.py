@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from paddleship import measures
 from paddleship.measures import Array, wide
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.runtimes import Arrays
@@ -31,8 +32,8 @@ def change(evidence: Evidence, places: Sequence[int], first: Sequence[Arrays], s
                 return float("inf")
             if np.array_equal(array, two[name], equal_nan=array.dtype.kind == "f"):
                 continue
-            apart = np.abs(wide(array) - wide(two[name])).max(initial=0)
-            worst = max(worst, float(np.nan_to_num(apart, nan=np.inf)) / evidence.noise[group_of[place]][name].largest)
+            apart = measures.apart(array, two[name]).max(initial=0)
+            worst = max(worst, float(apart) / evidence.noise[group_of[place]][name].largest)
     return worst
 
 
@@ -51,8 +52,9 @@ def shared(evidence: Evidence, program: Sequence[Arrays], answers: Sequence[Arra
         for name, noise in evidence.noise[group].items():
             for place in places:
                 reference = wide(evidence.reference[place][name])
-                departs, differs = (wide(one[place][name]) - reference for one in (program, answers))
-                valid = np.isfinite(departs) & np.isfinite(differs)
+                told = [wide(one[place][name]) for one in (program, answers)]
+                valid = np.isfinite(reference) & np.isfinite(told[0]) & np.isfinite(told[1])
+                departs, differs = (np.where(valid, one, 0) - np.where(valid, reference, 0) for one in told)
                 along += float((departs[valid] * differs[valid]).sum()) / noise.largest**2
                 size += float((departs[valid] ** 2).sum()) / noise.largest**2
     return along / size if size else 0.0
@@ -75,6 +77,6 @@ def batch_changes(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, fl
             for row, values in zip(case.rows, wide(array), strict=True):
                 first = seen.setdefault((name, row), values)
                 if first.shape == values.shape:
-                    apart = np.abs(first - values)
+                    apart = measures.apart(first, values)
                     changes[name] = max(changes[name], float(apart[np.isfinite(apart)].max(initial=0)) / evidence.noise[ROWS][name].largest)
     return changes

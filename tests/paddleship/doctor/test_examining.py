@@ -128,6 +128,15 @@ class Diverged(Base):
     def forward(self, x):
         return self.head(x)
 
+class SaysNothing(Base):
+    def forward(self, x):  # <- bad-model
+        return self.head(x), paddle.log(-self.head(x).abs() - 1)
+
+class LeavesOut(Base):
+    def forward(self, x):
+        h = self.head(x)
+        return paddle.where(h > 0, h, paddle.full_like(h, -float("inf")))
+
 class TwoInputs(Base):
     def forward(self, x, y):  # <- unused-input
         return self.head(x)
@@ -208,6 +217,21 @@ def test_each_trap_is_named_at_its_line(tmp_path, name, kind, line):
     assert "\n" not in first.message
     assert found.outcome == "not convertible"
     assert found.exit_code == 2
+
+
+@pytest.mark.slow
+def test_an_output_of_nothing_but_nan_is_told_in_plain_words_before_anything_is_compared(tmp_path):
+    found = examine(tmp_path, "SaysNothing", candidates=("paddle",))
+    assert re.match(r"the eager model answers nothing but NaN and infinity in \S+, in all of \d+ batches", found.findings[0].message)
+    assert "logarithms" in found.findings[0].advice
+    assert found.runtimes["paddle"].status == "not tried"
+
+
+@pytest.mark.slow
+def test_a_model_that_leaves_some_scores_out_as_infinity_is_proven(tmp_path):
+    found = examine(tmp_path, "LeavesOut", candidates=("paddle", "onnxruntime"))
+    assert found.outcome == "convertible", found
+    assert {row.status for row in found.runtimes.values()} == {"proven"}
 
 
 @pytest.mark.slow
