@@ -44,6 +44,11 @@ def apart(one: Array, two: Array) -> Array:
     return np.where(same, 0.0, far)
 
 
+def expected(truth: Array, reference: Array) -> Array:
+    """What an answer is held to: the truth, and where that or the reference is not finite, the reference."""
+    return np.where(np.isfinite(truth) & np.isfinite(reference), truth, reference)
+
+
 def agreement(answer: Array, reference: Array, *, rounding: float) -> float:
     """Share of the reference's variance along its first axis that the answer repeats, 0 to 1, where the reference is finite.
 

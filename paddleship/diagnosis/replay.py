@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import isolate, runtimes
+from paddleship import isolate, measures, runtimes
 from paddleship.candidate import Candidate
 from paddleship.catalogue import PRUNED
 from paddleship.diagnosis.recording import Call, Recorder, given
@@ -27,7 +27,6 @@ from paddleship.eager import Subject
 from paddleship.errors import CandidateError
 from paddleship.finding import Finding
 from paddleship.isolate import Revived
-from paddleship.measures import wide
 from paddleship.preprocess import Batch
 from paddleship.proof.evidence import EPSILON, NOISE_FLOOR
 from paddleship.runtimes import Arrays
@@ -180,7 +179,7 @@ class Stage:
             arrays = dict(stored)
         pairs = [(name, arrays[f"true/{name}"], arrays[f"out/{name}"]) for name in call.outputs]
         floor = (self.floor if call.parent is None else NOISE_FLOOR) * coarseness(self.candidate.precision)
-        own = max((relative(reference, truth) for _, truth, reference in pairs), default=0.0)
+        own = max((relative(reference, measures.expected(truth, reference)) for _, truth, reference in pairs), default=0.0)
         try:
             answer = self.player.call("run", call.number, str(call.number))
         except CandidateError as death:
@@ -230,9 +229,9 @@ def _compare(answer: Arrays, pairs: Sequence[tuple[str, Any, Any]]) -> tuple[flo
         if array is None or array.shape != reference.shape or array.dtype != reference.dtype:
             found = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
             return float("inf"), f"{name} is {found}, eager's is {reference.dtype}{list(reference.shape)}"
-        if (error := relative(array, truth)) > largest:
+        if (error := relative(array, measures.expected(truth, reference))) > largest:
             largest = error
-            reason = "" if np.isfinite(error) else f"{name} has NaN or infinite values where eager has none"
+            reason = "" if np.isfinite(error) else f"{name} has NaN or infinity where eager has none, or another value where eager has it"
     return largest, reason
 
 
@@ -272,12 +271,9 @@ def no_layer(asked: Sequence[LayerError], candidate: Candidate, limit: float) ->
 
 
 def relative(answer: Any, truth: Any) -> float:
-    """max|answer - truth| over the largest |truth|, where the truth is finite; infinite for a NaN of the answer's own."""
-    valid = np.isfinite(wide(truth))
-    mine, true = wide(answer)[valid], wide(truth)[valid]
-    apart = np.abs(mine - true).max(initial=0)
-    scale = max(float(np.abs(true).max(initial=0)), float(np.finfo(np.float32).tiny))
-    return float(np.nan_to_num(apart, nan=np.inf)) / scale
+    """max|answer - truth| over the largest finite |truth|; infinite for a NaN or an infinity that only one of them has."""
+    scale = max(measures.finite_max([truth]), float(np.finfo(np.float32).tiny))
+    return float(measures.apart(answer, truth).max(initial=0)) / scale
 
 
 def _depth(call: Call, calls: Sequence[Call]) -> int:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from paddleship import measures
 from paddleship.finding import Finding
-from paddleship.measures import wide
 from paddleship.proof.evidence import Evidence
 from paddleship.runtimes import Arrays
 from paddleship.spec import TensorSpec
@@ -30,7 +30,11 @@ def read(evidence: Evidence, answers: Sequence[Arrays], specs: Sequence[TensorSp
 
 def case_ratios(evidence: Evidence, answers: Sequence[Arrays]) -> list[float]:
     """Each case's error in units of eager's noise, over its worst output; infinite where the form differs."""
-    return [_ratio(evidence, place, answer, evidence.truth[place]) for place, answer in enumerate(answers)]
+    return [_ratio(evidence, place, answer, _expected(evidence, place)) for place, answer in enumerate(answers)]
+
+
+def _expected(evidence: Evidence, place: int) -> Arrays:
+    return {name: measures.expected(truth, evidence.reference[place][name]) for name, truth in evidence.truth[place].items()}
 
 
 def _ratio(evidence: Evidence, place: int, answer: Arrays, truth: Arrays) -> float:
@@ -43,8 +47,7 @@ def distance(answer: object, truth: object) -> float:
     mine, true = np.asarray(answer), np.asarray(truth)
     if mine.dtype == object or mine.shape != true.shape:
         return float("inf")
-    valid = np.isfinite(wide(true))
-    return float(np.nan_to_num(np.abs(wide(mine) - wide(true))[valid].max(initial=0), nan=np.inf, posinf=np.inf))
+    return float(measures.apart(mine, true).max(initial=0))
 
 
 def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:
@@ -57,7 +60,7 @@ def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int]
             if (
                 name != other
                 and kinds[name] == kinds[other]
-                and all(_is_rather(answers[place].get(name), evidence.truth[place], other, name, noise) for place in wrong)
+                and all(_is_rather(answers[place].get(name), _expected(evidence, place), other, name, noise) for place in wrong)
             ):
                 found[name] = other
     if not found:
@@ -80,8 +83,8 @@ def _late(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *
         place
         for place in wrong
         if place
-        and (before := _ratio(evidence, place, answers[place], evidence.truth[place - 1])) <= limit
-        and before < _ratio(evidence, place, answers[place], evidence.truth[place]) / _CLEARLY
+        and (before := _ratio(evidence, place, answers[place], _expected(evidence, place - 1))) <= limit
+        and before < _ratio(evidence, place, answers[place], _expected(evidence, place)) / _CLEARLY
     ]
     if len(late) < 2 and len(late) < len(wrong):
         return []

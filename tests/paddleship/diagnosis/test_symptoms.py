@@ -49,6 +49,14 @@ def test_wrong_everywhere_is_no_matter_of_shape(proof):
     assert read(proof, [{name: array + 1 for name, array in answer.items()} for answer in proof.reference]) == []
 
 
+def test_a_case_is_wrong_where_it_has_a_number_instead_of_eagers_infinity(proof):
+    for answer in (*proof.truth, *proof.reference):
+        answer["a"][:, 0] = -np.inf
+    answers = [{name: array.copy() for name, array in answer.items()} for answer in proof.reference]
+    answers[3]["a"][0, 0] = 1000
+    assert [ratio > 8 for ratio in symptoms.case_ratios(proof, answers)] == [False, False, False, True, False]
+
+
 def test_exchanged_outputs_are_named(proof):
     answers = [{"a": answer["b"], "b": answer["a"]} for answer in proof.reference]
     assert [finding.kind for finding in read(proof, answers)] == ["output-structure"]
