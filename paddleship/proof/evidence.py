@@ -29,6 +29,8 @@ EPSILON = float(np.finfo(np.float32).eps)
 NOISE_FLOOR = 1e-6  # honest float32 networks err by 3e-7 to 4e-6 of their scale
 _TINY = float(np.finfo(np.float32).tiny)
 
+_MASK, _DWARFS = 1e4, 1e3  # the smallest number that masks are made of, and how far it must be above the rest
+
 FLOAT64_TRUTH = "eager float64"
 MEASURED_NOISE = "eager float32 alone against in a batch"
 
@@ -148,10 +150,14 @@ def nothing_finite(answers: Sequence[Arrays]) -> str:
 def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, places: Sequence[int]) -> tuple[float, float, int]:
     """Largest and root-mean-square distance from the truth over some cases, and the case of the largest."""
     largest, total, count, worst = 0.0, 0.0, 0, places[0]
+    scale, mask = sizes_of(evidence, name, places)
     for place in places:
         truth, reference, answer = evidence.truth[place][name], evidence.reference[place][name], answers[place][name]
         valid = np.isfinite(truth) & np.isfinite(reference) if reference.dtype.kind == "f" else truth == reference
-        apart = np.abs(wide(answer)[valid] - wide(truth)[valid])
+        true = wide(truth)[valid]
+        apart = np.abs(wide(answer)[valid] - true)
+        if mask < np.inf:
+            apart = np.where(np.abs(true) < mask, apart, apart / np.maximum(np.abs(true), mask) * scale)
         if apart.size and apart.max() > largest:
             largest, worst = float(apart.max()), place
         total, count = total + float((apart**2).sum()), count + apart.size
@@ -183,7 +189,7 @@ def _noise(evidence: Evidence) -> dict[str, dict[str, Noise]]:
     for group in sorted(groups, key=lambda group: group != ROWS):  # the rows first: they are the measure for the rest
         found[group] = {}
         for name in evidence.reference[0]:
-            scale = measures.finite_max([_where_both_are_finite(evidence, place, name) for place in groups[group]])
+            scale, _ = sizes_of(evidence, name, groups[group])
             if evidence.rule == FLOAT64_TRUTH:
                 largest, typical, _ = distance(evidence, evidence.reference, name, groups[group])
                 floor = EPSILON
@@ -214,11 +220,21 @@ def _batch_noise(evidence: Evidence, name: str) -> float:
     return worst
 
 
-def _where_both_are_finite(evidence: Evidence, place: int, name: str) -> Array:
-    """The truth of one output, without what overflowed in float32 and would be the measure for all the rest."""
-    truth, reference = evidence.truth[place][name], evidence.reference[place][name]
-    both: Array = truth[np.isfinite(truth) & np.isfinite(reference)]
-    return both
+def sizes_of(evidence: Evidence, name: str, places: Sequence[int]) -> tuple[float, float]:
+    """The scale of one output over some cases, and the size from which on its numbers are a mask's; infinite without one.
+
+    A mask's numbers (-1e9 in place of a score) are within twice each other and dwarf all others. They are judged by their
+    own size, and are no measure for the rest; nor is what overflowed in float32.
+    """
+    sizes = [
+        np.abs(wide(truth[np.isfinite(truth) & np.isfinite(reference)]))
+        for truth, reference in ((evidence.truth[place][name], evidence.reference[place][name]) for place in places)
+    ]
+    largest = measures.finite_max(sizes)
+    if largest < _MASK or evidence.reference[0][name].dtype.kind != "f":
+        return largest, np.inf
+    rest = measures.finite_max([size[size < largest / 2] for size in sizes])
+    return (rest, largest / 2) if 0 < rest < largest / 2 / _DWARFS else (largest, np.inf)
 
 
 def _load_arrays(path: Path, count: int) -> list[Arrays]:

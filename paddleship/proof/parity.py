@@ -25,9 +25,9 @@ import numpy as np
 from paddleship import measures
 from paddleship.errors import CandidateError
 from paddleship.finding import Finding
-from paddleship.measures import Array
+from paddleship.measures import Array, wide
 from paddleship.params import Verify
-from paddleship.proof.evidence import ROWS, Evidence, by_row, distance
+from paddleship.proof.evidence import ROWS, Evidence, by_row, distance, sizes_of
 from paddleship.runtimes import Arrays
 from paddleship.verdict import Check
 
@@ -189,7 +189,10 @@ def _agreement(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict
         told = [np.concatenate([one[place][name].ravel() for place in evidence.groups[ROWS]]) for one in (answers, evidence.reference)]
     mine, theirs = told
     if theirs.dtype.kind == "f":
-        return {"agreement": measures.agreement(mine, theirs, rounding=_ROUNDING)}
+        scale, mask = sizes_of(evidence, name, evidence.groups[ROWS])
+        masked = np.isfinite(theirs) & (np.abs(theirs) >= mask)
+        shrunk = np.where(masked, scale / np.where(masked, np.abs(wide(theirs)), 1), 1)
+        return {"agreement": measures.agreement(mine * shrunk, theirs * shrunk, rounding=_ROUNDING)}
     return {"flip_rate": float((mine != theirs).mean()) if theirs.size else 0.0}
 
 

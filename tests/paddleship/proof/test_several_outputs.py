@@ -80,6 +80,20 @@ def test_two_outputs_exchanged_fail():
     assert "output_agreement" in failed(judge(answers(price=EAGER["spread"], spread=EAGER["price"])))
 
 
+def test_the_large_number_of_a_mask_hides_no_wrong_scores():
+    kept = RANDOM.random((ROWS, 4)) > 0.4
+    scores = RANDOM.normal(size=(ROWS, 4))
+    first = np.eye(4, dtype=np.float32)[np.arange(ROWS) % 4]
+    case = CASES[1]
+
+    def told(scores):
+        return [{"class": first, "scores": np.where(kept, scores, -1e9).astype(np.float32)}]
+
+    known = evidence.gather([case], told(scores), None, task="classification")
+    assert parity.judge(known, told(scores * 1.01), limits=Verify(), precision="int8")
+    assert failed(parity.judge(known, told(-scores), limits=Verify(), precision="int8")) == {"output_agreement"}
+
+
 def test_whole_numbers_may_differ_as_often_as_decisions():
     few, many = EAGER["kind"].copy(), EAGER["kind"].copy()
     few[:5, 0] += 1

@@ -109,3 +109,23 @@ def test_without_float64_infinity_in_one_batch_only_does_not_count_as_noise():
 def test_differences_tell_of_strange_values():
     assert measures.differences(masked(-np.inf), masked(-np.inf))["max_abs_diff"] == 0
     assert measures.differences(masked(3.0), masked(-np.inf))["max_abs_diff"] == np.inf
+
+
+@pytest.mark.parametrize("mask", [-1e5, -1e9, -1e30, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("added", [False, True], ids=["in place of scores", "added to scores"])
+def test_the_large_number_of_a_mask_is_no_measure_of_the_scores(mask, added):
+    def scores(kept, dtype=np.float32):
+        return np.where(KEPT, kept, mask + TRUTH * added).astype(dtype)
+
+    found = known(scores(TRUTH), scores(TRUTH, np.float64))
+    assert judge(found, scores(TRUTH))
+    assert judge(found, scores(TRUTH * (1 + 1e-7)))
+    assert not judge(found, scores(TRUTH * (1 + 1e-5)))
+    assert not judge(found, np.where(KEPT, scores(TRUTH), np.float32(mask * 0.99)))
+    assert not judge(found, np.where(KEPT, scores(TRUTH), -scores(TRUTH)))
+
+
+def test_large_answers_of_all_sizes_are_no_mask():
+    powers = np.geomspace(1e-3, 1e6, ROWS * 4).reshape(ROWS, 4)
+    found = known(powers.astype(np.float32), powers)
+    assert found.noise["rows"]["scores"].scale == 1e6
