@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import DataError, RequestError
+from paddleship.intake import Intake, content_hash, value_bytes
 from paddleship.params import Data, Params
 from paddleship.preprocess import Preprocess, build, vocabulary
 from paddleship.progress import Progress
@@ -34,6 +34,10 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def hashes(self) -> set[str]:
+        """Hashes of the contents that are here now, whatever `keys` say."""
+        return {content_hash(values) for values in zip(*self.columns.values(), strict=True)}
 
     def take(self, indices: Sequence[int]) -> Rows:
         columns = {name: [values[index] for index in indices] for name, values in self.columns.items()}
@@ -64,22 +68,23 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
     return rows
 
 
-def clean(rows: Sequence[Mapping[str, Any]], data: Data) -> tuple[dict[str, Rows], dict[str, int]]:
+def clean(rows: Sequence[Mapping[str, Any]], data: Data, intake: Intake | None = None) -> tuple[dict[str, Rows], dict[str, int]]:
     """Clean, drop repeats, drop contradictions, split by content hash; return the splits and what was dropped.
 
-    Text is brought to Unicode NFKC with single spaces. In a classification, a content that appears with
-    two labels is dropped altogether. The split depends on a row's content alone, so that it stays when data grows.
+    Text is brought to Unicode NFKC with single spaces, what the model takes to the dtype it takes it in. In a
+    classification, a content that appears with two labels is dropped altogether. The split depends on a row's
+    content alone, so that it stays when data grows. Raises DataError with the number of a row that cannot be used.
     """
+    intake = intake or Intake(data)
     counts = Counter(rows=len(rows))
-    groups: dict[str, dict[str, tuple[list[Any], Any]]] = defaultdict(dict)
-    for row in rows:
-        values = [_clean_value(row.get(name)) for name in data.inputs]
-        label = row.get(data.label)
-        if label is None or any(value is None or (isinstance(value, str) and not value) for value in values):
+    groups: dict[str, dict[bytes, tuple[list[Any], Any]]] = defaultdict(dict)
+    for number, row in enumerate(rows):
+        values, label = intake.values(number, row), row.get(data.label)
+        if label is None or values is None:
             counts["empty"] += 1
             continue
-        key = hashlib.sha256(b"\0".join(_bytes(value) for value in values)).hexdigest()
-        groups[key].setdefault(_bytes(label).hex(), (values, label))
+        label = intake.label(number, label)
+        groups[content_hash(values)].setdefault(value_bytes(label), (values, label))
         counts["usable"] += 1
     kept: dict[str, list[tuple[str, list[Any], Any]]] = {split: [] for split in SPLITS}
     for key in sorted(groups):
@@ -93,7 +98,7 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data) -> tuple[dict[str, Rows
     for split, part in kept.items():
         if not part:
             left = f"{counts['kept']} rows left of {len(rows)}"
-            raise DataError(f"the {split} part is empty ({left}): give more data, or enlarge data.validation and data.test")
+            raise DataError(f"the {split} part is empty ({left}): {_advice(split)}")
     return {split: _rows(part, data) for split, part in kept.items()}, dict(counts)
 
 
@@ -118,7 +123,7 @@ def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
     digest = hashlib.sha256()
     for rows in splits.values():
         for key, label in zip(rows.keys, rows.labels, strict=True):
-            digest.update(key.encode() + _bytes(label))
+            digest.update(key.encode() + value_bytes(label))
     return {"preprocess": config, "inputs": [spec.to_dict() for spec in _observed(splits, params)], "data_sha256": digest.hexdigest()}
 
 
@@ -128,10 +133,7 @@ def write(splits: Mapping[str, Rows], schema: Mapping[str, Any], folder: Path) -
     from pyarrow import parquet
 
     for split, rows in splits.items():
-        columns = {
-            name: pa.array([value.tolist() if isinstance(value, np.ndarray) else value for value in values])
-            for name, values in rows.columns.items()
-        }
+        columns = {name: _column(name, values) for name, values in rows.columns.items()}
         labels = pa.array(rows.labels.tolist())
         parquet.write_table(pa.table({**columns, "__label__": labels, _KEY: rows.keys}), folder / f"{split}.parquet")
     (folder / "schema.json").write_text(json.dumps(schema, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -189,26 +191,11 @@ def _observed(splits: Mapping[str, Rows], params: Params) -> list[TensorSpec]:
 def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
     keys, values, labels = zip(*part, strict=True)
     columns = {name: list(column) for name, column in zip(data.inputs, zip(*values, strict=True), strict=True)}
-    return Rows(columns, _labels(labels, data), list(keys))
+    return Rows(columns, np.asarray(labels, np.float32 if data.task == "regression" else np.int64), list(keys))
 
 
-def _labels(labels: Sequence[Any], data: Data) -> np.ndarray[Any, Any]:
-    if data.task == "regression":
-        try:
-            return np.asarray(labels, np.float32)
-        except (TypeError, ValueError):
-            raise DataError(f"column {data.label!r} holds {labels[0]!r}: a regression needs numbers of one shape") from None
-    try:
-        ids = [data.classes.index(label) if isinstance(label, str) else int(label) for label in labels]
-    except (TypeError, ValueError):
-        raise DataError(
-            f"column {data.label!r} holds a label that is neither a class id nor one of data.classes {data.classes}: mend one of them"
-        ) from None
-    array = np.asarray(ids, np.int64)
-    if array.min() < 0 or (data.classes and array.max() >= len(data.classes)):
-        odd = array.min() if array.min() < 0 else array.max()
-        raise DataError(f"column {data.label!r} holds the class id {odd}, data.classes has {len(data.classes)} names: make them agree")
-    return array
+def _advice(split: str) -> str:
+    return "give more data, or " + ("reduce data.validation and data.test" if split == "train" else f"enlarge data.{split}")
 
 
 def _split(key: str, data: Data) -> str:
@@ -218,17 +205,13 @@ def _split(key: str, data: Data) -> str:
     return "validation" if place < data.test + data.validation else "train"
 
 
-def _clean_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return " ".join(unicodedata.normalize("NFKC", value).split())
-    return np.asarray(value) if isinstance(value, list | tuple) else value
+def _column(name: str, values: Sequence[Any]) -> Any:
+    import pyarrow as pa
 
-
-def _bytes(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    array = np.asarray(value)
-    return f"{array.dtype}{array.shape}".encode() + array.tobytes()
+    try:
+        return pa.array([value.tolist() if isinstance(value, np.ndarray) else value for value in values])
+    except (pa.ArrowException, OverflowError) as error:
+        raise DataError(f"column {name!r} cannot be stored in Parquet ({error}): let data.reader give one type in all rows") from None
 
 
 def _values(column: Any) -> list[Any]:

@@ -36,10 +36,15 @@ class Tensors:
 
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
         self.requests = tuple(specs)
+        self._shared = _shared(specs)
 
     def encode(self, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
         encoded = {spec.name: [_checked(value, spec) for value in columns[spec.name]] for spec in self.requests}
-        return [dict(zip(encoded, row, strict=True)) for row in zip(*encoded.values(), strict=True)]
+        examples = [dict(zip(encoded, row, strict=True)) for row in zip(*encoded.values(), strict=True)]
+        for dimension, places in self._shared.items():
+            for example in examples:
+                _agree(example, dimension, places)
+        return examples
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         return {spec.name: _stack([example[spec.name] for example in examples], spec.pad) for spec in self.requests}
@@ -99,10 +104,32 @@ def build(config: Mapping[str, Any], specs: Sequence[TensorSpec]) -> Preprocess:
     return Tensors(specs)
 
 
+def _shared(specs: Sequence[TensorSpec]) -> dict[str, list[tuple[str, int]]]:
+    """Dynamic dimensions of a row that several places share: input and axis, without the batch dimension."""
+    places: dict[str, list[tuple[str, int]]] = {}
+    for spec in specs:
+        for axis, size in enumerate(spec.shape[1:]):
+            if isinstance(size, str):
+                places.setdefault(size, []).append((spec.name, axis))
+    return {dimension: found for dimension, found in places.items() if len(found) > 1}
+
+
+def _agree(example: Example, dimension: str, places: Sequence[tuple[str, int]]) -> None:
+    """Raises RequestError where inputs of one row differ in a dimension that they share."""
+    sizes = [example[name].shape[axis] for name, axis in places]
+    if odd := next((index for index, size in enumerate(sizes) if size != sizes[0]), 0):
+        raise RequestError(
+            f"inputs {places[0][0]!r} and {places[odd][0]!r} share the dimension {dimension!r}, and have {sizes[0]} and {sizes[odd]} "
+            f"of it in one row: send the same number, or name the dimensions differently in model.inputs"
+        )
+
+
 def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
     """One row of a tensor input, with its dtype, shape and range proven."""
     try:
         array = np.asarray(value)
+        if array.dtype.kind in "SU" and spec.numpy_dtype.kind == "b":
+            raise TypeError("any text would count as true")
         with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is refused below
             cast = array.astype(spec.numpy_dtype)
     except (TypeError, ValueError, OverflowError):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from paddleship import dataset, pictures
 from paddleship.errors import DataError
 from paddleship.files import new_folder
+from paddleship.intake import Intake, content_hash
 from paddleship.params import Params
+from paddleship.preprocess import Example
 from paddleship.report import Report
 from paddleship.verdict import Check, Verdict
 from tasks.stage import main
@@ -17,16 +22,18 @@ from tasks.stage import main
 
 def prepare(params: Params) -> Report:
     """Read the raw data, clean and split it, and write Parquet with the schema of its preprocessing."""
-    splits, counts = dataset.clean(dataset.read_raw(params.data), params.data)
+    splits, counts = dataset.clean(dataset.read_raw(params.data), params.data, Intake.of(params))
     schema = dataset.describe(splits, params)
     folder = Path(params.paths.prepared)
     with new_folder(folder) as beside:
         dataset.write(splits, schema, beside)
-    preprocess, _, _ = dataset.read_preprocess(folder)
-    written = {split: dataset.read(folder, split) for split in dataset.SPLITS}
-    examples = {split: dataset.encode(preprocess, rows) for split, rows in written.items()}
-    keys = {split: set(rows.keys) for split, rows in written.items()}
-    leaks = len(keys["train"] & keys["validation"]) + len(keys["train"] & keys["test"]) + len(keys["validation"] & keys["test"])
+        preprocess, _, _ = dataset.read_preprocess(beside)
+        written = {split: dataset.read(beside, split) for split in dataset.SPLITS}
+        examples = {split: dataset.encode(preprocess, rows) for split, rows in written.items()}
+        if params.data.task == "classification":
+            _two_classes(written["train"].labels)
+    leaks = _in_two_parts({split: rows.hashes() for split, rows in written.items()})
+    alike = _alike(examples)
     lengths = [max(array.shape[0] if array.ndim else 1 for array in example.values()) for example in examples["train"]]
     facts = {
         "data_sha256": schema["data_sha256"],
@@ -48,16 +55,39 @@ def prepare(params: Params) -> Report:
         labels = written["train"].labels
         names = params.data.classes or [str(label) for label in np.unique(labels)]
         facts["class_share"] = {name: round(float((labels == index).mean()), 4) for index, name in enumerate(names)}
-        if len(np.unique(labels)) < 2:
-            raise DataError(f"the training part has one class only (label {labels[0]}): a classifier needs two; check data.label")
+    told = f"; the model cannot tell {alike} held-out rows from training rows" if alike else ""
     return Report(
         stage="prepare",
-        headline=f"{counts['kept']:,} rows of {counts['rows']:,}, {facts['dropped']['repeated']:,} repeats dropped, {leaks} leaks",
-        metrics={**{f"{split}_rows": len(rows) for split, rows in written.items()}, "raw_rows": counts["rows"], "leaked_rows": leaks},
+        headline=f"{counts['kept']:,} rows of {counts['rows']:,}, {facts['dropped']['repeated']:,} repeats dropped, {leaks} leaks{told}",
+        metrics={
+            **{f"{split}_rows": len(rows) for split, rows in written.items()},
+            "raw_rows": counts["rows"],
+            "leaked_rows": leaks,
+            "alike_rows": alike,
+        },
         verdict=Verdict(checks=[Check.at_most("leaked_rows", leaks, 0, advice="a row is in two parts: report it as a defect")]),
         facts=facts,
         pictures=shown,
     )
+
+
+def _two_classes(labels: np.ndarray[Any, Any]) -> None:
+    if len(np.unique(labels)) < 2:
+        raise DataError(f"the training part has one class only (label {labels[0]}): a classifier needs two; check data.label")
+
+
+def _in_two_parts(contents: Mapping[str, set[str]]) -> int:
+    return sum(len(one & other) for one, other in combinations(contents.values(), 2))
+
+
+def _alike(examples: Mapping[str, Sequence[Example]]) -> int:
+    """Held-out rows that are, encoded, a row of the training part: by what the model does not take, or cut or unknown characters."""
+    known = {_encoded(example) for example in examples["train"]}
+    return sum(_encoded(example) in known for split in ("validation", "test") for example in examples[split])
+
+
+def _encoded(example: Example) -> str:
+    return content_hash([example[name] for name in sorted(example)])
 
 
 if __name__ == "__main__":

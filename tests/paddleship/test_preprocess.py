@@ -98,3 +98,11 @@ def test_several_inputs_stay_row_by_row():
     batch = chosen.collate(chosen.encode({"a": [1.0, 2.0], "b": [[3], [4]]}))
     assert batch["a"].tolist() == [1.0, 2.0]
     assert batch["b"].tolist() == [[3], [4]]
+
+
+def test_a_request_whose_inputs_differ_in_a_shared_dimension_is_refused():
+    specs = [TensorSpec("x", "float32", ("batch", "steps")), TensorSpec("keep", "bool", ("batch", "steps"))]
+    tensors = preprocess.build({"kind": "tensors"}, specs)
+    assert len(tensors.encode({"x": [[1.0, 2.0], [1.0]], "keep": [[True, False], [True]]})) == 2
+    with pytest.raises(RequestError, match="share the dimension 'steps', and have 2 and 1 of it in one row: send"):
+        tensors.encode({"x": [[1.0, 2.0]], "keep": [[True]]})

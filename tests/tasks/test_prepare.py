@@ -1,0 +1,79 @@
+"""The prepare stage: nothing half-written, and a count of leaks that the split itself cannot hide."""
+
+import sys
+
+import pytest
+
+from paddleship import params
+from paddleship.errors import DataError
+from tasks.prepare import prepare
+
+READER = """
+def good(raw):
+    for index in range(100):
+        yield {"x": [float(index), float(index % 10)], "id": index, "y": float(index)}
+
+def nan(raw):
+    for row in good(raw):
+        yield {**row, "x": [float("nan"), 1.0]} if row["id"] == 9 else row
+
+def repeated(raw):
+    for row in good(raw):
+        yield row
+        yield {**row, "x": [int(value) for value in row["x"]]}
+
+def numbered(raw):
+    for row in good(raw):
+        yield {**row, "x": [1.0, 2.0]}
+
+def one_class(raw):
+    for row in good(raw):
+        yield {**row, "y": 0}
+"""
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    (tmp_path / "their_reader.py").write_text(READER)
+    (tmp_path / "raw").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def of(reader, **data):
+        rows = {"raw": "raw", "reader": f"their_reader:{reader}", "inputs": ["x"], "label": "y", "task": "regression"}
+        return params.parse(
+            {
+                "name": "x",
+                "code": {"watch": "raw"},
+                "data": {**rows, "validation": 0.2, "test": 0.2, **data},
+                "model": {"factory": "m:build", "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 2]}]},
+                "package": {"repository": "x"},
+            }
+        )
+
+    yield of
+    sys.modules.pop("their_reader", None)
+
+
+@pytest.mark.parametrize(
+    ("reader", "data", "words"),
+    [("nan", {}, "row 9 of data.reader .* NaN"), ("one_class", {"task": "classification"}, "one class only")],
+)
+def test_data_that_cannot_be_used_leaves_nothing_behind(settings, tmp_path, reader, data, words):
+    with pytest.raises(DataError, match=words):
+        prepare(settings(reader, **data))
+    assert not list(tmp_path.rglob("*.parquet"))
+    assert not (tmp_path / "data/prepared").exists()
+
+
+def test_repeats_in_another_type_are_dropped_and_nothing_leaks(settings):
+    report = prepare(settings("repeated"))
+    assert report.facts["dropped"]["repeated"] == 100
+    assert (report.metrics["leaked_rows"], report.metrics["alike_rows"]) == (0, 0)
+
+
+def test_held_out_rows_that_are_training_rows_to_the_model_are_told(settings):
+    report = prepare(settings("numbered", inputs=["x", "id"]))
+    held_out = report.metrics["validation_rows"] + report.metrics["test_rows"]
+    assert report.metrics["alike_rows"] == held_out > 0
+    assert report.headline.endswith(f"the model cannot tell {held_out} held-out rows from training rows")
