@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -56,6 +56,19 @@ class Data(Section):
     validation: Fraction = 0.1
     test: Fraction = 0.1
 
+    @model_validator(mode="after")
+    def _rows_to_train_on(self) -> Data:
+        if self.validation + self.test >= 1:
+            raise ValueError(
+                f"validation and test must leave rows to train on (got {self.validation:g} and {self.test:g}): reduce their sum below 1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _columns_once(self) -> Data:
+        _once(self.inputs, "inputs")
+        return self
+
 
 class Preprocess(Section):
     kind: Literal["tensors", "characters"] = "tensors"
@@ -80,6 +93,12 @@ class Input(Section):
             raise ValueError("the first dimension must be dynamic, a name such as 'batch'")
         return self
 
+    @model_validator(mode="after")
+    def _range_in_order(self) -> Input:
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"low must be at most high (got {self.low:g} and {self.high:g}): swap or correct them")
+        return self
+
     def spec(self) -> TensorSpec:
         return TensorSpec(self.name, self.dtype, tuple(self.shape), self.low, self.high, self.pad)
 
@@ -88,6 +107,11 @@ class Model(Section):
     factory: Reference
     kwargs: dict[str, Any] = {}
     inputs: Annotated[list[Input], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _names_once(self) -> Model:
+        _once([item.name for item in self.inputs], "inputs")
+        return self
 
 
 class Train(Section):
@@ -232,6 +256,20 @@ class Params(Section):
     accept: Accept = Accept()
     graph_modes: GraphModes = GraphModes()
 
+    @model_validator(mode="after")
+    def _buckets_of_dimensions(self) -> Params:
+        known = list(dict.fromkeys(size for item in self.model.inputs for size in item.shape if isinstance(size, str)))
+        if strange := [name for name in self.export.buckets if name not in known]:
+            raise ValueError(
+                f"export.buckets must name dynamic dimensions of model.inputs (got {strange[0]!r}): they have {', '.join(known)}"
+            )
+        return self
+
+
+def _once(names: Sequence[str], key: str) -> None:
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{key} must have different names (got {twice[0]!r} {names.count(twice[0])} times): rename or remove one")
+
 
 def _optional(model: type[Section]) -> type[Section]:
     """The same section with every key optional, for values that are laid over params.yaml."""
@@ -305,7 +343,7 @@ def _explain(fault: dict[str, Any]) -> str:
     if fault["type"] == "missing":
         return f"{path} is missing: add it"
     reason = fault["msg"].removeprefix("Value error, ")
-    words = f"{path}: {reason[:1].lower()}{reason[1:]}"
+    words = (f"{path}: " if path else "") + f"{reason[:1].lower()}{reason[1:]}"
     if isinstance(fault["input"], Mapping) and "(got " in reason:  # the fault is between keys of one section, and says so
         return words
     return f"{words} (got {fault['input']!r}{_near(fault)})"

@@ -8,6 +8,7 @@ from paddleship.errors import ParamsError
 
 REPOSITORY = Path(__file__).parents[2]
 BASE = yaml.safe_load((REPOSITORY / "params.yaml").read_text())
+X = {"name": "x", "dtype": "float32", "shape": ["batch"]}
 
 
 def test_the_repository_params_are_valid():
@@ -34,6 +35,14 @@ def test_every_example_overlay_is_valid(overlay):
         ({"model": {"inputs": [{"name": "x", "dtype": "float32", "shape": [1, 2]}]}}, "first dimension must be dynamic"),
         ({"model": {"inputs": [{"name": "x", "dtpe": "float32", "shape": ["batch"]}]}}, "(did you mean 'dtype'?)"),
         ({"name": "Two Words"}, "name"),
+        ({"data": {"validation": 0.6, "test": 0.5}}, "data: validation and test must leave rows to train on (got 0.6 and 0.5): reduce"),
+        ({"data": {"inputs": ["text", "text"]}}, "inputs must have different names (got 'text' 2 times)"),
+        ({"model": {"inputs": [{**X, "low": 6, "high": 0}]}}, "model.inputs.0: low must be at most high (got 6 and 0)"),
+        ({"model": {"inputs": [X, X]}}, "model: inputs must have different names (got 'x' 2 times): rename or remove one"),
+        (
+            {"export": {"buckets": {"foo": [1, 2]}}},
+            "export.buckets must name dynamic dimensions of model.inputs (got 'foo'): they have",
+        ),
     ],
 )
 def test_a_fault_is_named_with_path_value_and_reason(overlay, words):
