@@ -106,14 +106,21 @@ def restore(layer: Any, folder: Path) -> str:
         weights = load_file(path)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"checkpoint {str(folder)!r} cannot be read ({error}): run `dvc repro train`") from None
-    if broken := next((name for name, array in weights.items() if array.dtype.kind == "f" and np.isnan(array).any()), None):
-        raise ModelError(f"checkpoint {str(folder)!r} holds NaN in {broken!r}: train again with a lower train.learning_rate")
+    trained = {name for name, _ in layer.named_parameters()}
+    if broken := next((name for name, array in weights.items() if _strange(array, mask=name not in trained)), None):
+        what = "NaN" if np.isnan(weights[broken]).any() else "infinity"
+        raise ModelError(f"checkpoint {str(folder)!r} holds {what} in {broken!r}: train again with a lower train.learning_rate")
     if odd := layers.fill(layer, weights):
         raise ModelError(
             f"checkpoint {str(folder)!r} does not fit the model (they differ in {', '.join(odd[:3])}): run `dvc repro -f train`"
         )
     _derive(layer)
     return str(expected)
+
+
+def _strange(array: np.ndarray[Any, Any], *, mask: bool) -> bool:
+    """Whether weights are not finite; -inf may stand in a `mask`, a buffer that is added to attention scores."""
+    return array.dtype.kind == "f" and not (np.isfinite(array) | (mask & np.isneginf(array))).all()
 
 
 def _derive(layer: Any) -> None:

@@ -51,6 +51,7 @@ class Task:
 
     name: str
     loss: Callable[[dict[str, Any], Any], Any]
+    chosen: str | None = None  # train.loss, where it is set
 
     @property
     def score_name(self) -> str:
@@ -65,7 +66,7 @@ def make_task(name: str, settings: Train) -> Task:
     from paddle.nn import functional
 
     if settings.loss:
-        return Task(name, resolve(settings.loss, key="train.loss", error=ModelError))
+        return Task(name, resolve(settings.loss, key="train.loss", error=ModelError), settings.loss)
     if name == "classification":
         return Task(name, lambda outputs, labels: functional.cross_entropy(_first(outputs), labels))
     return Task(name, lambda outputs, labels: functional.mse_loss(_first(outputs).reshape(labels.shape), labels))
@@ -190,8 +191,9 @@ def _loss(task: Task, outputs: dict[str, Any], labels: Any) -> Any:
         return task.loss(outputs, labels)
     except Exception as failure:
         shapes = f"outputs {list(_first(outputs).shape)} and labels {list(labels.shape)}"
-        advice = "correct data.task, data.label or the model's first output"
-        raise ModelError(f"the {task.name} loss failed on {shapes} ({explain(failure)}): {advice}") from None
+        advice = "mend that function" if task.chosen else "correct data.task, data.label or the model's first output"
+        what = f"train.loss {task.chosen!r}" if task.chosen else f"the {task.name} loss"
+        raise ModelError(f"{what} failed on {shapes} ({explain(failure)}): {advice}") from None
 
 
 def _first(outputs: Mapping[str, Any]) -> Any:

@@ -101,12 +101,22 @@ def test_a_changed_checkpoint_is_refused(tmp_path):
         model.restore(model.build(settings("their_models:good")), tmp_path / "checkpoint")
 
 
-def test_a_checkpoint_with_nan_is_refused(tmp_path):
+@pytest.mark.parametrize(("value", "words"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+def test_a_checkpoint_that_is_not_finite_is_refused(tmp_path, value, words):
     layer = model.build(settings("their_models:good"))
-    layer.weight.set_value(np.full((2, 1), np.nan, np.float32))
+    layer.weight.set_value(np.full((2, 1), value, np.float32))
     model.save(layer, tmp_path / "checkpoint", {})
-    with pytest.raises(ModelError, match="holds NaN in 'weight'"):
+    with pytest.raises(ModelError, match=f"holds {words} in 'weight'"):
         model.restore(model.build(settings("their_models:good")), tmp_path / "checkpoint")
+
+
+def test_minus_infinity_in_a_buffer_is_a_mask(tmp_path):
+    trained, fresh = paddle.nn.Linear(2, 1), paddle.nn.Linear(2, 1)
+    trained.register_buffer("mask", paddle.full([2], -np.inf))
+    fresh.register_buffer("mask", paddle.zeros([2]))
+    model.save(trained, tmp_path / "checkpoint", {})
+    model.restore(fresh, tmp_path / "checkpoint")
+    assert np.isneginf(fresh.mask.numpy()).all()
 
 
 def test_a_missing_checkpoint_says_what_to_run(tmp_path):

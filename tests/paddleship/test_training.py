@@ -1,0 +1,21 @@
+"""Training: a loss that fails says whose it is."""
+
+import paddle
+import pytest
+
+from paddleship import training
+from paddleship.errors import ModelError
+from paddleship.params import Train
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ("math:floor", r"train.loss 'math:floor' failed on outputs \[2, 1\] and labels \[3\] .*: mend that function"),
+        (None, "the regression loss failed on .*: correct data.task, data.label or the model's first output"),
+    ],
+)
+def test_a_loss_that_fails_says_what_to_mend(chosen, words):
+    task = training.make_task("regression", Train(loss=chosen))
+    with pytest.raises(ModelError, match=words):
+        training._loss(task, {"y": paddle.ones([2, 1])}, paddle.ones([3]))
