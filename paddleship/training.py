@@ -187,13 +187,17 @@ def _forward(layer: Any, split: Split, indices: Sequence[int], preprocess: Prepr
 
 
 def _loss(task: Task, outputs: dict[str, Any], labels: Any) -> Any:
+    advice = "mend that function" if task.chosen else "correct data.task, data.label or the model's first output"
+    what = f"train.loss {task.chosen!r}" if task.chosen else f"the {task.name} loss"
     try:
-        return task.loss(outputs, labels)
+        loss = task.loss(outputs, labels)
     except Exception as failure:
         shapes = f"outputs {list(_first(outputs).shape)} and labels {list(labels.shape)}"
-        advice = "mend that function" if task.chosen else "correct data.task, data.label or the model's first output"
-        what = f"train.loss {task.chosen!r}" if task.chosen else f"the {task.name} loss"
         raise ModelError(f"{what} failed on {shapes} ({explain(failure)}): {advice}") from None
+    if not hasattr(loss, "backward") or loss.size != 1:
+        gave = f"a tensor of shape {list(loss.shape)}" if hasattr(loss, "shape") else type(loss).__name__
+        raise ModelError(f"{what} gave {gave}, and training needs one number: return the mean as a tensor")
+    return loss
 
 
 def _first(outputs: Mapping[str, Any]) -> Any:
