@@ -123,7 +123,7 @@ def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
     digest = hashlib.sha256()
     for rows in splits.values():
         for key, label in zip(rows.keys, rows.labels, strict=True):
-            digest.update(key.encode() + value_bytes(label))
+            digest.update(key.encode() + f"{label.dtype}{label.shape}".encode() + label.tobytes())
     return {"preprocess": config, "inputs": [spec.to_dict() for spec in _observed(splits, params)], "data_sha256": digest.hexdigest()}
 
 
