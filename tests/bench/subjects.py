@@ -13,23 +13,23 @@ _WORDS, _CLASSES = 8000, 3
 _LABELS = {"task": "classification", "classes": ["first", "second", "third"]}
 
 
-def _picture(name: str, *, epochs: int, size: int = 128, rows: int = 320) -> dict[str, Any]:
+def _picture(name: str, *, epochs: int, learning_rate: float = 0.001, size: int = 128, rows: int = 320) -> dict[str, Any]:
     inputs = [{"name": "image", "dtype": "float32", "shape": ["batch", 3, size, size]}]
     kwargs = {"rows": rows, "size": size}
     return {
         "data": {"reader": f"{_HERE}.data:pictures", "kwargs": kwargs, "inputs": ["image"], "validation": 0.08, "test": 0.67, **_LABELS},
-        "train": {"epochs": epochs, "patience": epochs, "batch_size": 8, "learning_rate": 0.001},
+        "train": {"epochs": epochs, "patience": epochs, "batch_size": 8, "learning_rate": learning_rate},
         "model": {"factory": f"{_HERE}.networks:picture", "kwargs": {"name": name, "classes": _CLASSES}, "inputs": inputs},
     }
 
 
-def _text(name: str, *, learning_rate: float = 0.002, shortest: int = 64, rows: int = 500) -> dict[str, Any]:
+def _text(name: str, *, learning_rate: float = 0.002, shortest: int = 64, rows: int = 500, epochs: int = 4) -> dict[str, Any]:
     length = 64 if shortest == 64 else "length"
     inputs = [{"name": "ids", "dtype": "int64", "shape": ["batch", length], "low": 0, "high": _WORDS - 1}]
     kwargs = {"rows": rows, "words": _WORDS, "shortest": shortest, "longest": 64}
     return {
         "data": {"reader": f"{_HERE}.data:words", "kwargs": kwargs, "inputs": ["ids"], "validation": 0.08, "test": 0.45, **_LABELS},
-        "train": {"epochs": 4, "batch_size": 16, "learning_rate": learning_rate},
+        "train": {"epochs": epochs, "batch_size": 16, "learning_rate": learning_rate},
         "model": {"factory": f"{_HERE}.networks:{name}", "kwargs": {"words": _WORDS, "classes": _CLASSES}, "inputs": inputs},
     }
 
@@ -37,11 +37,11 @@ def _text(name: str, *, learning_rate: float = 0.002, shortest: int = 64, rows: 
 SUBJECTS: dict[str, dict[str, Any]] = {
     "resnet18": _picture("resnet18", epochs=6),
     "resnet50": _picture("resnet50", epochs=3),
-    "mobilenet-v3": _picture("mobilenet_v3_small", epochs=25),
+    "mobilenet-v3": _picture("mobilenet_v3_small", epochs=45, learning_rate=0.003),
     "shufflenet": _picture("shufflenet_v2_x1_0", epochs=15),
     "textcnn": _text("TextCNN"),
     "lstm": _text("BiLSTM"),
-    "bert-small": _text("Bert", learning_rate=0.0002, shortest=16),
+    "bert-small": _text("Bert", learning_rate=0.0002, shortest=16, rows=700, epochs=5),
     "recommender": {
         "data": {
             "reader": f"{_HERE}.data:visits",
