@@ -1,7 +1,8 @@
 """What paddle2onnx 2.1 gets wrong or does not know, put right in the program that it is given and in the ONNX graph that it made.
 
 * It reads the doubles of Paddle's file (a slope, an epsilon, what padding is filled with) as floats, and gets others.
-* It forgets the bounds of hardtanh and that a gelu is to be the tanh formula, and does not know masked_fill, amax and amin.
+* It forgets the bounds of hardtanh and that a gelu is to be the tanh formula, and does not know masked_fill, amax and amin,
+  nor group_norm of sequences.
 * It dies of a mean over every axis, and of a value that a loop hands on untouched.
 * It calls what a loop carries by the name of its initial value: a body that uses both reads one of them twice.
 * It makes conditions vectors of one, where ONNX wants scalars.
@@ -23,7 +24,7 @@ def before(program: Mapping[str, Any]) -> None:
     for block in list(pir.blocks(program)):
         writer.operators = []
         for operator in block["ops"]:
-            if operator["#"] != "1.full":
+            if not operator["#"].startswith("1.full"):  # these it reads as doubles
                 _in_single_precision(operator)
             if mend := _MENDS.get(operator["#"]):
                 mend(operator, writer)
@@ -84,6 +85,20 @@ def _as_clip(hardtanh: Operator, writer: Writer) -> None:
     hardtanh |= {"#": "1.clip", "A": [], "I": [values, *bounds]}
 
 
+def _as_pictures(group_norm: Operator, writer: Writer) -> None:
+    """A sequence as a picture of one column."""
+    values, *parameters = group_norm["I"]
+    element, shape, *others = writer.types[values["%"]]["D"]
+    if len(shape) != 3:
+        return
+    columns, picture = writer.axes([3]), {"#": pir.TENSOR, "D": [element, [*shape, 1], *others]}
+    normal, *moments = group_norm["O"]
+    inner = {**group_norm, "I": [writer.add("1.unsqueeze", [values, columns], picture), *parameters]}
+    result = writer.new(picture)
+    writer.operators.append(inner | {"O": [result | {"TT": picture}, *moments]})
+    group_norm |= {"#": "1.squeeze", "A": [], "I": [result, columns], "O": [normal], "OA": [pir.CONSTANT]}
+
+
 def _by_tanh(gelu: Operator, writer: Writer) -> None:
     """x / 2 × (1 + tanh(√(2 / π) × (x + 0.044715 x³)))."""
     if not pir.attribute(gelu, "approximate"):
@@ -140,5 +155,6 @@ _MENDS: dict[str, Callable[[Operator, Writer], None]] = {
     "1.amin": _as_max,
     "1.masked_fill": _as_where,
     "1.hardtanh": _as_clip,
+    "1.group_norm": _as_pictures,
     "1.gelu": _by_tanh,
 }

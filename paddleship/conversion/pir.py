@@ -11,6 +11,7 @@ from typing import Any
 Operator = dict[str, Any]
 Operand = dict[str, int]
 TENSOR = "0.t_dtensor"
+CONSTANT = {"N": "stop_gradient", "AT": {"#": "0.a_array", "D": [{"#": "0.a_bool", "D": True}]}}  # of one output
 _KINDS = {"i": "int", "ui": "uint", "f": "float", "bf": "bfloat"}
 _DTYPES = {"0.t_bool": "bool"} | {f"0.t_{short}{bits}": f"{kind}{bits}" for short, kind in _KINDS.items() for bits in (8, 16, 32, 64)}
 _HOST = {"#": "1.a_place", "D": [1, 0, ""]}
@@ -37,16 +38,19 @@ class Writer:
         self.types = {value["%"]: value["TT"] for block in blocks(program) for value in _values(block)}
         self.operators: list[Operator] = []
 
-    def add(self, name: str, inputs: Sequence[Operand], kind: Any, **attributes: Any) -> Operand:
-        """Write an operator of one output of this type; that output."""
+    def new(self, kind: Any) -> Operand:
+        """A value of this type, which an operator is to give."""
         number = max(self.types) + 1
         self.types[number] = kind
-        constant = {"N": "stop_gradient", "AT": {"#": "0.a_array", "D": [{"#": "0.a_bool", "D": True}]}}
-        named = [{"N": key, "AT": value} for key, value in attributes.items()]
-        self.operators.append(
-            {"#": name, "A": named, "I": [dict(item) for item in inputs], "O": [{"%": number, "TT": kind}], "OA": [constant]}
-        )
         return {"%": number}
+
+    def add(self, name: str, inputs: Sequence[Operand], kind: Any, **attributes: Any) -> Operand:
+        """Write an operator of one output of this type; that output."""
+        made = self.new(kind)
+        named = [{"N": key, "AT": value} for key, value in attributes.items()]
+        outputs = [made | {"TT": kind}]
+        self.operators.append({"#": name, "A": named, "I": [dict(item) for item in inputs], "O": outputs, "OA": [CONSTANT]})
+        return made
 
     def copied(self, value: Operand) -> Operand:
         """A copy, as a cast to the value's own type, which runtimes drop."""

@@ -32,7 +32,8 @@ class Formulas(Base):
     def forward(self, x, rounds):
         y = F.gelu(self.step(x), approximate=True) + F.hardtanh(x, -0.3, 0.4) + F.gelu(x)
         filled = y.masked_fill((x > 0.1)[:, :1], -1e4)
-        return filled, filled.amax(-1, keepdim=True), y.amin([0, 1]) * rounds.max()
+        normal = self.norm(filled.reshape([-1, 4, 2]))
+        return filled, normal, filled.amax(-1, keepdim=True), y.amin([0, 1]) * rounds.max()
 
 class Means(Base):
     def forward(self, x, rounds):

@@ -74,9 +74,9 @@ class Rows(Plain):
         self.norm = nn.GroupNorm(2, 8)
 
     def forward(self, x):
-        y = self.conv(x).flatten(2)
+        y = self.conv(x).unsqueeze(2)
         y = self.norm(y)  # kills paddle2onnx
-        return y.mean([1])
+        return y.mean([1, 2, 3])
 
 class Weighed(nn.Layer):
     def forward(self, x, weight):
