@@ -87,7 +87,7 @@ SUBJECTS: dict[str, dict[str, Any]] = {
             "kwargs": {},
             "inputs": [{"name": "image", "dtype": "float32", "shape": ["batch", 3, 96, 96]}],
         },
-        "train": {"epochs": 6, "batch_size": 32, "learning_rate": 0.003},
+        "train": {"epochs": 12, "batch_size": 32, "learning_rate": 0.003},
     },
 }
 
