@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +9,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
+from paddleship import misfit
 from paddleship.catalogue import Name
 from paddleship.errors import ParamsError
 from paddleship.graphmodes.catalogue import NETWORKS, ModeName, NetworkName
@@ -315,7 +314,7 @@ def parse(values: Any, *, origin: str = "params.yaml") -> Params:
     try:
         return Params.model_validate(values)
     except ValidationError as error:
-        faults = [_explain(dict(fault)) for fault in error.errors()]
+        faults = [misfit.explain(dict(fault), Params) for fault in error.errors()]
         raise ParamsError(f"{origin}: " + "; ".join(faults)) from None
 
 
@@ -330,38 +329,3 @@ def merge(base: Mapping[str, Any], overlay: Mapping[str, Any], model: type[BaseM
         else:
             merged[key] = value
     return merged
-
-
-def _explain(fault: dict[str, Any]) -> str:
-    """One fault as: path, value, reason, next step."""
-    path = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        known = _known_keys(fault["loc"][:-1])
-        near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(known)}"
-        return f"unknown key {path!r} ({hint})"
-    if fault["type"] == "missing":
-        return f"{path} is missing: add it"
-    reason = fault["msg"].removeprefix("Value error, ")
-    words = (f"{path}: " if path else "") + f"{reason[:1].lower()}{reason[1:]}"
-    if isinstance(fault["input"], Mapping) and "(got " in reason:  # the fault is between keys of one section, and says so
-        return words
-    return f"{words} (got {fault['input']!r}{_near(fault)})"
-
-
-def _near(fault: dict[str, Any]) -> str:
-    """Which of the values that are allowed was probably meant."""
-    allowed = re.findall(r"'([^']+)'", str(fault.get("ctx", {}).get("expected", "")))
-    near = difflib.get_close_matches(str(fault["input"]), allowed, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _known_keys(location: tuple[str | int, ...]) -> list[str]:
-    model: type[BaseModel] = Params
-    for part in location:
-        if isinstance(part, int):
-            continue
-        annotation = model.model_fields[str(part)].annotation
-        inner = getattr(annotation, "__args__", (annotation,))
-        model = next(kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel))
-    return sorted(model.model_fields)

@@ -104,7 +104,7 @@ class Trainee:
         _still(layer)
         layer.train()
         adam = optimizer.AdamW(self._train.learning_rate, parameters=layer.parameters(), weight_decay=self._train.weight_decay)
-        called = paddle.jit.to_static(layer, full_graph=True) if static else layer
+        called = model.to_static(layer) if static else layer
         names = [item.name for item in self._subject.model.inputs]
         losses: list[float] = []
         first: dict[str, Array] = {}

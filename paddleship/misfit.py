@@ -1,0 +1,44 @@
+"""Why values do not fit their schema, in plain words, from what pydantic says."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+
+def explain(fault: dict[str, Any], schema: type[BaseModel]) -> str:
+    """One fault as: path, value, reason, next step."""
+    path = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        known = _known_keys(fault["loc"][:-1], schema)
+        near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(known)}"
+        return f"unknown key {path!r} ({hint})"
+    if fault["type"] == "missing":
+        return f"{path} is missing: add it"
+    reason = fault["msg"].removeprefix("Value error, ")
+    words = (f"{path}: " if path else "") + f"{reason[:1].lower()}{reason[1:]}"
+    if isinstance(fault["input"], Mapping) and "(got " in reason:  # the fault is between keys of one section, and says so
+        return words
+    return f"{words} (got {fault['input']!r}{_near(fault)})"
+
+
+def _near(fault: dict[str, Any]) -> str:
+    """Which of the values that are allowed was probably meant."""
+    allowed = re.findall(r"'([^']+)'", str(fault.get("ctx", {}).get("expected", "")))
+    near = difflib.get_close_matches(str(fault["input"]), allowed, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _known_keys(location: tuple[str | int, ...], model: type[BaseModel]) -> list[str]:
+    for part in location:
+        if isinstance(part, int):
+            continue
+        annotation = model.model_fields[str(part)].annotation
+        inner = getattr(annotation, "__args__", (annotation,))
+        model = next(kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel))
+    return sorted(model.model_fields)
