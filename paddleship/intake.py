@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,18 +68,18 @@ class Intake:
         """The label as it is stored: a class id, or an array of float32 of one shape in all rows. Raises DataError."""
         if self._data.task == "classification":
             return self._class_id(number, value)
-        where = f"row {number} of data.reader: column {self._data.label!r} holds {_short(value)}"
+        where = partial(_where, number, self._data.label, value)
         try:
             with np.errstate(over="ignore"):  # what does not fit is refused below
                 array = np.asarray(value, np.float32)
         except (TypeError, ValueError, OverflowError):
-            raise DataError(f"{where}, and a regression needs numbers: mend the row, or set data.task") from None
+            raise DataError(f"{where()}, and a regression needs numbers: mend the row, or set data.task") from None
         if not np.isfinite(array).all():
-            raise DataError(f"{where}, which is no finite float32: mend the row, or give None as its label to drop it")
+            raise DataError(f"{where()}, which is no finite float32: mend the row, or give None as its label to drop it")
         first, shape = self._label_shape = self._label_shape or (number, array.shape)
         if array.shape != shape:
             raise DataError(
-                f"{where} of shape {list(array.shape)}, and row {first} has the shape {list(shape)}: give every label the same shape"
+                f"{where()} of shape {list(array.shape)}, and row {first} has the shape {list(shape)}: give every label the same shape"
             )
         return array
 
@@ -96,25 +97,25 @@ class Intake:
 
     def _clean(self, number: int, name: str, value: Any) -> Any:
         """Text in Unicode NFKC with single spaces, numbers as an array; None stays."""
-        where = f"row {number} of data.reader: column {name!r} holds {_short(value)}"
+        where = partial(_where, number, name, value)
         if isinstance(value, str):
             return " ".join(unicodedata.normalize("NFKC", value).split())
         if value is None:
             return None
         if name == self._text:
             raise DataError(
-                f"{where} of type {type(value).__name__}, and preprocess.column must be text: name another, or let the reader give str"
+                f"{where()} of type {type(value).__name__}, and preprocess.column must be text: name another, or let the reader give str"
             )
         try:
             array = np.asarray(value)
         except ValueError:
-            raise DataError(f"{where}, whose parts differ in length: give lists of one length at every depth") from None
+            raise DataError(f"{where()}, whose parts differ in length: give lists of one length at every depth") from None
         if array.dtype.kind == "O":
             array = _numbers(array, where)
         if array.dtype.kind not in _KINDS:
-            raise DataError(f"{where} of type {array.dtype.name}: {_GIVE}")
+            raise DataError(f"{where()} of type {array.dtype.name}: {_GIVE}")
         if not array.size:
-            raise DataError(f"{where}, which has no element (shape {list(array.shape)}): leave the row out, or give None to drop it")
+            raise DataError(f"{where()}, which has no element (shape {list(array.shape)}): leave the row out, or give None to drop it")
         return array
 
     def _one_form(self, number: int, name: str, value: Any) -> None:
@@ -123,9 +124,7 @@ class Intake:
         form = f"{_WORDS.get(array.dtype.kind, 'numbers')} of {array.ndim} dimensions"
         first, usual = self._forms.setdefault(name, (number, form))
         if form != usual:
-            raise DataError(
-                f"row {number} of data.reader: column {name!r} holds {_short(value)}, {form}, and row {first} holds {usual}: give one kind"
-            )
+            raise DataError(f"{_where(number, name, value)}, {form}, and row {first} holds {usual}: give one kind")
 
 
 def content_hash(values: Sequence[Any]) -> str:
@@ -147,7 +146,7 @@ def value_bytes(value: Any) -> bytes:
     return f"{wide.dtype}{wide.shape}".encode() + wide.tobytes()
 
 
-def _numbers(array: np.ndarray[Any, Any], where: str) -> np.ndarray[Any, Any]:
+def _numbers(array: np.ndarray[Any, Any], where: Callable[[], str]) -> np.ndarray[Any, Any]:
     """Numbers that numpy keeps as objects, such as Decimal, as float64. Raises DataError for anything else."""
     items = array.ravel().tolist()
     odd = next((item for item in items if not isinstance(item, _NUMBERS)), None)
@@ -155,8 +154,8 @@ def _numbers(array: np.ndarray[Any, Any], where: str) -> np.ndarray[Any, Any]:
         try:
             return array.astype(np.float64)
         except (ArithmeticError, ValueError) as error:
-            raise DataError(f"{where}, which float64 cannot hold ({error}): {_GIVE}") from None
-    raise DataError(f"{where} with a value of type {type(odd).__name__}: {_GIVE}")
+            raise DataError(f"{where()}, which float64 cannot hold ({error}): {_GIVE}") from None
+    raise DataError(f"{where()} with a value of type {type(odd).__name__}: {_GIVE}")
 
 
 def _whole(value: Any) -> int | None:
@@ -169,6 +168,11 @@ def _whole(value: Any) -> int | None:
         return None
     number = array.item()
     return int(number) if number == int(number) and abs(number) < 2**63 else None
+
+
+def _where(number: int, column: str, value: Any) -> str:
+    """What a message about a row begins with; costly for large values, so it is made for errors alone."""
+    return f"row {number} of data.reader: column {column!r} holds {_short(value)}"
 
 
 def _short(value: Any) -> str:
