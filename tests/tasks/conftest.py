@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 REPOSITORY = Path(__file__).parents[2]
-REPOSITORY_NAME = "paddleship/test-linear"
+REPOSITORY_NAME = f"paddleship/test-linear-{os.getpid()}"
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +52,10 @@ def packaged(benchmarked, stage, engine):
     """The same checkout after `package`, with the run ids of a flow, and its receipt."""
     done = stage(benchmarked, "package", MLFLOW_RUN_ID="mlflow-1", PADDLESHIP_FLOW_RUN_ID="flow-1")
     assert done.returncode == 0, done.stderr
-    return benchmarked, json.loads((benchmarked / "image.json").read_text())
+    receipt = json.loads((benchmarked / "image.json").read_text())
+    # An image without a tag goes with the last one that was built on it: this one keeps a tag that no later build takes.
+    engine.images.get(receipt["image_id"]).tag(REPOSITORY_NAME, "packaged")
+    return benchmarked, receipt
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ def derive(packaged, copy_of, engine, tmp_path):
         context.mkdir()
         for path in files:
             (context / path.name).write_bytes(path.read_bytes())
-        (context / "Dockerfile").write_text("\n".join([f"FROM {packaged[1]['image']}", *lines]) + "\n")
+        (context / "Dockerfile").write_text("\n".join([f"FROM {packaged[1]['image_id']}", *lines]) + "\n")
         built, _ = engine.images.build(path=str(context), rm=True)
         made.append(built.id)
         (checkout / "image.json").write_text(json.dumps(packaged[1] | {"image_id": built.id}))
