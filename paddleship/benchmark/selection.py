@@ -86,7 +86,7 @@ def _decide(
     )
     wished = settings.candidate
     if wished is not None and wished != best:
-        price = f"{best} has {distance(rows[best], rows[wished], metric)} better {metric}" if wished in rows else f"it {refused[wished]}"
+        price = f"{best} has {distance(rows[best], rows[wished], metric)} better {metric}" if wished in ranking else f"it {refused[wished]}"
         price += f"; it {words}" if (words := _needed_code(wished, {})) else ""
         return Choice(wished, metric, f"{wished} was asked for by select.candidate; {price}{weaker}", refused)
     words = f"{best} is the only proven candidate that may be chosen ({metric} {rows[best][metric]:.3g})"

@@ -41,6 +41,13 @@ def test_a_wish_is_followed_and_its_price_is_named():
     assert "onnxruntime has 100% better p50_ms" in choice.reason
 
 
+def test_a_wish_for_what_is_faster_and_not_beyond_doubt_does_not_call_the_slower_one_better():
+    choice = choose(INT8, Select(objective="p50_ms", candidate="int8"), compare=lambda *_: (1.1, 0.95, 1.2))
+    assert choice.candidate == "int8"
+    assert "asked for by select.candidate; it is no faster than onnxruntime beyond doubt" in choice.reason
+    assert "better" not in choice.reason
+
+
 def test_a_wish_for_what_was_not_proven_is_an_error():
     with pytest.raises(ParamsError, match="not proven and measured"):
         choose(ROWS, Select(candidate="paddle-onednn"))
