@@ -22,7 +22,7 @@ Reference = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", desc
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
 
 class Code(Section):
@@ -300,7 +300,9 @@ def read(path: Path) -> dict[str, Any]:
         raise ParamsError(f"params file {str(path)!r} does not exist: give one that does, or run from the folder that holds params.yaml")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+    except OSError as error:
+        raise ParamsError(f"params file {str(path)!r} cannot be read ({error.strerror}): give a file that can") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ParamsError(f"{path} is not YAML ({' '.join(str(error).split())}): mend the line it names") from None
     if not isinstance(values, dict):
         raise ParamsError(f"{path} must hold a mapping of sections (got {type(values).__name__}): start from the one in the repository")

@@ -34,6 +34,8 @@ def test_every_example_overlay_is_valid(overlay):
         ({"optimize": {"candidates": ["tensorrt"]}}, "optimize.candidates.0"),
         ({"model": {"inputs": [{"name": "x", "dtype": "float32", "shape": [1, 2]}]}}, "first dimension must be dynamic"),
         ({"model": {"inputs": [{"name": "x", "dtpe": "float32", "shape": ["batch"]}]}}, "(did you mean 'dtype'?)"),
+        ({"optimize": {"timeout_s": float("inf")}}, "optimize.timeout_s: input should be a finite number (got inf)"),
+        ({"train": {"min_score": float("nan")}}, "train.min_score: input should be a finite number (got nan)"),
         ({"name": "Two Words"}, "name"),
         ({"data": {"validation": 0.6, "test": 0.5}}, "data: validation and test must leave rows to train on (got 0.6 and 0.5): reduce"),
         ({"data": {"inputs": ["text", "text"]}}, "inputs must have different names (got 'text' 2 times)"),
@@ -65,6 +67,14 @@ def test_a_broken_file_names_the_line(tmp_path):
     (tmp_path / "params.yaml").write_text("train: [1, 2\nname: x")
     with pytest.raises(ParamsError, match="line 2"):
         params.load(tmp_path / "params.yaml")
+
+
+def test_what_cannot_be_read_as_text_is_named(tmp_path):
+    (tmp_path / "params.yaml").write_bytes(b"name: \xff")
+    with pytest.raises(ParamsError, match=r"params\.yaml is not YAML \('utf-8' codec can't decode"):
+        params.load(tmp_path / "params.yaml")
+    with pytest.raises(ParamsError, match="cannot be read \\(Is a directory\\)"):
+        params.load(tmp_path)
 
 
 def test_a_file_that_holds_a_list_is_refused(tmp_path):
