@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import signal
 import sys
 import time
@@ -12,12 +14,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from paddleship import files, host, params
-from paddleship.errors import GateFailed, PaddleshipError
+from paddleship.errors import GateFailed, PaddleshipError, Unavailable
 from paddleship.params import Params
 from paddleship.quiet import quiet
 from paddleship.report import Report
 
 Verb = Callable[[Params], Report]
+
+_NEXT = {
+    errno.ENOSPC: "free some space there",
+    errno.EDQUOT: "free some of your quota there",
+    errno.EROFS: "name folders in `paths` that can be written",
+    errno.EACCES: "allow this user to use it, or name other folders in `paths`",
+    errno.EPERM: "allow this user to use it, or name other folders in `paths`",
+}
 
 
 def run(verb: Verb, values: Params) -> Report:
@@ -42,10 +52,7 @@ def main(verb: Verb) -> None:
     quiet()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that containers and half-written outs are cleared away
     try:
-        values = params.load(arguments.params)
-        sys.path.insert(0, str(Path(values.code.root).resolve()))
-        with files.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
-            report = run(verb, values)
+        report = _run_here(verb, arguments.params)
     except PaddleshipError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -56,3 +63,18 @@ def main(verb: Verb) -> None:
         print(f"error: {verb.__name__} hit a defect of paddleship: please report the lines above", file=sys.stderr)
         sys.exit(1)
     print(f"{report.stage}: {report.headline} ({report.seconds:.1f} s)")
+
+
+def _run_here(verb: Verb, path: Path) -> Report:
+    """Run one verb with a params file, alone in this folder. A disk that is full or closed to us is Unavailable, and no defect."""
+    try:
+        values = params.load(path)
+        sys.path.insert(0, str(Path(values.code.root).resolve()))
+        with files.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
+            return run(verb, values)
+    except OSError as error:
+        if error.errno not in _NEXT:
+            raise
+        place = repr(str(error.filename)) if error.filename else "a file"
+        reason = os.strerror(error.errno)
+        raise Unavailable(f"{verb.__name__} cannot use {place} ({reason}): {_NEXT[error.errno]}, and run it again") from error
