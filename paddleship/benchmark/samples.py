@@ -68,15 +68,22 @@ def write(comparison: Comparison, folder: Path) -> None:
 
 def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
     """The measurements of an earlier race and what lay beside them. Raises BadInput."""
+    import pyarrow as pa
     from pyarrow import parquet
 
     meta = read_json(folder / META, stage="benchmark")
+    if not isinstance(meta, dict):
+        raise BadInput(f"{folder / META} does not say how the samples were taken: measure again")
     if meta.get("schema_version") != SCHEMA_VERSION:
         version = meta.get("schema_version")
         raise BadInput(f"{folder / META} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: measure again")
+    try:
+        rows = parquet.read_table(folder / FILE).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise BadInput(f"{folder / FILE} cannot be read ({' '.join(str(error).split())}): measure again") from None
     found: dict[str, Measurement] = {}
     blocks: dict[tuple[str, int, int, int], Block] = {}
-    for row in parquet.read_table(folder / FILE).to_pylist():
+    for row in rows:
         name, size, start, number = row["contestant"], row["batch_size"], row["start"], row["block"]
         measurement = found.setdefault(name, Measurement(name))
         if (name, size, start, number) not in blocks:
@@ -95,6 +102,11 @@ def compare(earlier: Path, later: Path) -> list[Change]:
     """
     (before, old), (after, new) = read(earlier), read(later)
     host.require_same(old["host"], new["host"], what=str(earlier))
+    for key in ("baseline", "batch_size"):
+        if old[key] != new[key]:
+            raise BadInput(
+                f"{earlier} was measured with {key} {old[key]!r}, {later} with {new[key]!r}: measure both alike, and compare those"
+            )
     gains = _gains(before, old["baseline"], old["batch_size"]), _gains(after, new["baseline"], new["batch_size"])
     changes = {name: statistics.change(gains[0][name], starts) for name, starts in gains[1].items() if name in gains[0]}
     noise = changes.pop(new["baseline"] + AGAIN, None)

@@ -79,3 +79,16 @@ def test_a_race_of_another_version_is_not_read(races):
 def test_a_folder_without_a_race_is_named(tmp_path):
     with pytest.raises(BadInput, match=r"samples\.json"):
         samples.read(tmp_path)
+
+
+def test_races_of_unlike_batch_sizes_are_not_compared(races):
+    with pytest.raises(BadInput, match=r"measured with batch_size 8, .* with 1: measure both alike"):
+        samples.compare(rewrite(races(2), batch_size=8), races(3))
+
+
+@pytest.mark.parametrize("content", [b"", b"half of it"])
+def test_samples_that_were_cut_off_are_named(races, content):
+    folder = races(2)
+    (folder / "samples.parquet").write_bytes(content)
+    with pytest.raises(BadInput, match=r"samples\.parquet cannot be read .*: measure again"):
+        samples.read(folder)
