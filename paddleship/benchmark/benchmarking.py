@@ -144,10 +144,10 @@ def _examiner(race: Race, questions: Sequence[Batch], judge: Judge, base: str) -
 
 
 def _refuse_leaks(race: Race, settings: Benchmark, size: int) -> None:
-    """Try those whose memory grew for longer: caches and allocators grow too, but ever more slowly; a leak goes on."""
+    """Try those whose memory grew, or was seen too seldom, for longer: caches grow too, but ever more slowly; a leak goes on."""
     for name in race.left():
         growth = race.found[name].growth()
-        if growth is None or growth.low <= settings.max_growth_bytes:
+        if growth.low <= settings.max_growth_bytes if growth else len(race.found[name].samples(size)) < statistics.ENOUGH["p50_ms"]:
             continue
         seconds = min(_ENDURANCE_S, settings.max_seconds / 6)
         growth = statistics.lasting_slope(race.endure(name, size=size, seconds=seconds))

@@ -128,6 +128,12 @@ def test_one_that_dies_hangs_leaks_or_lies_is_a_row_and_the_others_are_measured(
     assert len(comparison.found["well"].blocks[4]) == 4
 
 
+def test_a_leak_is_found_where_every_start_has_too_few_blocks_to_show_it():
+    settings = SETTINGS.model_copy(update={"starts": 2, "blocks": 4})
+    comparison = compare({"well": (Sleeper, (0.0001,)), "leaking": (Leaking, (0.0001,))}, settings, {1: BATCHES[1]})
+    assert {name: found.status for name, found in comparison.found.items()} == {"well": "measured", "leaking": "leaks"}
+
+
 def test_the_time_budget_bounds_the_samples():
     started = time.monotonic()
     tight = SETTINGS.model_copy(update={"blocks": 4, "samples_per_block": 1000, "max_seconds": 1})
