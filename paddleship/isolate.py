@@ -11,12 +11,15 @@ import os
 import re
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from paddleship import processes
 from paddleship.errors import CandidateError, PaddleshipError
 from paddleship.quiet import quiet
 
@@ -25,6 +28,9 @@ Load = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NAMES_OPERATOR = re.compile(r"\[OP: ")
 _NAMES_ERROR = re.compile(r"\[ERROR\]|\w+Error: |terminate called|what\(\):")
+_LOOK_S = 0.5  # between looks at a child that has not answered
+_LOG_BYTES = 10_000_000  # of what a child prints that are kept; a runtime may print at every request
+_LAST_BYTES = 100_000
 
 
 class Isolated:
@@ -61,9 +67,14 @@ class Isolated:
     def call(self, method: str, *arguments: Any) -> Any:
         return self._exchange(method, arguments)
 
+    def signal(self, what: signal.Signals) -> None:
+        """Send it to the child and all that the child started; nothing happens where the child has ended."""
+        if self._process.exitcode is None:
+            processes.send(self.pid, what)
+
     def close(self) -> None:
         self._pipe.close()
-        self._process.kill()
+        self.signal(signal.SIGKILL)
         self._process.join()
         self._log.unlink(missing_ok=True)
 
@@ -76,7 +87,7 @@ class Isolated:
     def _exchange(self, method: str, arguments: tuple[Any, ...]) -> Any:
         try:
             self._pipe.send((method, arguments))
-            if not self._pipe.poll(self._timeout_s):
+            if not self._answered():
                 self.usable = False
                 raise CandidateError(
                     f"{self.name} did not answer in {self._timeout_s:g} s ({method}): it hangs, or timeout_s is too small for it"
@@ -91,6 +102,26 @@ class Isolated:
         if not succeeded:
             raise value
         return value
+
+    def _answered(self) -> bool:
+        """Whether an answer came in time; true too for a child that is gone, which reading the answer then shows.
+
+        Raises EOFError where the pipe cannot show it, because what the child started holds it open.
+        """
+        end = time.monotonic() + self._timeout_s
+        while True:
+            self._shorten_log()
+            if self._pipe.poll(max(0.0, min(_LOOK_S, end - time.monotonic()))):
+                return True
+            if not self._process.is_alive() and not self._pipe.poll():
+                raise EOFError
+            if time.monotonic() >= end:
+                return False
+
+    def _shorten_log(self) -> None:
+        with suppress(OSError):  # what is tidied away needs no shortening
+            if self._log.stat().st_size > _LOG_BYTES:
+                os.truncate(self._log, 0)
 
 
 class Revived:
@@ -147,7 +178,9 @@ def _death(code: int | None) -> str:
 def _last_words(log: Path) -> str:
     """The last line in which a dead child named an operator, or else an error; the fatal signal itself is known already."""
     try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        with log.open("rb") as stream:
+            stream.seek(max(0, log.stat().st_size - _LAST_BYTES))
+            lines = stream.read().decode("utf-8", errors="replace").splitlines()
     except OSError:
         return ""
     errors = [line.strip() for line in lines if _NAMES_ERROR.search(line) and "FatalError: " not in line]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import psutil
 
 from paddleship.benchmark import vitals
 from paddleship.benchmark.contestant import Warmth
@@ -24,7 +23,6 @@ class Seat:
 
     def __init__(self, child: Isolated) -> None:
         self._child = child
-        self._process = psutil.Process(child.pid)
         self.requests = 0
         self.resident_bytes = self.peak_bytes = 0
         self.peak_device_bytes: int | None = None
@@ -61,11 +59,8 @@ class Seat:
             self._stop(True)
 
     def _stop(self, stop: bool) -> None:
-        """Let the process have no processor time at all while others are measured: idle threads of a runtime may spin."""
-        try:
-            (self._process.suspend if stop else self._process.resume)()
-        except psutil.Error:
-            return  # it has died, which the next call will say
+        """Let it and what it started have no processor time at all while others are measured: idle threads of a runtime may spin."""
+        self._child.signal(signal.SIGSTOP if stop else signal.SIGCONT)
 
 
 def together(works: Sequence[Callable[[], Any]]) -> list[Any]:

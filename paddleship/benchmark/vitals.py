@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddleship import devices
+from paddleship import devices, processes
 
 _EVERY_S = 0.02
 _DEVICES_EVERY = 5  # looks: to ask a driver takes milliseconds, and runtimes keep what they have
@@ -45,31 +45,12 @@ def cores_for(thread_count: int) -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0))[-thread_count:]) if hasattr(os, "sched_setaffinity") else ()
 
 
-def tree(pid: int) -> list[int]:
-    """A process and all its descendants that still live."""
-    import psutil
-
-    found, tasks = [pid], Path(f"/proc/{pid}/task")
-    if not tasks.exists():
-        try:
-            return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
-        except psutil.Error:
-            return [pid]
-    try:
-        for task in tasks.iterdir():
-            for child in (task / "children").read_text().split():
-                found += tree(int(child))
-    except (OSError, ValueError):
-        pass
-    return found
-
-
 def resident_bytes(pid: int) -> int:
     """Resident size of a process and its descendants; those that ended meanwhile count nothing."""
     import psutil
 
     total = 0
-    for each in tree(pid):
+    for each in processes.tree(pid):
         try:
             total += int(psutil.Process(each).memory_info().rss)
         except psutil.Error:
@@ -117,7 +98,7 @@ class Watch:
                 self._look_at_devices()
 
     def _look_at_devices(self) -> None:
-        self.peak_device_bytes = more(self.peak_device_bytes, devices.used_bytes(tree(self._pid)))
+        self.peak_device_bytes = more(self.peak_device_bytes, devices.used_bytes(processes.tree(self._pid)))
 
 
 def more(one: int | None, other: int | None) -> int | None:

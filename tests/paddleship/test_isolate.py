@@ -2,6 +2,7 @@ import ctypes
 import os
 import time
 
+import psutil
 import pytest
 
 from paddleship import isolate
@@ -74,3 +75,41 @@ def test_a_function_gives_its_result_and_sees_its_environment():
     assert isolate.run("division", divmod, 7, 2, timeout_s=20) == (3, 1)
     with isolate.Isolated("subject", Subject, timeout_s=20, environment=isolate.threads(3)) as child:
         assert child.call("variable", "OMP_NUM_THREADS") == "3"
+
+
+class Parent:
+    """Starts a process of its own, which outlives it if nobody ends it."""
+
+    def start(self):
+        self.started = os.fork()
+        if self.started == 0:
+            time.sleep(20)
+            os._exit(0)
+        return self.started
+
+    def leave(self):
+        self.start()
+        os._exit(3)
+
+    def talk(self):
+        for _ in range(30):
+            os.write(1, b"x" * 1_000_000)
+            time.sleep(0.05)
+
+
+def test_what_a_child_started_ends_with_it():
+    with isolate.Isolated("parent", Parent, timeout_s=20) as child:
+        started = child.call("start")
+    assert not psutil.pid_exists(started) or psutil.Process(started).status() == psutil.STATUS_ZOMBIE
+
+
+def test_the_end_of_a_child_is_seen_where_what_it_started_holds_the_pipe():
+    with isolate.Isolated("parent", Parent, timeout_s=30) as child, pytest.raises(CandidateError, match="exited with 3"):
+        child.call("leave")
+
+
+def test_what_a_child_prints_does_not_fill_the_disk(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with isolate.Isolated("parent", Parent, timeout_s=30) as child:
+        child.call("talk")
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 25_000_000

@@ -41,6 +41,29 @@ class Greedy:
         return []
 
 
+class Fertile:
+    def answer(self, questions):
+        """Starts a process that would go on by itself."""
+        started = os.fork()
+        if started == 0:
+            time.sleep(20)
+            os._exit(0)
+        return [started]
+
+
+def stopped(pid):
+    end = time.monotonic() + 10
+    while psutil.Process(pid).status() != psutil.STATUS_STOPPED and time.monotonic() < end:
+        time.sleep(0.01)
+    return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+
+
+def test_what_a_process_started_has_no_processor_time_either():
+    with Isolated("fertile", Fertile, timeout_s=20) as child:
+        (started,) = Seat(child).answer([])
+        assert stopped(started)
+
+
 def test_memory_counts_what_children_of_the_process_hold():
     with Isolated("greedy", Greedy, timeout_s=20) as child:
         seat = Seat(child)
@@ -53,10 +76,7 @@ def test_a_process_has_no_processor_time_while_it_is_not_asked():
     with Isolated("x", Obedient, timeout_s=20) as child:
         seat = Seat(child)
         (pid,) = seat.answer([])
-        end = time.monotonic() + 10
-        while psutil.Process(pid).status() != psutil.STATUS_STOPPED and time.monotonic() < end:
-            time.sleep(0.01)
-        assert psutil.Process(pid).status() == psutil.STATUS_STOPPED
+        assert stopped(pid)
         assert seat.answer([]) == [pid]
 
 
