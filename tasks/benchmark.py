@@ -57,6 +57,7 @@ def benchmark(params: Params) -> Report:
             print(f"{name}: {row['status']}: {row['reason']}")
     checks = _checks(table, proven, params.select.candidate)
     if not all(check.passed for check in checks):
+        _keep(comparison, params)
         return Report(
             stage="benchmark",
             headline="nothing to choose from",
@@ -66,6 +67,7 @@ def benchmark(params: Params) -> Report:
         )
     choice = _choose(comparison, table, entrants, params)
     if choice.candidate is None:
+        _keep(comparison, params)
         verdict = Verdict(checks=[*checks, *choice.checks])
         facts = {"took_no_part": choice.refused, **standings.facts(comparison)}
         return Report(stage="benchmark", headline=choice.reason, verdict=verdict, candidates=table, facts=facts)
@@ -74,10 +76,7 @@ def benchmark(params: Params) -> Report:
     borne = {name: _bear(params, entrants, name, workload) for name in ("eager", choice.candidate)}
     checks += borne[choice.candidate].checks(params.benchmark.slo_p99_ms)
     gain = {key: chosen[key] for key in ("speedup", "speedup_low", "speedup_high")}
-    with new_folder(Path(params.paths.benchmark)) as beside:
-        samples.write(comparison, beside)
-        decision = {"candidate": choice.candidate, "reason": choice.reason, **gain}
-        (beside / "choice.json").write_text(json.dumps(decision, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    _keep(comparison, params, {"candidate": choice.candidate, "reason": choice.reason, **gain})
     for warning in comparison.warnings():
         print(f"warning: {warning}")
     shown = {name: row for name, row in table.items() if row["status"] == "measured"}
@@ -125,6 +124,14 @@ def _race(params: Params, entrants: Entrants, batches: Mapping[int, Sequence[Bat
         questions=[case.inputs for case in evidence.cases],
         judge=judge,
     )
+
+
+def _keep(comparison: Comparison, params: Params, decision: Mapping[str, Any] | None = None) -> None:
+    """Leave every sample on disk, and the decision where there is one; an earlier one goes."""
+    with new_folder(Path(params.paths.benchmark)) as beside:
+        samples.write(comparison, beside)
+        if decision is not None:
+            (beside / "choice.json").write_text(json.dumps(decision, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _bear(params: Params, entrants: Entrants, name: str, workload: Workload) -> Borne:
