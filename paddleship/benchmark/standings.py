@@ -100,14 +100,19 @@ def _typical_rates(found: Measurement) -> dict[int, float]:
 
 
 def _by_length(found: Measurement, batches: Sequence[Batch], size: int) -> list[tuple[int, float, int]]:
-    """Length, median and number of samples, where the batches differ in length: the second dimension of the first input that has one."""
-    lengths = [next((array.shape[1] for array in batch.values() if array.ndim > 1), 0) for batch in batches]
+    """Length, median and number of samples, where batches differ in length: the second dimension of the first input where it varies."""
+    lengths = _lengths(batches)
     groups: dict[int, list[float]] = {}
     for block in found.blocks.get(size, []):
         for place, ms in zip(block.batches, block.samples, strict=True):
             groups.setdefault(lengths[place], []).append(ms)
     known = {length: samples for length, samples in sorted(groups.items()) if len(samples) >= statistics.ENOUGH["p50_ms"]}
     return [(length, float(np.median(samples)), len(samples)) for length, samples in known.items()] if len(known) > 1 else []
+
+
+def _lengths(batches: Sequence[Batch]) -> list[int]:
+    of_inputs = [[batch[name].shape[1] for batch in batches] for name, array in batches[0].items() if array.ndim > 1]
+    return next((lengths for lengths in of_inputs if len(set(lengths)) > 1), [0] * len(batches))
 
 
 def _median(values: Sequence[float]) -> float | None:

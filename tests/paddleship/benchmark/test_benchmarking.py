@@ -6,7 +6,7 @@ import pytest
 
 from paddleship.benchmark import benchmarking, standings
 from paddleship.benchmark.comparison import Comparison
-from paddleship.benchmark.sampling import Measurement, Race
+from paddleship.benchmark.sampling import Block, Measurement, Race
 from paddleship.benchmark.vitals import Others
 from paddleship.params import Benchmark
 
@@ -148,6 +148,14 @@ def test_a_size_that_would_take_too_long_is_left_out_of_the_curve():
     assert set(comparison.found["slow"].blocks) == {1}
     assert comparison.found["slow"].status == "measured"
     assert any("batches of 1,000 were left out for slow" in warning for warning in comparison.warnings())
+
+
+def test_latency_by_length_is_told_where_the_first_input_has_a_fixed_size():
+    batches = {1: [{"fixed": np.zeros((1, 6)), "x": np.zeros((1, length))} for length in (2, 5)]}
+    found = {"eager": Measurement("eager", blocks={1: [Block(0, block, 0, [1.0, 3.0] * 3, [0, 1] * 3) for block in range(2)]})}
+    comparison = Comparison(found, found["eager"], "eager", 1, 0.05, Others(0, 0, 0), True, 1, 1.0)
+    curve = standings.curves(comparison, batches)["eager"]["length"]
+    assert [(point["length"], point["p50_ms"], point["samples"]) for point in curve] == [(2, 1.0, 6), (5, 3.0, 6)]
 
 
 def test_fewer_starts_than_were_asked_for_are_told():
