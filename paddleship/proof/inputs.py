@@ -84,8 +84,12 @@ def generate(specs: Sequence[TensorSpec], *, seed: int, max_batch: int, sizes: M
 
 
 def edges(specs: Sequence[TensorSpec], seen: Sequence[Batch]) -> list[Case]:
-    """Two rows each of zeros, lowest, highest, first and last, and padding, in the range that is declared or else was `seen`."""
-    like = {spec.name: seen[0][spec.name][:1].repeat(2, axis=0) for spec in specs}
+    """Two rows each of zeros, lowest, highest, first and last, and padding, in the range that is declared or else was `seen`.
+
+    They have the size of the largest row that was seen, so that a length beside it can be the highest one.
+    """
+    largest = max(seen, key=lambda batch: sum(batch[spec.name][:1].size for spec in specs))
+    like = {spec.name: largest[spec.name][:1].repeat(2, axis=0) for spec in specs}
     ranges = {spec.name: _range(spec, (batch[spec.name] for batch in seen)) for spec in specs}
     made = {
         "zeros": {name: np.clip(np.zeros_like(array), *ranges[name]) for name, array in like.items()},

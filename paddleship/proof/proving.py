@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from paddleship import isolate
 from paddleship.controlflow.tracing import Spot
 from paddleship.eager import Subject
-from paddleship.errors import BadInput, ModelError
+from paddleship.errors import BadInput, CandidateError, ModelError
 from paddleship.finding import Finding
 from paddleship.measures import Array
 from paddleship.params import Verify
+from paddleship.progress import Progress
 from paddleship.proof import drift, parity, stability
 from paddleship.proof import evidence as evidences
 from paddleship.proof.answering import Caller, Contender, Originals, Queue, ask
@@ -67,7 +68,7 @@ def prove(
 def _prove(
     subject: Subject, cases: Sequence[Case], queue: Queue, *, settings: Verify, task: str | None, labels: Array | None, say: Say
 ) -> Proof:
-    evidence, static, refused, findings, taken = _originals(subject, cases, settings, task=task, labels=labels, say=say)
+    evidence, static, refused, findings, taken = _survived(subject, cases, settings, task=task, labels=labels, say=say)
     judgements: dict[str, Judgement] = {}
     answers: dict[str, list[Arrays] | None] = {}
     if isinstance(static, str):
@@ -92,6 +93,48 @@ def unanswered(reason: str) -> Judgement:
     return Judgement({}, [Check(name="answers", measured=reason, limit="an answer to every case", passed=False)])
 
 
+_Originals = tuple[Evidence, list[Arrays] | str, dict[str, str], list[Finding], dict[Spot, set[int]]]
+
+
+class _Deadly(Exception):
+    """What eager's process died of, or hung on: a case, and the words of its end."""
+
+    def __init__(self, case: Case, words: str) -> None:
+        super().__init__(words)
+        self.case = case
+
+
+def _survived(subject: Subject, cases: Sequence[Case], settings: Verify, *, task: str | None, labels: Array | None, say: Say) -> _Originals:
+    """The same of the cases that eager survives; one at the edge that it does not is refused, as if it had raised an error."""
+    deadly: dict[str, str] = {}
+    while True:
+        left = [case for case in cases if case.name not in deadly]
+        try:
+            evidence, static, refused, findings, taken = _originals(subject, left, settings, task=task, labels=labels, say=say)
+            return evidence, static, deadly | refused, findings, taken
+        except _Deadly as end:
+            if end.case.group == "rows":
+                advice = "run the model on that row alone, and mend what it reads beyond its inputs, or leave the row out"
+                raise ModelError(f"the eager model does not survive real rows ({end.case.name}): {end}: {advice}") from None
+            deadly[end.case.name] = str(end)
+            say(f"eager does not survive {end.case.name}, so nothing is asked that: {end}")
+
+
+def _ask_eager(name: str, child: isolate.Isolated, cases: Sequence[Case]) -> list[Arrays | str]:
+    """Its answers, or its words where it refuses. Raises _Deadly."""
+    progress = Progress(f"{name}: answering", len(cases), "batches")
+    told = []
+    for case in cases:
+        try:
+            told.append(child.call("run", case.inputs))
+            progress.advance()
+        except CandidateError as error:
+            if child.usable:
+                raise
+            raise _Deadly(case, str(error)) from None
+    return told
+
+
 def _originals(
     subject: Subject,
     cases: Sequence[Case],
@@ -100,11 +143,11 @@ def _originals(
     task: str | None,
     labels: Array | None,
     say: Say,
-) -> tuple[Evidence, list[Arrays] | str, dict[str, str], list[Finding], dict[Spot, set[int]]]:
+) -> _Originals:
     """The evidence, the answers of `to_static` (or why there are none), what eager refused, what is odd about it, and the ways it took."""
     with isolate.Isolated("eager", Originals, subject, timeout_s=settings.timeout_s, environment=isolate.threads(1)) as child:
         child.call("become", "float32", False)
-        told = ask("eager", child, cases)
+        told = _ask_eager("eager", child, cases)
         refused = {case.name: answer for case, answer in zip(cases, told, strict=True) if isinstance(answer, str)}
         kept = [case for case in cases if case.name not in refused]
         if not any(case.group == "rows" for case in kept):
@@ -128,7 +171,7 @@ def _truth(child: isolate.Isolated, cases: Sequence[Case], reference: list[Array
     except BadInput as error:
         return None, str(error)
     truth: list[Arrays] = []
-    for case, expected, answer in zip(cases, reference, ask("eager float64", child, cases), strict=True):
+    for case, expected, answer in zip(cases, reference, _ask_eager("eager float64", child, cases), strict=True):
         if isinstance(answer, str):
             return None, f"{case.name}: {answer}"
         for name, array in expected.items():

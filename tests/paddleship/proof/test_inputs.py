@@ -56,6 +56,14 @@ def test_what_is_never_padded_keeps_its_range_beside_padding():
     assert not found["rows"].any()
 
 
+def test_edges_are_as_long_as_the_longest_row_so_that_a_length_fits_into_it():
+    lengths, rows = TensorSpec("lengths", "int64", ("batch",)), TensorSpec("rows", "float32", ("batch", "time"))
+    seen = [{"lengths": np.int64([time]), "rows": np.ones((1, time), np.float32)} for time in (2, 5, 3)]
+    found = {case.name: case.inputs for case in inputs.edges([lengths, rows], seen)}["highest values"]
+    assert found["lengths"].tolist() == [5, 5]
+    assert found["rows"].shape == (2, 5)
+
+
 def test_drawn_inputs_stay_in_their_range_and_are_the_same_for_a_seed():
     image = TensorSpec("image", "float32", ("batch", 3, "height", "width"), 0, 1)
     drawn = inputs.generate([IDS, image], seed=3, max_batch=8)

@@ -16,6 +16,7 @@ from paddleship.proof import inputs, proving
 from paddleship.proof.answering import Contender
 
 SOURCE = """
+import os
 import paddle
 from paddle import nn
 from paddle.nn import functional as F
@@ -43,6 +44,16 @@ class Single(Plain):
 class Refuses(Plain):
     def forward(self, x):
         raise ValueError("never")
+
+class Fragile(Plain):
+    def forward(self, x):
+        if not x.any():
+            os.abort()
+        return self.linear(x)
+
+class Dead(Plain):
+    def forward(self, x):
+        os.abort()
 """
 SETTINGS = Verify(timeout_s=60)
 
@@ -210,6 +221,17 @@ def test_without_float64_the_rule_is_stated_with_its_reason(subject_of):
 def test_a_model_that_answers_nothing_is_an_error(subject_of):
     with pytest.raises(ModelError, match="ValueError: never"):
         prove(subject_of("Refuses"))
+
+
+def test_an_edge_that_eager_does_not_survive_is_refused_and_the_rest_is_proven(subject_of):
+    proved = prove(subject_of("Fragile"), honest=Honest)
+    assert "SIGABRT" in proved.refused["zeros"]
+    assert proved.judgements["honest"]
+
+
+def test_rows_that_eager_does_not_survive_are_an_error_that_names_them(subject_of):
+    with pytest.raises(ModelError, match=r"does not survive real rows \(row 0 alone\): eager died of SIGABRT"):
+        prove(subject_of("Dead"))
 
 
 def test_a_small_fault_of_the_program_is_found_on_eagers_kernels_and_condemns_what_was_converted_from_it(subject_of):
