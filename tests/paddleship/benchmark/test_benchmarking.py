@@ -158,6 +158,11 @@ def test_latency_by_length_is_told_where_the_first_input_has_a_fixed_size():
     assert [(point["length"], point["p50_ms"], point["samples"]) for point in curve] == [(2, 1.0, 6), (5, 3.0, 6)]
 
 
+def test_throughput_has_the_slow_samples_in_it_and_no_block_decides_it_alone():
+    blocks = [Block(0, number, 0, samples, [0, 0]) for number, samples in enumerate([[1.0, 3.0], [1.0, 3.0], [1.0, 99.0]])]
+    assert Measurement("x", blocks={4: blocks}).throughput_per_s(4) == pytest.approx(4 * 2 / 0.004)
+
+
 def test_fewer_starts_than_were_asked_for_are_told():
     comparison = compare({"slow": (Sleeper, (0.01,))}, SETTINGS.model_copy(update={"starts": 3, "max_seconds": 0.5}), {1: BATCHES[1]})
     assert any("1 of 3 starts" in warning for warning in comparison.warnings())
