@@ -78,3 +78,29 @@ def only_one(path: Path, *, what: str) -> Iterator[None]:
                 "folder of your own (`git worktree add`)"
             ) from None
         yield
+
+
+@contextmanager
+def home() -> Iterator[None]:
+    """Have a home folder for as long as the block lasts: Paddle and Matplotlib write to it, and the user of a container may have none."""
+    if _at_home():
+        yield
+        return
+    before = os.environ.get("HOME")
+    with tempfile.TemporaryDirectory(prefix="paddleship-home-") as folder:
+        os.environ["HOME"] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop("HOME")
+            os.environ.update({} if before is None else {"HOME": before})
+
+
+def _at_home() -> bool:
+    """Whether this user has a home folder that takes files."""
+    try:
+        folder = Path("~/.cache").expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # the latter where nobody knows of one
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)

@@ -70,7 +70,7 @@ def _run_here(verb: Verb, path: Path) -> Report:
     try:
         values = params.load(path)
         sys.path.insert(0, str(Path(values.code.root).resolve()))
-        with files.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
+        with files.home(), files.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
             return run(verb, values)
     except OSError as error:
         if error.errno not in _NEXT:

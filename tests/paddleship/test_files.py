@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from paddleship import files
@@ -45,3 +47,16 @@ def test_what_one_process_may_do_at_a_time_is_refused_to_the_second_until_the_fi
         pass
     with files.only_one(lock, what="train"):
         pass
+
+
+@pytest.mark.parametrize("at_home", [True, False])
+def test_a_user_without_a_home_has_one_for_a_while(tmp_path, monkeypatch, at_home):
+    (tmp_path / "file").touch()
+    place = tmp_path if at_home else tmp_path / "file"
+    monkeypatch.setenv("HOME", str(place))
+    with files.home():
+        lent = Path.home()
+        (lent / ".cache").mkdir(exist_ok=True)
+        assert (lent == place) == at_home
+    assert Path.home() == place
+    assert lent.exists() == at_home
