@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from paddleship.benchmark import against_eager
-from paddleship.benchmark.against_eager import PERCENTILES, TIMED, Row, cost, distance
+from paddleship.benchmark.against_eager import PERCENTILES, TIMED, Row, cost, distance, nearest
 from paddleship.catalogue import EAGER
 from paddleship.errors import ParamsError
 from paddleship.params import Select
@@ -56,17 +56,23 @@ def choose(
         )
     refused = {name: words for name, row in rows.items() if (words := _missed(row, settings))}
     fit = {name: row for name, row in rows.items() if name not in refused}
-    metric = next(
-        key for key in _FALLBACK.get(settings.objective, (settings.objective,)) if all(row[key] is not None for row in rows.values())
-    )
+    metric = next(key for key in _FALLBACK.get(settings.objective, (settings.objective,)) if _decides(fit or rows, key))
     if not fit:
         return Choice(None, metric, "no candidate keeps the constraints of select", refused, _nearest(rows, settings))
-    ranking = sorted(fit, key=lambda name: cost(fit[name], metric))
+    ranking = sorted(fit, key=lambda name: cost(fit[name], nearest(metric, fit[name]) or metric))
     if compare is not None:
         for price in (_lost_precision, _needed_code) if metric in TIMED else (_lost_precision,):
             ranking, doubtful = _prefer(ranking, fit, price, compare, floor)
             refused |= doubtful
     return _decide(ranking, fit, metric, settings, refused, eager, absent)
+
+
+def _decides(rows: Mapping[str, Row], metric: str) -> bool:
+    """Whether the metric tells who is best: what lacks it must be slower in a lower percentile than something without a price is in it."""
+    lacking = [row for row in rows.values() if row[metric] is None]
+    free = [row for name, row in rows.items() if not (_lost_precision(name, row) or _needed_code(name, row))]
+    best = min((row[metric] for row in free if row[metric] is not None), default=None)
+    return not lacking or (best is not None and all((below := nearest(metric, row)) and row[below] > best for row in lacking))
 
 
 def _decide(
@@ -86,14 +92,22 @@ def _decide(
     )
     wished = settings.candidate
     if wished is not None and wished != best:
-        price = f"{best} has {distance(rows[best], rows[wished], metric)} better {metric}" if wished in ranking else f"it {refused[wished]}"
+        price = f"it {refused[wished]}" if wished in refused else _lead(best, rows[best], rows[wished], metric)
         price += f"; it {words}" if (words := _needed_code(wished, {})) else ""
         return Choice(wished, metric, f"{wished} was asked for by select.candidate; {price}{weaker}", refused)
     words = f"{best} is the only proven candidate that may be chosen ({metric} {rows[best][metric]:.3g})"
     if len(ranking) > 1:
         words = f"{best} has the best {metric} of {len(ranking)} proven candidates ({rows[best][metric]:.3g})"
-        words += f"; the next best, {ranking[1]}, is {distance(rows[ranking[1]], rows[best], metric)} worse"
+        seen = nearest(metric, rows[best], rows[ranking[1]]) or metric
+        lacking = "" if seen == metric else f" in {seen}, with too few samples for {metric}"
+        words += f"; the next best, {ranking[1]}, is {distance(rows[ranking[1]], rows[best], seen)} worse{lacking}"
     return Choice(best, metric, words + _eager(eager, best, rows, metric, refused.get(EAGER, absent)) + weaker, refused)
+
+
+def _lead(best: str, own: Row, other: Row, metric: str) -> str:
+    """By how much the best is better than another, in the metric or the highest percentile below it that both have."""
+    seen = nearest(metric, own, other) or metric
+    return f"{best} has {distance(own, other, seen)} better {seen}"
 
 
 def _missed(row: Row, settings: Select) -> str:

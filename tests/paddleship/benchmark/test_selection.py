@@ -35,6 +35,20 @@ def test_too_few_samples_fall_back_to_the_next_percentile_and_say_so():
     assert "too few samples for p99_ms" in choice.reason
 
 
+def test_a_slow_candidate_with_few_samples_does_not_weaken_the_choice_among_the_fast():
+    slow = row(8.0, 100.0, p90_ms=9.0)
+    quick = row(1.1, 480.0, p90_ms=2.0, p95_ms=3.0, p99_ms=7.0)
+    rows = {"slow": slow, "quick": quick, "onnxruntime": ROWS["onnxruntime"]}
+    choice = choose(rows, Select(objective="p99_ms"))
+    assert (choice.candidate, choice.metric) == ("onnxruntime", "p99_ms")
+    assert "the next best, quick, is 17% worse" in choice.reason
+    assert "too few samples" not in choice.reason
+    choice = choose({name: rows[name] for name in ("slow", "onnxruntime")}, Select(objective="p99_ms"))
+    assert "slow, is 125% worse in p90_ms, with too few samples for p99_ms" in choice.reason
+    wish = choose(rows, Select(objective="p99_ms", candidate="slow"))
+    assert "onnxruntime has 125% better p90_ms" in wish.reason
+
+
 def test_a_wish_is_followed_and_its_price_is_named():
     choice = choose(ROWS, Select(objective="p50_ms", candidate="paddle"))
     assert choice.candidate == "paddle"
