@@ -22,7 +22,11 @@ class Progress:
         rate = self._done / (now - self._start)
         of_total = f"/{self._total:,}" if self._total else ""
         eta = f"  eta {clock((self._total - self._done) / rate)}" if self._total else ""
-        print(f"{self._what}  {self._done:,}{of_total} {self._unit}  {rate:,.0f} {self._unit}/s{eta}")
+        print(f"{self._what}  {self._done:,}{of_total} {self._unit}  {_short(rate)} {self._unit}/s{eta}")
+
+
+def _short(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
 def clock(seconds: float) -> str:
