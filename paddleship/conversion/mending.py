@@ -3,6 +3,7 @@
 * It reads the doubles of Paddle's file (a slope, an epsilon, what padding is filled with) as floats, and gets others.
 * It forgets the bounds of hardtanh and that a gelu is to be the tanh formula, and does not know masked_fill, amax and amin,
   nor group_norm of sequences.
+* It forgets the lengths that a recurrent layer is given, and the states of all but the last of a stack.
 * It dies of a mean over every axis, and of a value that a loop hands on untouched.
 * It calls what a loop carries by the name of its initial value: a body that uses both reads one of them twice.
 * It makes conditions vectors of one, where ONNX wants scalars.
@@ -14,7 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from paddleship.conversion import pir
+from paddleship.conversion import pir, recurrent
 from paddleship.conversion.pir import Operator, Writer
 
 
@@ -36,6 +37,7 @@ def after(graph: Any) -> None:
     """Change an ONNX graph of paddle2onnx's into one whose loops and branches are as ONNX defines them."""
     from onnx import AttributeProto
 
+    recurrent.mend(graph)
     nodes = list(graph.node)
     del graph.node[:]
     for node in nodes:
@@ -157,4 +159,5 @@ _MENDS: dict[str, Callable[[Operator, Writer], None]] = {
     "1.hardtanh": _as_clip,
     "1.group_norm": _as_pictures,
     "1.gelu": _by_tanh,
+    "1.rnn": recurrent.mark,
 }

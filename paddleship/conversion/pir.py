@@ -54,7 +54,10 @@ class Writer:
 
     def copied(self, value: Operand) -> Operand:
         """A copy, as a cast to the value's own type, which runtimes drop."""
-        kind = self.types[value["%"]]
+        return self.cast(value, self.types[value["%"]])
+
+    def cast(self, value: Operand, kind: Any) -> Operand:
+        """The value as a tensor of this type."""
         return self.add("1.cast", [value], kind, dtype=_dtype(kind["D"][0]))
 
     def number(self, value: float, like: Operand) -> Operand:

