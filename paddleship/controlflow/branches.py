@@ -149,14 +149,28 @@ def _name(scope: ast.AST) -> tuple[str, int]:
     return _COMPREHENSIONS.get(type(scope), "<lambda>"), line
 
 
-def _reads(condition: ast.AST, function: ast.AST) -> bool:
+def _reads(condition: ast.expr, function: ast.AST) -> bool:
     names = {node.id for node in ast.walk(condition) if isinstance(node, ast.Name)}
     made = [
         node.value
         for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
+        and _may_precede(node, condition, function)
     ]
     return any(_is_read(node) for part in [condition, *made] for node in ast.walk(part))
+
+
+def _may_precede(statement: ast.stmt, condition: ast.expr, function: ast.AST) -> bool:
+    """Whether a statement can have run when the condition is asked: it stands before it, or in a loop around both."""
+    if _span(statement)[:2] < _span(condition)[:2]:
+        return True
+    loops = (
+        _span(node)
+        for node in ast.walk(function)
+        if isinstance(node, ast.While) or (isinstance(node, ast.For) and node.iter is not condition)  # asked once, before its body
+    )
+    return any(_inside(_span(statement), loop) and _inside(_span(condition), loop) for loop in loops)
 
 
 def _is_read(node: ast.AST) -> bool:

@@ -1,6 +1,7 @@
 """Control flow: what export put into the program, what it decided itself, and which ways the inputs took."""
 
 import sys
+import textwrap
 
 import numpy as np
 import paddle
@@ -462,3 +463,18 @@ def test_an_export_writes_what_verify_reads(theirs, tmp_path, monkeypatch):
 
 def test_a_file_that_cannot_be_read_has_no_places():
     assert branches.places("<string>") == ()
+
+
+def test_a_value_that_is_read_after_the_condition_was_asked_is_no_part_of_it(tmp_path):
+    source = """
+    def pad(x, sizes, rounds):
+        if len(x.shape) == len(sizes):
+            sizes = x.flip([0]).tolist()
+        if len(sizes) > 1:
+            for _ in range(rounds):
+                if rounds > 2:
+                    rounds = x.max().item()
+    """
+    (tmp_path / "padding.py").write_text(textwrap.dedent(source))
+    found = {place.site.text: place.site.reads for place in branches.places(str(tmp_path / "padding.py"))}
+    assert found == {"len(x.shape) == len(sizes)": False, "len(sizes) > 1": True, "range(rounds)": False, "rounds > 2": True}
