@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from paddleship import model
+from paddleship.errors import ModelError
 from paddleship.params import Code, Model, Params
 from paddleship.runtimes import Arrays
 from paddleship.spec import TensorSpec
@@ -42,11 +43,9 @@ class Eager:
     def __init__(self, subject: Subject, *, dtype: str = "float32", static: bool = False, specs: Sequence[TensorSpec] = ()) -> None:
         import paddle
 
-        paddle.seed(subject.seed)
-        paddle.set_default_dtype(dtype)
-        layer = model.build(subject.model)
+        layer = _build(subject, dtype)
         if dtype != "float32" and any(tensor.dtype == paddle.float32 for tensor in layer.state_dict().values()):
-            layer.to(dtype=dtype)  # the factory asked for float32 by name; `to` fails on recurrent layers, so it is not the rule
+            layer.to(dtype=dtype)  # the factory made float32 in spite of it; `to` fails on recurrent layers, so it is not the rule
         model.restore(layer, subject.checkpoint)
         layer.eval()
         self._names = [spec.name for spec in subject.model.inputs]
@@ -71,6 +70,32 @@ class Eager:
 
     def _cast(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return array.astype(self._dtype) if array.dtype == np.float32 else array
+
+
+def _build(subject: Subject, dtype: str) -> Any:
+    """The layer, with `dtype` as Paddle's default from the beginning, or from its end on for a factory that fills in float32 values."""
+    try:
+        return _born(subject, dtype)
+    except ModelError:
+        if dtype == "float32":
+            raise
+        return _born(subject, "float32")
+    finally:
+        _set_default(dtype)
+
+
+def _born(subject: Subject, dtype: str) -> Any:
+    import paddle
+
+    paddle.seed(subject.seed)
+    _set_default(dtype)
+    return model.build(subject.model)
+
+
+def _set_default(dtype: str) -> None:
+    import paddle
+
+    paddle.set_default_dtype(dtype)
 
 
 def load(subject: Subject) -> Eager:

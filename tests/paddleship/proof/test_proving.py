@@ -29,6 +29,11 @@ class Plain(nn.Layer):
     def forward(self, x):
         return self.linear(x)
 
+class Filled(Plain):
+    def __init__(self):
+        super().__init__()
+        self.linear.weight.set_value(paddle.arange(12, dtype="float32").reshape([4, 3]) / 7)
+
 class Random(Plain):
     def forward(self, x):
         return F.dropout(self.linear(x), 0.5)
@@ -216,6 +221,11 @@ def test_without_float64_the_rule_is_stated_with_its_reason(subject_of):
     evidence = prove(subject_of("Single"), honest=Honest).evidence
     assert evidence.rule == "eager float32 alone against in a batch"
     assert evidence.why
+
+
+def test_a_factory_that_fills_in_float32_values_is_measured_in_float64(subject_of):
+    evidence = prove(subject_of("Filled"), honest=Honest).evidence
+    assert (evidence.rule, evidence.why) == ("eager float64", "")
 
 
 def test_a_model_that_answers_nothing_is_an_error(subject_of):
