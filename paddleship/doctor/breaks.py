@@ -144,10 +144,14 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
 
 
 def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:
-    """The graph breaks of a fresh instance, by line; each a warning."""
+    """The graph breaks of a fresh instance, by line: warnings, and notes where only SOT may mind the line.
+
+    Eager answers these batches, so what SOT itself fails on is no fault of the model.
+    """
     os.environ["SOT_COLLECT_INFO"] = "breakgraph_reason"
     import paddle
     from paddle.jit.sot.opcode_translator.executor.opcode_executor import OpcodeExecutorBase
+    from paddle.jit.sot.utils.exceptions import SotErrorBase
     from paddle.jit.sot.utils.info_collector import InfoCollector
 
     found: dict[str, Finding] = {}
@@ -168,7 +172,7 @@ def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:
                 static(*[paddle.to_tensor(batch[item.name]) for item in subject.model.inputs])
         except Exception as failure:
             where = user_line(failure)
-            if where is not None:
+            if where is not None and not isinstance(failure, SotErrorBase):
                 found.setdefault(where, classify(explain(failure), str(failure), where))
             break
     return list(found.values())
@@ -192,6 +196,9 @@ def _break(reason: Any, where: str) -> Finding:
     name = type(reason).__name__
     words = " ".join(str(reason).split())[:200]
     kind = _KINDS_OF_BREAK.get(name, "python-value" if re.search(r"float'|int'|bool'|ndarray|numpy|zeros|Tensor", words) else "graph-break")
+    if kind == "graph-break":
+        message = f"SOT leaves the graph here ({name}: {words}): {source.text(where)}"
+        return Finding(kind, "note", message, "the full graph may take this line all the same: look at the errors first", where)
     message = f"the graph breaks here ({name}: {words}): {source.text(where)}"
     advice = _TENSOR_TO_PYTHON if kind == "python-value" else "rewrite this line with tensors, or move it out of forward"
     return Finding(kind, "warning", message, advice, where)

@@ -282,6 +282,13 @@ def test_a_size_that_is_unknown_while_converting_is_told_with_its_line_once():
     assert str(other).count("net.py:7") == 1
 
 
+def test_where_only_sot_leaves_the_graph_is_a_note():
+    from paddle.jit.sot.utils import exceptions
+
+    untold, value = exceptions.DataDependencyControlFlowBreak(), exceptions.DataDependencyOperationBreak("called get_py_value")
+    assert [breaks._break(reason, f"{__file__}:1").severity for reason in (untold, value)] == ["note", "warning"]
+
+
 def test_state_that_is_an_error_after_all_is_not_called_harmless():
     (found,) = remarks.graver([Finding("stale-tensor", "note", f"forward keeps a tensor: {memory.HARMLESS}")], {})
     assert found.severity == "error"
