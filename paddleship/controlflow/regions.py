@@ -112,16 +112,27 @@ def _by_site(found: Sequence[Decision]) -> Iterator[tuple[Site, list[Decision]]]
 
 def _uncovered(regions: Sequence[Decision], taken: Mapping[Spot, set[int]], severity: Severity) -> Iterator[Finding]:
     for site, group in _by_site(regions):
-        missing = {decision.layer: sides for decision in group if not all(sides := _sides(decision, taken))}
+        missing: dict[str, list[str]] = {}  # what no input did, and in which layers
+        for decision in group:
+            if not all(sides := _sides(decision, taken)):
+                missing.setdefault(_untaken(site, sides), []).append(decision.layer)
         if not missing:
             continue
-        words = _untaken(site, next(iter(missing.values())))
-        place = f" ({len(missing)} of {len(group)} layers: {', '.join(list(missing)[:3])})" if len(group) > 1 else ""
-        message = f"no input {words}: {_quote(site)}{place}, so that part of the program is not proven"
+        words = ", and none ".join(words + _places(layers, group) for words, layers in missing.items())
+        message = f"no input {words}: {_quote(site)}, so that part of the program is not proven"
         advice = "add rows that take it to the held-out data, or remove the branch"
         yield Finding(
-            "uncovered-branch", "error" if severity == "error" else "warning", message, advice, site.where, next(iter(missing)) or None
+            "uncovered-branch",
+            "error" if severity == "error" else "warning",
+            message,
+            advice,
+            site.where,
+            next(iter(missing.values()))[0] or None,
         )
+
+
+def _places(layers: Sequence[str], group: Sequence[Decision]) -> str:
+    return f" ({len(layers)} of {len(group)} layers: {', '.join(layers[:3])})" if len(group) > 1 else ""
 
 
 def _untaken(site: Site, sides: Sequence[bool]) -> str:

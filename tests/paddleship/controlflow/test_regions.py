@@ -381,6 +381,15 @@ def test_one_line_in_two_sublayers_is_judged_for_each(theirs):
     assert only.where.endswith(f":{line(theirs, '', '# sublayer')}")
 
 
+def test_sublayers_that_miss_different_sides_of_one_line_are_told_apart():
+    site = branches.Site("net.py", 3, 4, "if", "x.sum() > 0")
+    regions_of = [regions.Decision(site, layer, True, ()) for layer in ("first", "second", "third")]
+    found, _ = regions.judge(regions_of, {(site, "first"): {1}, (site, "second"): {0}, (site, "third"): {1}})
+    (only,) = found
+    first, second = "it is false (2 of 3 layers: first, third)", "it is true (1 of 3 layers: second)"
+    assert f"no input took the side where {first}, and none took the side where {second}: `if x.sum() > 0`" in only.message
+
+
 def test_the_helper_behind_a_decorator_is_found(theirs):
     found, _, _ = judged(built("helper"), rows(1))
     assert [finding.where.rpartition(":")[2] for finding in found] == [str(line(theirs, "", "# helper"))]
