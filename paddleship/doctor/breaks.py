@@ -65,6 +65,12 @@ _KNOWN: list[tuple[str, str, str, str]] = [
         "make the loop one over tensors (while on a tensor), or run all rounds and choose with paddle.where",
     ),
     (
+        r"should be one of \[.*Variable.*\]. but received ?: ?Value\(",
+        "graph-break",
+        "this was written for the static graphs of Paddle 2, and Paddle 3 converts to others (PIR)",
+        "call paddle._C_ops in both modes, as Paddle 3 itself does (paddle.base.framework.in_dynamic_or_pir_mode()), or update the library",
+    ),
+    (
         r"__array_ufunc__|called numpy API|cannot be interpreted as an integer|bool\(Tensor\)|float\(Tensor\)|int\(Tensor\)|len\(Tensor\)|"
         r"could not convert string to float: 'Value|indices must be integers or slices, not paddle|KeyError: '?Value\(|"
         r"unhashable type.*Value|can't be used (in|under) .*static|please use other API to replace|numpy api can not handle|"

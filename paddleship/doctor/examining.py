@@ -32,6 +32,7 @@ from paddleship.proof.proving import Proof
 RUNTIMES = ("paddle", "paddle-onednn", "onnxruntime")
 _MAX_BATCH = 8  # enough to tell a batch from a row, and quick for images
 _SETTINGS = Verify(timeout_s=120)
+_DEATHS = frozenset({"crash", "hang"})
 _FOREIGN_LAYERS = frozenset({"unregistered-layer", "layer-in-forward", "shared-name"})
 
 
@@ -105,10 +106,11 @@ class Visit:
             )
         except CandidateError as error:
             program, obstacle = None, remarks.death(error)
-        unused = [remarks.unused(name, checkup.forward, program is None) for name in checkup.unused]
+        alone = obstacle is not None and obstacle.where is None and obstacle.kind not in _DEATHS
+        unused = [remarks.unused(name, checkup.forward, alone) for name in checkup.unused]
         if obstacle is None:
             return program, unused
-        if obstacle.where is None and (unused or any(finding.kind in _FOREIGN_LAYERS for finding in checkup.findings)):
+        if alone and (unused or any(finding.kind in _FOREIGN_LAYERS for finding in checkup.findings)):
             return None, unused  # Paddle stumbles over what was found already, and says so in other words
         obstacle = remarks.placed(obstacle, checkup.suspects)
         if remarks.errors(checkup.findings):

@@ -87,7 +87,7 @@ def placed(obstacle: Finding, suspects: Sequence[Suspect]) -> Finding:
 
 
 def unused(name: str, where: str | None, grave: bool) -> Finding:
-    message = f"input {name!r} has no influence on any output" + (", and Paddle refuses to export it" if grave else "")
+    message = f"input {name!r} has no influence on any output" + (", and Paddle refuses to export it" if grave else " that was seen")
     return Finding("unused-input", "error" if grave else "warning", message, "remove it from the inputs and from forward, or use it", where)
 
 

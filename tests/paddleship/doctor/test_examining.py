@@ -13,6 +13,7 @@ MODELS = """
 import paddle
 from paddle import nn
 from paddle.nn import functional as F
+from paddle.common_ops_import import LayerHelper
 
 CALLS = 0
 
@@ -141,6 +142,15 @@ class TwoInputs(Base):
     def forward(self, x, y):  # <- unused-input
         return self.head(x)
 
+class ForOldGraphs(Base):
+    def forward(self, x, y):
+        if paddle.in_dynamic_mode():
+            return F.relu(self.head(x))
+        helper = LayerHelper("relu")
+        out = helper.create_variable_for_type_inference(dtype="float32")
+        helper.append_op(type="relu", inputs={"X": self.head(x)}, outputs={"Out": out})  # <- graph-break
+        return out
+
 class NoMatch(Base):
     def forward(self, x, y, z):  # <- bad-model
         return self.head(x + y + z)
@@ -206,7 +216,7 @@ def test_a_candidate_that_hangs_is_a_row_and_a_finding(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind", "line"), marks())
 def test_each_trap_is_named_at_its_line(tmp_path, name, kind, line):
-    found = examine(tmp_path, name, TWO if name in ("TwoInputs", "NoMatch") else ONE, candidates=("paddle",))
+    found = examine(tmp_path, name, TWO if name in ("TwoInputs", "ForOldGraphs", "NoMatch") else ONE, candidates=("paddle",))
     first = found.findings[0]
     assert first.severity == "error"
     assert first.kind == kind
@@ -217,6 +227,13 @@ def test_each_trap_is_named_at_its_line(tmp_path, name, kind, line):
     assert "\n" not in first.message
     assert found.outcome == "not convertible"
     assert found.exit_code == 2
+
+
+@pytest.mark.slow
+def test_an_input_without_influence_is_not_blamed_for_what_another_line_does(tmp_path):
+    old, unused, *_ = examine(tmp_path, "ForOldGraphs", TWO, candidates=("paddle",)).findings
+    assert (unused.kind, unused.severity) == ("unused-input", "warning")
+    assert old.message.startswith("this was written for the static graphs of Paddle 2")
 
 
 @pytest.mark.slow
