@@ -1,12 +1,14 @@
 """What paddle2onnx 2.1 gets wrong or does not know, put right in the program that it is given and in the ONNX graph that it made.
 
-* It reads the doubles of Paddle's file (a slope, an epsilon, what padding is filled with) as floats, and gets others.
+* It reads the doubles of Paddle's file (a slope, an epsilon, what padding is filled with) as floats, and gets others; of a list
+  of them (the scale of an interpolation) it dies.
 * It forgets the bounds of hardtanh and that a gelu is to be the tanh formula, and does not know masked_fill, amax and amin,
   nor group_norm of sequences.
 * It forgets the lengths that a recurrent layer is given, and the states of all but the last of a stack.
 * It dies of a mean over every axis, and of a value that a loop hands on untouched.
 * It calls what a loop carries by the name of its initial value: a body that uses both reads one of them twice.
 * It makes conditions vectors of one, where ONNX wants scalars.
+* It forgets in how many groups the offsets of a deformable convolution come.
 """
 
 from __future__ import annotations
@@ -53,10 +55,28 @@ def after(graph: Any) -> None:
         graph.node.append(node)
 
 
+def give_offset_groups(model: Any) -> None:
+    """Tell each DeformConv in how many groups its offsets come: two channels of them for each place of the kernel."""
+    from onnx import helper, shape_inference
+
+    waiting = [node for node in model.graph.node if node.op_type == "DeformConv"]
+    if not waiting:
+        return
+    graph = shape_inference.infer_shapes(model).graph
+    shapes = {value.name: [size.dim_value for size in value.type.tensor_type.shape.dim] for value in [*graph.value_info, *graph.input]}
+    shapes |= {tensor.name: list(tensor.dims) for tensor in graph.initializer}
+    for node in waiting:
+        _, weight, offsets = (shapes.get(name, []) for name in node.input[:3])
+        if len(weight) == len(offsets) == 4 and offsets[1]:
+            node.attribute.append(helper.make_attribute("offset_group", offsets[1] // (2 * weight[2] * weight[3])))
+
+
 def _in_single_precision(operator: Operator) -> None:
     for attribute in operator["A"]:
-        if isinstance(attribute, dict) and attribute["AT"]["#"] == "0.a_f64":
-            attribute["AT"]["#"] = "0.a_f32"
+        if isinstance(attribute, dict):
+            values = attribute["AT"]["D"] if attribute["AT"]["#"] == "0.a_array" else [attribute["AT"]]
+            for value in values:
+                value["#"] = value["#"].replace("0.a_f64", "0.a_f32")
 
 
 def _copy_inputs(operator: Operator, writer: Writer) -> None:

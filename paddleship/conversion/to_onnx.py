@@ -38,6 +38,7 @@ def convert(exported: Path, target: Path) -> None:
     if not output.exists():
         raise CandidateError("paddle2onnx wrote no model")
     made = onnx.load(str(output))
+    mending.give_offset_groups(made)
     mending.after(made.graph)
     onnx.save(made, str(output))
     onnx.checker.check_model(str(output))

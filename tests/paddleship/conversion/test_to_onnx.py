@@ -17,6 +17,7 @@ SOURCE = """
 import paddle
 from paddle import nn
 from paddle.nn import functional as F
+from paddle.vision.ops import DeformConv2D
 
 class Base(nn.Layer):
     def __init__(self):
@@ -26,7 +27,8 @@ class Base(nn.Layer):
 class Doubles(Base):
     def forward(self, x, rounds):
         y = self.norm(F.leaky_relu(self.step(x), 0.3).reshape([-1, 4, 2, 1]))
-        return F.pad(y, [1, 1, 0, 0], value=0.4) * rounds.max()
+        larger = F.interpolate(y, scale_factor=[2, 1.5], mode="bilinear")
+        return F.pad(larger, [1, 1, 0, 0], value=0.4) * rounds.max()
 
 class Formulas(Base):
     def forward(self, x, rounds):
@@ -34,6 +36,16 @@ class Formulas(Base):
         filled = y.masked_fill((x > 0.1)[:, :1], -1e4)
         normal = self.norm(filled.reshape([-1, 4, 2]))
         return filled, normal, filled.amax(-1, keepdim=True), y.amin([0, 1]) * rounds.max()
+
+class Deformed(Base):
+    def __init__(self):
+        super().__init__()
+        self.shift, self.bend = nn.Conv2D(4, 54, 3, padding=1), DeformConv2D(4, 4, 3, padding=1, deformable_groups=2)
+
+    def forward(self, x, rounds):
+        picture = self.step(x).reshape([-1, 4, 2, 1])
+        shift = self.shift(picture)
+        return self.bend(picture, shift[:, :36], F.sigmoid(shift[:, 36:])) * rounds.max()
 
 class Means(Base):
     def forward(self, x, rounds):
@@ -108,7 +120,7 @@ class Nested(Base):
             done = done + 1
         return y
 """
-FOR_ONNXRUNTIME = ("Lengths",)  # OpenVINO's CPU plugin answers as if there were none
+NOT_IN_OPENVINO = {"Lengths", "Deformed"}  # its CPU plugin answers as if no lengths were given, and knows no masked deformations
 INPUTS = [
     {"name": "x", "dtype": "float32", "shape": ["batch", 8]},
     {"name": "rounds", "dtype": "int64", "shape": ["batch"], "low": 0, "high": 6},
@@ -130,7 +142,9 @@ def ask(load, *arguments, batches):
         return [child.call("run", inputs) for inputs in batches]
 
 
-@pytest.mark.parametrize("name", ["Doubles", "Formulas", "Means", "Lengths", "Begun", "Handed", "Early", "Asked", "Growing", "Nested"])
+@pytest.mark.parametrize(
+    "name", ["Doubles", "Formulas", "Deformed", "Means", "Lengths", "Begun", "Handed", "Early", "Asked", "Growing", "Nested"]
+)
 def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, name):
     settings = Model(factory=f"their_loops:{name}", inputs=INPUTS)
     paddle.seed(3)
@@ -147,7 +161,7 @@ def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, n
     exporting.export(subject, exported, base, probes=batches[1:3], timeout_s=100)
     expected = ask(Eager, subject, batches=batches)
     workshop = Workshop(exported, tmp_path, threads=1, probe=batches[1], timeout_s=100)
-    for candidate in ("onnxruntime", "openvino")[: 1 if name in FOR_ONNXRUNTIME else 2]:
+    for candidate in ["onnxruntime"] if name in NOT_IN_OPENVINO else ["onnxruntime", "openvino"]:
         outcome = workshop.make(candidate, tmp_path / candidate)
         assert outcome.made, f"{candidate}: {outcome.reason}"
         for answer, right in zip(ask(runtimes.load, tmp_path / candidate, batches=batches), expected, strict=True):
