@@ -65,6 +65,12 @@ _KNOWN: list[tuple[str, str, str, str]] = [
         "make the loop one over tensors (while on a tensor), or run all rounds and choose with paddle.where",
     ),
     (
+        r"argument \(position \d+\) must be \w+, but got str",
+        "graph-break",
+        "a number is given as text, which only eager mode reads",
+        "write the number: float('-inf'), not '-inf'",
+    ),
+    (
         r"should be one of \[.*Variable.*\]. but received ?: ?Value\(",
         "graph-break",
         "this was written for the static graphs of Paddle 2, and Paddle 3 converts to others (PIR)",

@@ -151,6 +151,10 @@ class ForOldGraphs(Base):
         helper.append_op(type="relu", inputs={"X": self.head(x)}, outputs={"Out": out})  # <- graph-break
         return out
 
+class NumberAsText(Base):
+    def forward(self, x):
+        return self.head(x) + paddle.triu(paddle.full([4, 4], "-inf"), diagonal=1)[0]  # <- graph-break
+
 class NoMatch(Base):
     def forward(self, x, y, z):  # <- bad-model
         return self.head(x + y + z)
@@ -304,6 +308,13 @@ def test_where_only_sot_leaves_the_graph_is_a_note():
 
     untold, value = exceptions.DataDependencyControlFlowBreak(), exceptions.DataDependencyOperationBreak("called get_py_value")
     assert [breaks._break(reason, f"{__file__}:1").severity for reason in (untold, value)] == ["note", "warning"]
+
+
+def test_a_number_given_as_text_is_told_as_that():
+    said = "TypeError: (InvalidType) full(): argument (position 2) must be double, but got str (at op_function_common.cc:428) at net.py:7"
+    found = breaks.classify(said, said, "net.py:7")
+    assert (found.kind, found.where) == ("graph-break", "net.py:7")
+    assert "float('-inf')" in found.advice
 
 
 def test_state_that_is_an_error_after_all_is_not_called_harmless():
