@@ -65,6 +65,12 @@ _KNOWN: list[tuple[str, str, str, str]] = [
         "make the loop one over tensors (while on a tensor), or run all rounds and choose with paddle.where",
     ),
     (
+        r"Only support paddle::dialect::DenseTensorType",
+        "graph-break",
+        "a list that a loop fills is no Python list while the loop runs over a tensor, and this cannot be done with it",
+        "loop over a Python number (a fixed size, not paddle.to_tensor of it), or paddle.stack the list and work on that",
+    ),
+    (
         r"argument \(position \d+\) must be \w+, but got str",
         "graph-break",
         "a number is given as text, which only eager mode reads",
