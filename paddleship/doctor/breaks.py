@@ -122,6 +122,7 @@ _KNOWN: list[tuple[str, str, str, str]] = [
         "return tensors, or a dict, list or tuple of them",
     ),
 ]
+_GROUPS = "give each row weights of its own with paddle.matmul instead (of F.unfold where the kernel is larger than 1)"
 _DYNAMIC = "the program must hold for every size: compute with both sizes in mind, or declare the dimension as a number"
 ADVICE = {"python-value": _TENSOR_TO_PYTHON, "dynamic-shape-branch": _DYNAMIC, "branch-mismatch": _LIKE_SIDES}
 _KINDS_OF_BREAK = {
@@ -152,6 +153,8 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
             return Finding(
                 "dynamic-shape-branch", "error", f"{message}, and it asks for a dynamic size ({_line(where, short)})", _DYNAMIC, where
             )
+        if kind == "python-value" and source.GROUPED in habits:
+            message, advice = "the groups of a convolution must be a number, and here they are a dynamic size", _GROUPS
         return Finding(kind, "error", f"{message} ({_line(where, short)})", advice, where)
     for kind in ADVICE:
         if otherwise == "graph-break" and kind in habits:

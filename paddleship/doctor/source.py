@@ -17,6 +17,7 @@ Line = tuple[str, int]
 STATE = "state"  # an assignment to something of self; what it means depends on what that is
 FORCED = "training=True"
 FILLED_IN_LOOP = "tensor list"  # a list that a `while` fills
+GROUPED = "groups"  # a call whose groups are computed
 LEFT_BY_BREAK = "break"  # a loop over Python numbers that a `break` under an `if` may leave
 
 _TO_PYTHON = frozenset({"numpy", "item", "tolist"})
@@ -131,6 +132,8 @@ def _calls(node: ast.Call, function: ast.FunctionDef, module_names: set[str]) ->
         yield "train-mode", node.lineno, words
     if any(option.arg == "training" and isinstance(option.value, ast.Constant) and option.value.value is True for option in node.keywords):
         yield "train-mode", node.lineno, FORCED
+    if any(option.arg == "groups" and not isinstance(option.value, ast.Constant) for option in node.keywords):
+        yield GROUPED, node.lineno, words
     if last == "train" and isinstance(node.func, ast.Attribute) and not node.args:
         yield "train-mode", node.lineno, words
     owner = _root(node.func)

@@ -163,6 +163,12 @@ class TurnsList(Base):
         parts = parts[::-1]  # <- graph-break
         return parts[0]
 
+class GroupsOfRows(Base):
+    def forward(self, x):
+        rows = x.shape[0]
+        weight = self.head(x).reshape([-1, 1, 1])
+        return F.conv1d(x.reshape([1, -1, 2]), weight, groups=4 * rows).reshape([-1, 8])  # <- python-value
+
 class NoMatch(Base):
     def forward(self, x, y, z):  # <- bad-model
         return self.head(x + y + z)
@@ -246,6 +252,13 @@ def test_an_input_without_influence_is_not_blamed_for_what_another_line_does(tmp
     old, unused, *_ = examine(tmp_path, "ForOldGraphs", TWO, candidates=("paddle",)).findings
     assert (unused.kind, unused.severity) == ("unused-input", "warning")
     assert old.message.startswith("this was written for the static graphs of Paddle 2")
+
+
+@pytest.mark.slow
+def test_groups_that_are_a_dynamic_size_are_told_as_that(tmp_path):
+    found = examine(tmp_path, "GroupsOfRows", candidates=("paddle",)).findings[0]
+    assert found.message.startswith("the groups of a convolution must be a number")
+    assert "paddle.matmul" in found.advice
 
 
 @pytest.mark.slow
