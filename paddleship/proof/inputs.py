@@ -36,7 +36,7 @@ class Case:
 def from_rows(
     examples: Sequence[Example], specs: Sequence[TensorSpec], collate: Callable[[Sequence[Example]], Batch], *, max_batch: int
 ) -> list[Case]:
-    """Cases over encoded rows: alone, in batches of 2, 7 and `max_batch`, and all of them.
+    """Cases over encoded rows: alone, in batches of 2, 4, 8, … and `max_batch`, of 7, and all of them.
 
     Alone are the shortest, middle and longest row along every dynamic dimension, and a few more; the shortest
     row is also paired with the longest.
@@ -51,7 +51,7 @@ def from_rows(
     for row in np.linspace(0, len(examples) - 1, min(_ALONE, len(examples))).astype(int).tolist():
         if row not in extremes:
             chosen[f"row {row} alone"] = (row,)
-    for count in (2, _PRIME):
+    for count in sorted({2, _PRIME, *(2**power for power in range(2, max_batch.bit_length()) if 2**power < max_batch)}):
         if len(examples) >= count:
             chosen[f"batch of {count}"] = tuple(range(count))
     if len(examples) < max_batch:

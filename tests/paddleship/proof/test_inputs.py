@@ -24,6 +24,10 @@ def test_rows_are_asked_in_batches_of_1_2_a_prime_and_the_largest():
     assert {row for case in cases() for row in case.rows} == set(range(10))
 
 
+def test_rows_are_asked_in_every_power_of_two_as_a_server_and_a_benchmark_join_them():
+    assert {2, 4, 7, 8, 16} <= {len(case.rows) for case in inputs.from_rows(examples() * 2, [IDS], Tensors([IDS]).collate, max_batch=32)}
+
+
 def test_the_shortest_middle_and_longest_rows_are_asked_alone_and_together():
     alone = {case.name: LENGTHS[case.rows[0]] for case in cases() if len(case.rows) == 1}
     assert (alone["shortest length, alone"], alone["middle length, alone"], alone["longest length, alone"]) == (1, 6, 10)
