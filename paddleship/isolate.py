@@ -190,6 +190,7 @@ def _last_words(log: Path) -> str:
 
 def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
     """The child: make the object, then answer calls until the parent goes away."""
+    processes.end_with_parent()
     os.environ.update(environment)
     quiet()
     words = os.open(log, os.O_WRONLY | os.O_APPEND)

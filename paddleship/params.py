@@ -150,7 +150,7 @@ class Verify(Section):
     drift_limit: Annotated[float, Field(gt=0)] = Field(
         2, description="largest change where none is expected: asked again, by many callers, exported but on eager's own kernels"
     )
-    max_flip_rate: Annotated[float, Field(ge=0)] = Field(0.02, description="share of decisions that a lower precision may change")
+    max_flip_rate: Annotated[float, Field(ge=0, le=1)] = Field(0.02, description="share of decisions that a lower precision may change")
     max_metric_drop: Annotated[float, Field(ge=0)] = Field(0.01, description="of accuracy (or R²) that a lower precision may cost")
     require_branch_coverage: bool = Field(False, description="fail where no input took a side of a data-dependent if or loop")
     layers: bool = Field(
@@ -204,7 +204,7 @@ class Select(Section):
     price_per_core_hour: Annotated[float, Field(gt=0)] = Field(0.04, description="in any currency; cost_per_million rows is in the same")
     slo_p99_ms: Annotated[float, Field(gt=0)] | None = Field(None, description="a candidate above it takes no part")
     max_memory_bytes: Positive | None = None
-    max_flip_rate: Annotated[float, Field(ge=0)] | None = Field(None, description="at the unfavourable end of its 95% interval")
+    max_flip_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="at the unfavourable end of its 95% interval")
     candidate: str | None = Field(None, description="ship this one instead of the winner")
 
 

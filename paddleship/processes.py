@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def tree(pid: int) -> list[int]:
@@ -32,3 +35,11 @@ def send(pid: int, what: signal.Signals) -> None:
     for each in tree(pid):
         with suppress(ProcessLookupError):
             os.kill(each, what)
+
+
+def end_with_parent() -> None:
+    """Have the kernel, where it can, kill this process when the thread that started it ends: who is stopped or hangs does not notice."""
+    import ctypes
+
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))

@@ -62,7 +62,6 @@ class Contestant:
         cores: Sequence[int] = (),
         engine: Engine = loop,
     ) -> None:
-        vitals.end_with_parent()
         vitals.pin(cores)
         start = time.perf_counter_ns()
         self._model = load(*arguments)

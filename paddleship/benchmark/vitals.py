@@ -7,8 +7,6 @@ more than once, which is never to a candidate's favour. Memory of GPUs is apart:
 from __future__ import annotations
 
 import os
-import signal
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -20,21 +18,12 @@ from paddleship import devices, processes
 
 _EVERY_S = 0.02
 _DEVICES_EVERY = 5  # looks: to ask a driver takes milliseconds, and runtimes keep what they have
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def pin(cores: Sequence[int]) -> None:
     """Hold this process, and what it starts from now on, to these cores; empty: leave it as it is."""
     if cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
-
-
-def end_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, where it can: a stopped process would not notice."""
-    import ctypes
-
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def cores_for(thread_count: int) -> tuple[int, ...]:

@@ -1,5 +1,7 @@
 import ctypes
 import os
+import subprocess
+import sys
 import time
 
 import psutil
@@ -21,6 +23,9 @@ class Subject:
 
     def hang(self):
         time.sleep(60)
+
+    def hang_in_c(self):
+        ctypes.PyDLL(None).sleep(60)  # and lets no other thread of Python run
 
     def fail(self):
         raise ValueError("seven")
@@ -97,10 +102,35 @@ class Parent:
             time.sleep(0.05)
 
 
+ABANDONED = """
+import os, sys, threading, time
+sys.path.insert(0, {root!r})
+from paddleship.isolate import Isolated
+from tests.paddleship.test_isolate import Subject
+
+if __name__ == "__main__":
+    child = Isolated("x", Subject, timeout_s=30)
+    print(child.pid, flush=True)
+    threading.Timer(0.5, os.kill, (os.getpid(), 9)).start()
+    child.call("hang_in_c")
+"""
+
+
+def test_a_child_that_hangs_in_c_does_not_outlive_its_parent(tmp_path, request):
+    (tmp_path / "abandoned.py").write_text(ABANDONED.format(root=str(request.config.rootpath)))
+    with subprocess.Popen([sys.executable, "abandoned.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as parent:
+        child = psutil.Process(int(parent.stdout.readline()))
+        assert parent.wait(30) == -9
+        _, alive = psutil.wait_procs([child], timeout=10)
+        for process in alive:
+            process.kill()
+    assert not alive
+
+
 def test_what_a_child_started_ends_with_it():
     with isolate.Isolated("parent", Parent, timeout_s=20) as child:
-        started = child.call("start")
-    assert not psutil.pid_exists(started) or psutil.Process(started).status() == psutil.STATUS_ZOMBIE
+        started = psutil.Process(child.call("start"))
+    assert not psutil.wait_procs([started], timeout=10)[1]
 
 
 def test_the_end_of_a_child_is_seen_where_what_it_started_holds_the_pipe():

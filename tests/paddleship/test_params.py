@@ -36,6 +36,7 @@ def test_every_example_overlay_is_valid(overlay):
         ({"model": {"inputs": [{"name": "x", "dtpe": "float32", "shape": ["batch"]}]}}, "(did you mean 'dtype'?)"),
         ({"optimize": {"timeout_s": float("inf")}}, "optimize.timeout_s: input should be a finite number (got inf)"),
         ({"train": {"min_score": float("nan")}}, "train.min_score: input should be a finite number (got nan)"),
+        ({"verify": {"max_flip_rate": 2}}, "verify.max_flip_rate: input should be less than or equal to 1 (got 2)"),
         ({"name": "Two Words"}, "name"),
         ({"data": {"validation": 0.6, "test": 0.5}}, "data: validation and test must leave rows to train on (got 0.6 and 0.5): reduce"),
         ({"data": {"inputs": ["text", "text"]}}, "inputs must have different names (got 'text' 2 times)"),

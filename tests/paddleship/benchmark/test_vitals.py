@@ -26,9 +26,6 @@ if __name__ == "__main__":
 
 
 class Obedient:
-    def __init__(self):
-        vitals.end_with_parent()
-
     def answer(self, questions):
         return [os.getpid()]
 
