@@ -30,6 +30,7 @@ from paddleship.proof.inputs import Case
 from paddleship.proof.proving import Proof
 
 RUNTIMES = ("paddle", "paddle-onednn", "onnxruntime")
+_PROGRAM = "paddle"  # the candidate that is the exported program itself
 _MAX_BATCH = 8  # enough to tell a batch from a row, and quick for images
 _SETTINGS = Verify(timeout_s=120)
 _DEATHS = frozenset({"crash", "hang"})
@@ -219,7 +220,9 @@ class Visit:
         if known := remarks.known(judgement, checkup.suspects):
             return [known]
         lost = proved.answers[name] is None or any(item.kind == "another-form" for item in judgement.findings)
-        if lost and (frozen := sizes.frozen(folder, proved.evidence, checkup.suspects, timeout_s=self._settings.timeout_s)):
+        kept = name != _PROGRAM and bool(proved.judgements.get(_PROGRAM))
+        seconds = self._settings.timeout_s
+        if lost and (frozen := sizes.frozen(folder, proved.evidence, checkup.suspects, kept=kept, timeout_s=seconds)):
             return frozen
         self._say(f"looking for the reason why {name} is wrong")
         failed = [check.name for check in judgement.checks if not check.passed]

@@ -18,10 +18,14 @@ _ADVICE = (
     "compute sizes with tensors (reshape with -1, paddle.shape(x)), not with Python numbers; or declare the size as a number; "
     "as it is, `export` falls back on a few fixed sizes and pads to them (export.buckets)"
 )
+_LEAVE_OUT = "leave this runtime out of optimize.candidates: what the model computes is not wholly known to it"
 
 
-def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, timeout_s: float) -> list[Finding]:
-    """A finding where the candidate in `folder` answers, with eager's shapes, some sizes of a dimension only."""
+def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kept: bool, timeout_s: float) -> list[Finding]:
+    """A finding where the candidate in `folder` answers, with eager's shapes, some sizes of a dimension only.
+
+    Where the program that it is made of has `kept` the dimension, it is the runtime that does not, and no line of the model is to blame.
+    """
     told = _ask(folder, evidence, timeout_s=timeout_s)
     fits = [
         isinstance(answer, dict) and _shapes(answer) == _shapes(reference)
@@ -38,8 +42,12 @@ def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, tim
         good = {size for size, fit in zip(sizes, fits, strict=True) if fit}
         bad = {size for size, fit in zip(sizes, fits, strict=True) if not fit}
         if bad and not good & bad:
-            message = f"{name} is declared dynamic, and the program works with {_list(good)} and not with {_list(bad)} ({words})"
-            found.append(Finding("frozen-dimension", "error", message, _ADVICE, where))
+            message = f"works with {_list(good)} and not with {_list(bad)} ({words})"
+            found.append(
+                Finding("shape-specific", "error", f"{name} is dynamic in the program, and this runtime {message}", _LEAVE_OUT)
+                if kept
+                else Finding("frozen-dimension", "error", f"{name} is declared dynamic, and the program {message}", _ADVICE, where)
+            )
     return found
 
 

@@ -169,6 +169,14 @@ class GroupsOfRows(Base):
         weight = self.head(x).reshape([-1, 1, 1])
         return F.conv1d(x.reshape([1, -1, 2]), weight, groups=4 * rows).reshape([-1, 8])  # <- python-value
 
+class Suppresses(Base):
+    def forward(self, x):
+        corner = x.reshape([-1, 4, 2])
+        boxes = paddle.concat([corner, corner + corner.abs() + 1], axis=-1)
+        scores = F.sigmoid(x.reshape([-1, 2, 4]))
+        kept, _, counts = paddle._C_ops.multiclass_nms3(boxes, scores, None, 0.0, 4, 4, 0.9, False, 1.0, -1)
+        return kept, counts
+
 class NoMatch(Base):
     def forward(self, x, y, z):  # <- bad-model
         return self.head(x + y + z)
@@ -259,6 +267,15 @@ def test_groups_that_are_a_dynamic_size_are_told_as_that(tmp_path):
     found = examine(tmp_path, "GroupsOfRows", candidates=("paddle",)).findings[0]
     assert found.message.startswith("the groups of a convolution must be a number")
     assert "paddle.matmul" in found.advice
+
+
+@pytest.mark.slow
+def test_a_runtime_that_loses_a_dynamic_batch_is_told_apart_from_a_program_that_does(tmp_path):
+    found = examine(tmp_path, "Suppresses", candidates=("paddle", "onnxruntime"))
+    assert found.runtimes["paddle"].status == "proven", found
+    (trouble,) = [finding for finding in found.findings if finding.severity == "warning"]
+    assert (trouble.kind, trouble.where) == ("shape-specific", None)
+    assert trouble.message.startswith("onnxruntime: batch is dynamic in the program, and this runtime works with 1 and not with 2")
 
 
 @pytest.mark.slow
