@@ -70,8 +70,9 @@ def death(error: CandidateError) -> Finding:
 
 
 def placed(obstacle: Finding, suspects: Sequence[Suspect]) -> Finding:
-    """An obstacle without a line, at the only line that it can be."""
-    if obstacle.where is not None:
+    """An obstacle without a line, or with a caller's, at the only line that it can be."""
+    breaks_off = _BREAK in obstacle.message and not any(suspect.where == obstacle.where for suspect in suspects)
+    if obstacle.where is not None and not breaks_off:
         return obstacle
     wanted: tuple[str, ...] = ("branch-mismatch", "python-value", "dynamic-shape-branch")
     for word, habit in ((_BREAK, LEFT_BY_BREAK), (_FILLED, FILLED_IN_LOOP)):

@@ -108,6 +108,16 @@ class LeavesLoop(Base):
                 break
         return y
 
+class LeavesInnerLoop(Base):
+    def forward(self, x):
+        return self.rounds(self.head(x))
+    def rounds(self, y):
+        for _ in range(9):  # <- graph-break
+            y = y * 0.9
+            if y.max() < 0.5:
+                break
+        return y
+
 class EagerOnly(Base):
     def forward(self, x):
         if paddle.in_dynamic_mode():  # <- frozen-branch
