@@ -97,11 +97,17 @@ def parts(code: CodeType) -> tuple[list[Place], list[tuple[int, ...] | None]]:
 
 
 def _conditional(code: CodeType) -> set[int]:
-    return {
-        step.offset // 2
-        for step in dis.get_instructions(code)
-        if step.opname == "FOR_ITER" or step.opname.startswith(("POP_JUMP", "JUMP_IF"))
-    }
+    """Where the conditional jumps are, from the first prefix of a far one on: that is where a trace sees it."""
+    found: set[int] = set()
+    prefixes: list[int] = []
+    for step in dis.get_instructions(code):
+        prefixes.append(step.offset // 2)
+        if step.opname == "EXTENDED_ARG":
+            continue
+        if step.opname == "FOR_ITER" or step.opname.startswith(("POP_JUMP", "JUMP_IF")):
+            found.update(prefixes)
+        prefixes = []
+    return found
 
 
 def _inside(span: Span, whole: Span) -> bool:

@@ -487,3 +487,15 @@ def test_a_value_that_is_read_after_the_condition_was_asked_is_no_part_of_it(tmp
     (tmp_path / "padding.py").write_text(textwrap.dedent(source))
     found = {place.site.text: place.site.reads for place in branches.places(str(tmp_path / "padding.py"))}
     assert found == {"len(x.shape) == len(sizes)": False, "len(sizes) > 1": True, "range(rounds)": False, "rounds > 2": True}
+
+
+def test_a_loop_whose_body_is_long_is_counted_as_any_other(tmp_path, monkeypatch):
+    body = "\n".join(f"        x = x + {number} * (x if x > {number} else 1)" for number in range(60))  # its jumps need a prefix
+    (tmp_path / "their_long.py").write_text(f"def go(x, rounds):\n    for _ in range(rounds):\n{body}\n    return x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import their_long
+
+    ways = tracing.Ways()
+    with tracing.following(ways):
+        their_long.go(1, 4)
+    assert [taken for (site, _), taken in ways.taken.items() if site.loops] == [{4}]
