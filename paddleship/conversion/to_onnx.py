@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
+from collections.abc import Mapping
+from importlib import util
 from pathlib import Path
+from typing import Any
 
 from paddleship.catalogue import OPSET
-from paddleship.conversion import mending
+from paddleship.conversion import mending, pir
 from paddleship.errors import CandidateError
+
+_IN_ONE_PIECE = 8  # characters of a name that a compiled program holds side by side, also where it holds no text
 
 
 def convert(exported: Path, target: Path) -> None:
@@ -22,6 +28,8 @@ def convert(exported: Path, target: Path) -> None:
 
     program = json.loads((exported / "model.json").read_text(encoding="utf-8"))
     mending.before(program["program"])
+    if unheard := unknown(program["program"]):
+        print(f"[ERROR] paddle2onnx does not know [OP: {', '.join(unheard)}]", file=sys.stderr, flush=True)  # it aborts, and says no name
     parameters = exported / "model.pdiparams"
     output = target / "model.onnx"
     with tempfile.TemporaryDirectory() as scratch:
@@ -42,3 +50,14 @@ def convert(exported: Path, target: Path) -> None:
     mending.after(made.graph)
     onnx.save(made, str(output))
     onnx.checker.check_model(str(output))
+
+
+def unknown(program: Mapping[str, Any]) -> list[str]:
+    """Paddle operators whose names do not occur in paddle2onnx's library; of short names, or beginnings that others share, none."""
+    found = util.find_spec("paddle2onnx.paddle2onnx_cpp2py_export")
+    if found is None or found.origin is None:
+        return []
+    library = Path(found.origin).read_bytes()
+    operators = {operator["#"] for block in pir.blocks(program) for operator in block["ops"]}
+    names = {name.removeprefix("1.").rstrip("_") for name in operators if name.startswith("1.")}
+    return sorted(name for name in names if len(name) >= _IN_ONE_PIECE and name[:_IN_ONE_PIECE].encode() not in library)

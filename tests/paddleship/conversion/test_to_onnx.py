@@ -62,6 +62,10 @@ class Lengths(nn.Layer):
         z, last = self.second(y.transpose([1, 0, 2]), None, (rounds // 2 + 1).astype("int32"))
         return y, state, z, last, self.third(z.transpose([1, 0, 2]))[0]
 
+class Messages(Base):
+    def forward(self, x, rounds):
+        return self.step(x) + paddle.geometric.send_u_recv(x, rounds * 0, rounds * 0, "sum", out_size=1)
+
 class Begun(Base):
     def forward(self, x, rounds):
         begun = self.step(x)
@@ -168,3 +172,14 @@ def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, n
             assert list(answer) == list(right)
             for key, array in right.items():
                 np.testing.assert_allclose(answer[key], array, rtol=1e-5, atol=1e-5)
+
+
+def test_an_operator_that_paddle2onnx_does_not_know_is_named(tmp_path):
+    settings = Model(factory="their_loops:Messages", inputs=INPUTS)
+    model.save(model.build(settings), tmp_path / "checkpoint", {})
+    probe = {"x": np.ones((2, 8), np.float32), "rounds": np.ones(2, np.int64)}
+    base = Candidate("paddle", "theirs", "paddle", "float32", 1, tuple(item.spec() for item in settings.inputs), (), {}, "", "")
+    (tmp_path / "exported").mkdir()
+    exporting.export(Subject(settings, tmp_path / "checkpoint"), tmp_path / "exported", base, probes=[probe], timeout_s=100)
+    outcome = Workshop(tmp_path / "exported", tmp_path, threads=1, probe=probe, timeout_s=100).make("onnxruntime", tmp_path / "made")
+    assert "paddle2onnx does not know [OP: send_u_recv]" in outcome.reason
