@@ -6,6 +6,7 @@ Parity and benchmark measure against these. What ships of the eager model is a c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ class Eager:
         layer.eval()
         self._names = [spec.name for spec in subject.model.inputs]
         self._dtype = dtype
+        self._static = static
         self._layer = model.to_static(layer, specs) if static else layer
         self._paddle = paddle
 
@@ -59,13 +61,13 @@ class Eager:
         return self._layer
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
-        with self._paddle.no_grad():
+        with self._paddle.no_grad(), nullcontext() if self._static else model.eagerly():
             tensors = [self._paddle.to_tensor(self._cast(inputs[name])) for name in self._names]
             return {name: tensor.numpy() for name, tensor in model.forward(self._layer, tensors).items()}
 
     def nesting(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Tree:
         """How forward nests its outputs."""
-        with self._paddle.no_grad():
+        with self._paddle.no_grad(), model.eagerly():
             return model.nest_outputs(self._layer(*[self._paddle.to_tensor(inputs[name]) for name in self._names]))[0]
 
     def _cast(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -106,7 +106,7 @@ class Patient:
 
     def _ask(self, layer: Any, inputs: Batch, *, seed: int | None = None) -> Arrays:
         self._reseed(self._seed if seed is None else seed)
-        with self._paddle.no_grad():
+        with self._paddle.no_grad(), model.eagerly():
             result = model.call(layer, [self._paddle.to_tensor(inputs[name]) for name in self._specs])
             self._nesting, named = model.nest_outputs(result)
             if not named:

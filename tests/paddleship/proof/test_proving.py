@@ -6,6 +6,7 @@ import threading
 import time
 
 import numpy as np
+import paddle
 import pytest
 
 from paddleship import model
@@ -33,6 +34,14 @@ class Filled(Plain):
     def __init__(self):
         super().__init__()
         self.linear.weight.set_value(paddle.arange(12, dtype="float32").reshape([4, 3]) / 7)
+
+class Decorated(Plain):
+    @paddle.jit.to_static(full_graph=True)
+    def features(self, x):
+        return self.linear(x) * (1.0 if paddle.in_dynamic_mode() else 2.0)
+
+    def forward(self, x):
+        return self.features(x)
 
 class Random(Plain):
     def forward(self, x):
@@ -226,6 +235,14 @@ def test_without_float64_the_rule_is_stated_with_its_reason(subject_of):
 def test_a_factory_that_fills_in_float32_values_is_measured_in_float64(subject_of):
     evidence = prove(subject_of("Filled"), honest=Honest).evidence
     assert (evidence.rule, evidence.why) == ("eager float64", "")
+
+
+def test_what_the_user_decorated_with_to_static_is_eager_in_the_reference_and_as_decorated_elsewhere(subject_of):
+    eager, batch = Eager(subject_of("Decorated")), {"x": np.ones((2, 4), np.float32)}
+    answer = eager.run(batch)["output"]
+    np.testing.assert_allclose(answer, batch["x"] @ eager.layer.linear.weight.numpy(), rtol=1e-5)
+    with paddle.no_grad():
+        np.testing.assert_allclose(eager.layer(paddle.to_tensor(batch["x"])).numpy(), 2 * answer, rtol=1e-5)
 
 
 def test_a_model_that_answers_nothing_is_an_error(subject_of):
