@@ -29,7 +29,7 @@ def convert(exported: Path, target: Path) -> None:
     program = json.loads((exported / "model.json").read_text(encoding="utf-8"))
     mending.before(program["program"])
     if unheard := unknown(program["program"]):
-        print(f"[ERROR] paddle2onnx does not know [OP: {', '.join(unheard)}]", file=sys.stderr, flush=True)  # it aborts, and says no name
+        print(f"[ERROR]unsupported by paddle2onnx: [OP: {', '.join(unheard)}]", file=sys.stderr, flush=True)  # it aborts, and says no name
     parameters = exported / "model.pdiparams"
     output = target / "model.onnx"
     with tempfile.TemporaryDirectory() as scratch:

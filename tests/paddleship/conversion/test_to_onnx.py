@@ -182,4 +182,4 @@ def test_an_operator_that_paddle2onnx_does_not_know_is_named(tmp_path):
     (tmp_path / "exported").mkdir()
     exporting.export(Subject(settings, tmp_path / "checkpoint"), tmp_path / "exported", base, probes=[probe], timeout_s=100)
     outcome = Workshop(tmp_path / "exported", tmp_path, threads=1, probe=probe, timeout_s=100).make("onnxruntime", tmp_path / "made")
-    assert "paddle2onnx does not know [OP: send_u_recv]" in outcome.reason
+    assert "unsupported by paddle2onnx: [OP: send_u_recv]" in outcome.reason
