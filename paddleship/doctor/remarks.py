@@ -23,6 +23,7 @@ EAGER = "the eager model"  # as the process is called that is watched
 _BREAK, _FILLED = "left by `break`", "a list that a loop fills"  # words of paddleship.doctor.breaks
 _STATE = frozenset({"stale-tensor", "parameter-assignment", "global-state"})
 _FACTS = frozenset({"program-departs", "wrong-answers"})  # that it is wrong, and not why
+_OF_THE_WHOLE = frozenset({"unregistered-layer", "shared-name", "unused-input", "signature", "output-structure"})  # no line asks for them
 _FREEZERS = (
     (
         "frozen-branch",
@@ -72,7 +73,7 @@ def death(error: CandidateError) -> Finding:
 def placed(obstacle: Finding, suspects: Sequence[Suspect]) -> Finding:
     """An obstacle without a line, or with a caller's, at the only line that it can be."""
     breaks_off = _BREAK in obstacle.message and not any(suspect.where == obstacle.where for suspect in suspects)
-    if obstacle.where is not None and not breaks_off:
+    if (obstacle.where is not None and not breaks_off) or obstacle.kind in _OF_THE_WHOLE:
         return obstacle
     wanted: tuple[str, ...] = ("branch-mismatch", "python-value", "dynamic-shape-branch")
     for word, habit in ((_BREAK, LEFT_BY_BREAK), (_FILLED, FILLED_IN_LOOP)):

@@ -47,6 +47,7 @@ def layers() -> Iterator[Watch]:
     watch = Watch()
     kind = paddle.nn.Layer
     originals = {name: getattr(kind, name) for name in ("__init__", "__setattr__", "add_sublayer", "create_parameter")}
+    loose = paddle.create_parameter
 
     def born(self: Any, *arguments: Any, **options: Any) -> None:
         watch.made.append((self, _caller(self)))
@@ -66,12 +67,19 @@ def layers() -> Iterator[Watch]:
             watch.parameters.append((made, _caller(None)))
         return made
 
+    def loose_parameter(*arguments: Any, **options: Any) -> Any:
+        made = loose(*arguments, **options)
+        watch.parameters.append((made, _caller(None)))
+        return made
+
     patches = {"__init__": born, "__setattr__": assigned, "add_sublayer": added, "create_parameter": parameter}
     try:
         for name, patch in patches.items():
             setattr(kind, name, patch)
+        paddle.create_parameter = loose_parameter
         yield watch
     finally:
+        paddle.create_parameter = loose
         for name, original in originals.items():
             setattr(kind, name, original)
 

@@ -63,6 +63,11 @@ class MakesLayer(Base):
     def forward(self, x):
         return self.head(nn.Linear(8, 8)(x))  # <- layer-in-forward
 
+class MakesWeight(Base):
+    def forward(self, x):
+        bias = paddle.create_parameter([4], "float32")  # <- layer-in-forward
+        return self.head(x) + sum([bias, bias])
+
 class SameName(nn.Layer):
     def __init__(self):
         super().__init__()
