@@ -16,6 +16,7 @@ import numpy as np
 from paddleship import model
 from paddleship.errors import ModelError
 from paddleship.params import Code, Model, Params
+from paddleship.references import explain
 from paddleship.runtimes import Arrays
 from paddleship.spec import TensorSpec
 from paddleship.structure import Tree
@@ -46,7 +47,7 @@ class Eager:
 
         layer = _build(subject, dtype)
         if dtype != "float32" and any(tensor.dtype == paddle.float32 for tensor in layer.state_dict().values()):
-            layer.to(dtype=dtype)  # the factory made float32 in spite of it; `to` fails on recurrent layers, so it is not the rule
+            _cast(layer, dtype)  # the factory made float32 in spite of it; `to` fails on recurrent layers, so it is not the rule
         model.restore(layer, subject.checkpoint)
         layer.eval()
         self._names = [spec.name for spec in subject.model.inputs]
@@ -92,6 +93,15 @@ def _born(subject: Subject, dtype: str) -> Any:
     paddle.seed(subject.seed)
     _set_default(dtype)
     return model.build(subject.model)
+
+
+def _cast(layer: Any, dtype: str) -> None:
+    try:
+        layer.to(dtype=dtype)
+    except Exception as failure:
+        raise ModelError(
+            f"{type(layer).__name__} cannot be cast to {dtype} ({explain(failure)}): make it of Paddle's default dtype"
+        ) from None
 
 
 def _set_default(dtype: str) -> None:

@@ -35,6 +35,14 @@ class Filled(Plain):
         super().__init__()
         self.linear.weight.set_value(paddle.arange(12, dtype="float32").reshape([4, 3]) / 7)
 
+class Recurrent(Filled):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(4, 4)
+
+    def forward(self, x):
+        return self.linear(self.gru(x.unsqueeze(1))[0][:, 0])
+
 class Decorated(Plain):
     @paddle.jit.to_static(full_graph=True)
     def features(self, x):
@@ -235,6 +243,11 @@ def test_without_float64_the_rule_is_stated_with_its_reason(subject_of):
 def test_a_factory_that_fills_in_float32_values_is_measured_in_float64(subject_of):
     evidence = prove(subject_of("Filled"), honest=Honest).evidence
     assert (evidence.rule, evidence.why) == ("eager float64", "")
+
+
+def test_a_model_that_paddle_cannot_cast_to_float64_is_an_error_that_says_so(subject_of):
+    with pytest.raises(ModelError, match="Recurrent cannot be cast to float64"):
+        Eager(subject_of("Recurrent"), dtype="float64")
 
 
 def test_what_the_user_decorated_with_to_static_is_eager_in_the_reference_and_as_decorated_elsewhere(subject_of):
