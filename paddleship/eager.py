@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import model
+from paddleship import layers, model
 from paddleship.errors import ModelError
 from paddleship.params import Code, Model, Params
 from paddleship.references import explain
@@ -52,7 +52,7 @@ class Eager:
         layer.eval()
         self._names = [spec.name for spec in subject.model.inputs]
         self._dtype = dtype
-        self._static = static
+        self._mode = nullcontext() if static else layers.Eagerly()
         self._layer = model.to_static(layer, specs) if static else layer
         self._paddle = paddle
 
@@ -62,13 +62,13 @@ class Eager:
         return self._layer
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
-        with self._paddle.no_grad(), nullcontext() if self._static else model.eagerly():
+        with self._paddle.no_grad(), self._mode:
             tensors = [self._paddle.to_tensor(self._cast(inputs[name])) for name in self._names]
             return {name: tensor.numpy() for name, tensor in model.forward(self._layer, tensors).items()}
 
     def nesting(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Tree:
         """How forward nests its outputs."""
-        with self._paddle.no_grad(), model.eagerly():
+        with self._paddle.no_grad(), self._mode:
             return model.nest_outputs(self._layer(*[self._paddle.to_tensor(inputs[name]) for name in self._names]))[0]
 
     def _cast(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,18 +53,6 @@ def to_static(layer: Any, specs: Sequence[TensorSpec | Sequence[TensorSpec]] = (
 def forward(layer: Any, inputs: Sequence[Any]) -> dict[str, Any]:
     """Run the model and name its outputs. Raises ModelError with the user's line when forward fails."""
     return name_outputs(call(layer, inputs))
-
-
-@contextmanager
-def eagerly() -> Iterator[None]:
-    """Run what the user decorated with `paddle.jit.to_static` as eager code in the block."""
-    import paddle
-
-    paddle.jit.enable_to_static(False)
-    try:
-        yield
-    finally:
-        paddle.jit.enable_to_static(True)
 
 
 def call(layer: Any, inputs: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import model
+from paddleship import layers, model
 from paddleship.doctor import memory, source, strangers, watching
 from paddleship.doctor.source import Suspect
 from paddleship.eager import Subject
@@ -106,7 +106,7 @@ class Patient:
 
     def _ask(self, layer: Any, inputs: Batch, *, seed: int | None = None) -> Arrays:
         self._reseed(self._seed if seed is None else seed)
-        with self._paddle.no_grad(), model.eagerly():
+        with self._paddle.no_grad(), layers.Eagerly():
             result = model.call(layer, [self._paddle.to_tensor(inputs[name]) for name in self._specs])
             self._nesting, named = model.nest_outputs(result)
             if not named:

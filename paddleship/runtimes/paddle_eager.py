@@ -26,14 +26,14 @@ class PaddleEager:
         import paddle
 
         self._paddle = paddle
-        self._layer, self._threads = layer, candidate.threads
+        self._layer, self._threads, self._mode = layer, candidate.threads, layers.Eagerly()
         self._inputs = [spec.name for spec in candidate.inputs]
         self._outputs = [spec.name for spec in candidate.outputs]
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
         self._paddle.framework.core.set_num_threads(self._threads)  # of the thread that calls, so at every call
         try:
-            with self._paddle.no_grad():
+            with self._paddle.no_grad(), self._mode:
                 result = self._layer(*[self._paddle.to_tensor(inputs[name]) for name in self._inputs])
         except ModuleNotFoundError as missing:
             raise CandidateError(_missing(missing)) from None
