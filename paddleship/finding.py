@@ -32,6 +32,7 @@ KINDS: dict[str, str] = {
     "output-structure": "outputs that an exported program drops, renames or reorders; the mapping is recorded",
     "global-state": "forward reads or writes state outside the model",
     "batch-dependent": "the eager model's own answer to a row depends on the other rows of its batch or on padding",
+    "no-float64": "the eager model does not run in float64, so its own noise is what errors are measured in",
     "nan-weights": "the weights hold NaN or infinity",
     "assumed-range": "the values of a whole-number input were not declared, and a small range was tried",
     # a candidate: how it was made

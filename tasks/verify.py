@@ -19,6 +19,7 @@ from paddleship.finding import Finding
 from paddleship.params import Params
 from paddleship.preprocess import Preprocess
 from paddleship.proof import answering, inputs, past, proving, training_parity
+from paddleship.proof.originals import TO_STATIC
 from paddleship.proof.proving import Proof
 from paddleship.proof.training_parity import TrainingParity
 from paddleship.report import Report
@@ -80,7 +81,7 @@ def _entry(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], answer
 def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[str, float]]:
     """What the inputs exercised of the program's control flow, said as it is found."""
     decisions = regions.read(Path(params.paths.exported))
-    agreed = bool(proved.judgements[proving.TO_STATIC])
+    agreed = bool(proved.judgements[TO_STATIC])
     findings, ways = regions.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage, agreed=agreed)
     for finding in findings:
         print(finding)
@@ -91,7 +92,7 @@ def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str,
     """Why each candidate that failed did so, said as it is found; and where it was asked for, how the layers of the others fare."""
     found = {}
     for name, judgement in proved.judgements.items():
-        folder = None if name == proving.TO_STATIC else Path(params.paths.candidates) / name
+        folder = None if name == TO_STATIC else Path(params.paths.candidates) / name
         if judgement and params.verify.layers:
             print(f"{name}: asking layer by layer")
             found[name] = explaining.along(Subject.of(params), folder, proved.evidence, settings=params.verify)

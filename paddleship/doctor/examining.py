@@ -27,6 +27,7 @@ from paddleship.finding import Finding
 from paddleship.params import Model, Verify
 from paddleship.proof import answering, inputs, proving
 from paddleship.proof.inputs import Case
+from paddleship.proof.originals import TO_STATIC
 from paddleship.proof.proving import Proof
 
 RUNTIMES = ("paddle", "paddle-onednn", "onnxruntime")
@@ -154,7 +155,7 @@ class Visit:
         """Why runtimes were not made or are not proven. Where `to_static` is wrong already, all are wrong for one reason."""
         found = [self._unmade(outcome, proved, checkup) for outcome in outcomes if not outcome.made]
         wrong = [outcome.name for outcome in outcomes if outcome.made and not proved.judgements[outcome.name]]
-        if not proved.judgements[proving.TO_STATIC]:
+        if not proved.judgements[TO_STATIC]:
             decided = self._frozen(proved) or remarks.frozen(checkup.suspects)
             return remarks.causes([*decided, *found, *(self._wrong(wrong[0], proved, checkup) if wrong else [])])
         for name in wrong:
@@ -170,7 +171,7 @@ class Visit:
 
     def _uncovered(self, proved: Proof) -> list[Finding]:
         """Sides of the program that no input took, and what is decided for ever without having been seen to be wrong."""
-        right = bool(proved.judgements[proving.TO_STATIC])
+        right = bool(proved.judgements[TO_STATIC])
         return [
             finding
             for finding in self._control_flow(proved)

@@ -1,4 +1,4 @@
-"""Who answers under proof, each in a process of its own: the eager model in its forms, and a contender."""
+"""Who answers under proof: contenders, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from typing import Any, Protocol
 
 from paddleship import runtimes
 from paddleship.candidate import Candidate
-from paddleship.controlflow.tracing import Spot, TracedEager
-from paddleship.eager import Eager, Subject
-from paddleship.errors import BadInput, ModelError
+from paddleship.errors import BadInput
 from paddleship.isolate import Isolated, threads
 from paddleship.preprocess import Batch
 from paddleship.progress import Progress
@@ -49,33 +47,6 @@ def candidate(folder: Path, *, precision: str = "float32", thread_count: int = 1
     made = Candidate.load(folder)
     exact = made.runtime == "paddle" and not made.options.get("onednn") and precision == "float32" and thread_count == 1
     return Contender(runtimes.load, (folder,), precision, thread_count, exact=exact)
-
-
-class Originals:
-    """Lives in the child: the eager model in one form after the other, so that Paddle is imported once."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self._eager: Eager | None = None
-        self._traced: TracedEager | None = None
-
-    def become(self, dtype: str, static: bool) -> None:
-        self._eager = None  # one set of weights at a time
-        if dtype == "float32" and not static:
-            self._traced = self._eager = TracedEager(self._subject)
-        else:
-            self._eager = Eager(self._subject, dtype=dtype, static=static)
-
-    def run(self, inputs: Batch) -> Arrays | str:
-        """The answer, or why there is none."""
-        try:
-            return self._eager.run(inputs) if self._eager else "nothing is loaded"
-        except ModelError as refusal:
-            return str(refusal)
-
-    def taken(self) -> dict[Spot, set[int]]:
-        """Which ways eager float32 went at each `if` and loop of the user's code, over all inputs so far."""
-        return self._traced.taken() if self._traced else {}
 
 
 class Answering:

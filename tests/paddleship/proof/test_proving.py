@@ -51,6 +51,15 @@ class Decorated(Plain):
     def forward(self, x):
         return self.features(x)
 
+BUILT = []
+
+class OnceAProcess(Plain):
+    def __init__(self):
+        super().__init__()
+        BUILT.append(None)
+        if len(BUILT) > 1:
+            self.linear = nn.Linear(4, 5)
+
 class Random(Plain):
     def forward(self, x):
         return F.dropout(self.linear(x), 0.5)
@@ -235,9 +244,11 @@ def test_a_model_whose_rows_depend_on_each_other_is_warned_of_and_can_be_proven(
 
 
 def test_without_float64_the_rule_is_stated_with_its_reason(subject_of):
-    evidence = prove(subject_of("Single"), honest=Honest).evidence
-    assert evidence.rule == "eager float32 alone against in a batch"
-    assert evidence.why
+    proved = prove(subject_of("Single"), honest=Honest)
+    assert proved.evidence.rule == "eager float32 alone against in a batch"
+    (note,) = proved.findings
+    assert (note.kind, note.severity) == ("no-float64", "note")
+    assert proved.evidence.why in note.message
 
 
 def test_a_factory_that_fills_in_float32_values_is_measured_in_float64(subject_of):
@@ -248,6 +259,12 @@ def test_a_factory_that_fills_in_float32_values_is_measured_in_float64(subject_o
 def test_a_model_that_paddle_cannot_cast_to_float64_is_an_error_that_says_so(subject_of):
     with pytest.raises(ModelError, match="Recurrent cannot be cast to float64"):
         Eager(subject_of("Recurrent"), dtype="float64")
+
+
+def test_a_factory_that_makes_another_model_when_called_again_is_measured_in_float64_in_a_process_of_its_own(subject_of):
+    proved = prove(subject_of("OnceAProcess"), honest=Honest)
+    assert (proved.evidence.rule, proved.evidence.why) == ("eager float64", "")
+    assert all(proved.judgements.values())
 
 
 def test_what_the_user_decorated_with_to_static_is_eager_in_the_reference_and_as_decorated_elsewhere(subject_of):

@@ -1,0 +1,205 @@
+"""What every contender is measured against: the eager model's own answers, in float32 and float64, and as `to_static` in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from paddleship.controlflow.tracing import Spot, TracedEager
+from paddleship.eager import Eager, Subject
+from paddleship.errors import BadInput, CandidateError, ModelError
+from paddleship.finding import Finding
+from paddleship.isolate import Isolated, threads
+from paddleship.measures import Array
+from paddleship.params import Verify
+from paddleship.preprocess import Batch
+from paddleship.progress import Progress
+from paddleship.proof import answering, stability
+from paddleship.proof import evidence as evidences
+from paddleship.proof.evidence import Evidence
+from paddleship.proof.inputs import Case
+from paddleship.runtimes import Arrays
+
+TO_STATIC = "to_static"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Told:
+    """The evidence, what `to_static` answered (or why it did not), the cases that eager refused with its words, what is odd about
+    eager, and which ways the inputs took."""
+
+    evidence: Evidence
+    static: list[Arrays] | str
+    refused: dict[str, str]
+    findings: list[Finding]
+    taken: dict[Spot, set[int]]
+
+
+class _DeadlyError(Exception):
+    """What eager's process died of, or hung on: a case, and the words of its end."""
+
+    def __init__(self, case: Case, words: str) -> None:
+        super().__init__(words)
+        self.case = case
+
+
+def ask(subject: Subject, cases: Sequence[Case], settings: Verify, *, task: str | None, labels: Array | None, say: Say) -> Told:
+    """Ask the eager model in each of its forms all cases; what its process does not survive at the edge is refused like what it raises.
+
+    Raises ModelError when eager answers no row, or does not survive one.
+    """
+    deadly: dict[str, str] = {}
+    while True:
+        left = [case for case in cases if case.name not in deadly]
+        try:
+            told = _ask_all(subject, left, settings, task=task, labels=labels, say=say)
+            return replace(told, refused=deadly | told.refused)
+        except _DeadlyError as end:
+            if end.case.group == "rows":
+                advice = "run the model on that row alone, and mend what it reads beyond its inputs, or leave the row out"
+                raise ModelError(f"the eager model does not survive real rows ({end.case.name}): {end}: {advice}") from None
+            deadly[end.case.name] = str(end)
+            say(f"eager does not survive {end.case.name}, so nothing is asked that: {end}")
+
+
+def _ask_all(subject: Subject, cases: Sequence[Case], settings: Verify, *, task: str | None, labels: Array | None, say: Say) -> Told:
+    def child() -> Isolated:
+        return Isolated("eager", Originals, subject, timeout_s=settings.timeout_s, environment=threads(1))
+
+    with child() as eager:
+        eager.call("become", "float32", False)
+        told = _ask_eager("eager", eager, cases)
+        refused = {case.name: answer for case, answer in zip(cases, told, strict=True) if isinstance(answer, str)}
+        kept = [case for case in cases if case.name not in refused]
+        if not any(case.group == "rows" for case in kept):
+            raise ModelError(next(iter(refused.values()), "there are no cases: give rows or inputs"))
+        reference = [answer for answer in told if not isinstance(answer, str)]
+        again = answering.ask("eager, again", eager, kept[:2])
+        taken = eager.call("taken")
+        truth, why = _truth(eager, child, kept, reference)
+        if truth is None:
+            say(f"float64 is not to be had ({why}): measuring eager's own noise instead")
+        evidence = evidences.gather(kept, reference, truth, task=task, labels=labels, why=why)
+        return Told(evidence, _static(eager, child, kept), refused, _oddities(evidence, again, settings), taken)
+
+
+@contextmanager
+def _form(eager: Isolated, child: Callable[[], Isolated], dtype: str, *, static: bool) -> Iterator[Isolated]:
+    """The model in another form: in the process that has Paddle already, or in one of its own where it cannot be built there again."""
+    try:
+        eager.call("become", dtype, static)
+    except BadInput:
+        with child() as other:
+            other.call("become", dtype, static)
+            yield other
+        return
+    yield eager
+
+
+def _ask_eager(name: str, child: Isolated, cases: Sequence[Case]) -> list[Arrays | str]:
+    """Its answers, or its words where it refuses. Raises _DeadlyError."""
+    progress = Progress(f"{name}: answering", len(cases), "batches")
+    told = []
+    for case in cases:
+        try:
+            told.append(child.call("run", case.inputs))
+            progress.advance()
+        except CandidateError as error:
+            if child.usable:
+                raise
+            raise _DeadlyError(case, str(error)) from None
+    return told
+
+
+def _truth(
+    eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], reference: list[Arrays]
+) -> tuple[list[Arrays] | None, str]:
+    """The float64 answers, or None and the reason why they cannot be had."""
+    try:
+        with _form(eager, child, "float64", static=False) as exact:
+            told = _ask_eager("eager float64", exact, cases)
+    except BadInput as error:
+        return None, str(error)
+    except _DeadlyError as end:
+        if end.case.group != "rows":
+            raise
+        return None, f"{end.case.name}: {end}"
+    if why := _unlike(cases, reference, told):
+        return None, why
+    return [answer for answer in told if not isinstance(answer, str)], ""
+
+
+def _unlike(cases: Sequence[Case], reference: Sequence[Arrays], told: Sequence[Arrays | str]) -> str:
+    """Why these float64 answers are none that float32 can be measured by; nothing where they are."""
+    truth: list[Arrays] = []
+    for case, expected, answer in zip(cases, reference, told, strict=True):
+        if isinstance(answer, str):
+            return f"{case.name}: {answer}"
+        for name, array in expected.items():
+            if name not in answer or answer[name].shape != array.shape:
+                return f"{case.name}: output {name!r} has another shape in a float64 model"
+            if array.dtype.kind == "f" and answer[name].dtype != "float64":
+                return f"output {name!r} stays {answer[name].dtype} in a float64 model"
+        truth.append(answer)
+    said = evidences.nothing_finite(truth)
+    return f"in float64, {said}" if said and not evidences.nothing_finite(reference) else ""
+
+
+def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case]) -> list[Arrays] | str:
+    """The answers of `to_static` in memory, or why there are none."""
+    try:
+        with _form(eager, child, "float32", static=True) as static:
+            told = answering.ask(TO_STATIC, static, cases)
+    except BadInput as error:
+        return str(error)
+    return next((answer for answer in told if isinstance(answer, str)), None) or [answer for answer in told if not isinstance(answer, str)]
+
+
+def _oddities(evidence: Evidence, again: Sequence[Arrays | str], settings: Verify) -> list[Finding]:
+    """What makes the eager model itself hard to compare with."""
+    found = []
+    if evidence.why:
+        message = f"float64 is not to be had ({evidence.why}), so errors are measured in eager's own noise"
+        found.append(Finding("no-float64", "note", message, "nothing has to be done: it is a weaker measure, and an honest one"))
+    places = range(len(again))
+    if (
+        change := stability.change(evidence, places, evidence.reference, [answer if isinstance(answer, dict) else {} for answer in again])
+    ) > 1:
+        message = f"the eager model answers the same question differently in evaluation mode ({change:.3g} × its own noise)"
+        advice = "draw no random numbers in evaluation mode: give dropout training=self.training, and call nothing random otherwise"
+        found.append(Finding("random-forward", "error", message, advice))
+    dependent = [name for name, change in stability.batch_changes(evidence, evidence.truth).items() if change > settings.noise_limit]
+    if dependent:
+        message = f"eager's own {', '.join(dependent)} for a row depends on the other rows of its batch or on padding"
+        advice = "mask the padding, and take no statistics over the batch in evaluation mode, if that is not meant"
+        found.append(Finding("batch-dependent", "warning", message, advice))
+    return found
+
+
+class Originals:
+    """Lives in the child: the eager model in one form after the other, so that Paddle is imported once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._eager: Eager | None = None
+        self._traced: TracedEager | None = None
+
+    def become(self, dtype: str, static: bool) -> None:
+        self._eager = None  # one set of weights at a time
+        if dtype == "float32" and not static:
+            self._traced = self._eager = TracedEager(self._subject)
+        else:
+            self._eager = Eager(self._subject, dtype=dtype, static=static)
+
+    def run(self, inputs: Batch) -> Arrays | str:
+        """The answer, or why there is none."""
+        try:
+            return self._eager.run(inputs) if self._eager else "nothing is loaded"
+        except ModelError as refusal:
+            return str(refusal)
+
+    def taken(self) -> dict[Spot, set[int]]:
+        """Which ways eager float32 went at each `if` and loop of the user's code, over all inputs so far."""
+        return self._traced.taken() if self._traced else {}
