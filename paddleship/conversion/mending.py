@@ -8,6 +8,7 @@
 * It dies of a mean over every axis, and of a value that a loop hands on untouched.
 * It calls what a loop carries by the name of its initial value: a body that uses both reads one of them twice.
 * It makes conditions vectors of one, where ONNX wants scalars.
+* It dies of channels that come last, or takes them for places.
 * It forgets in how many groups the offsets of a deformable convolution come.
 """
 
@@ -17,7 +18,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from paddleship.conversion import pir, recurrent
+from paddleship.conversion import channels, pir, recurrent
 from paddleship.conversion.pir import Operator, Writer
 
 
@@ -26,7 +27,7 @@ def before(program: Mapping[str, Any]) -> None:
     writer = Writer(program)
     for block in list(pir.blocks(program)):
         writer.operators = []
-        for operator in block["ops"]:
+        for operator in (part for whole in block["ops"] for part in channels.put_first(whole, writer)):
             if not operator["#"].startswith("1.full"):  # these it reads as doubles
                 _in_single_precision(operator)
             if mend := _MENDS.get(operator["#"]):

@@ -47,6 +47,20 @@ class Deformed(Base):
         shift = self.shift(picture)
         return self.bend(picture, shift[:, :36], F.sigmoid(shift[:, 36:])) * rounds.max()
 
+class ChannelsLast(Base):
+    def __init__(self):
+        super().__init__()
+        last = {"data_format": "NHWC"}
+        self.conv, self.depthwise = nn.Conv2D(2, 4, 3, padding=1, **last), nn.Conv2D(4, 4, 3, padding=1, groups=4, **last)
+        self.back, self.batch, self.groups = nn.Conv2DTranspose(4, 4, 2, **last), nn.BatchNorm2D(4, **last), nn.GroupNorm(2, 4, **last)
+        self.slope, self.words = nn.PReLU(4, init=0.4, **last), nn.Conv1D(4, 4, 3, data_format="NLC")
+
+    def forward(self, x, rounds):
+        y = self.groups(self.batch(self.depthwise(self.conv(self.step(x).reshape([-1, 2, 2, 2])))))
+        y = F.interpolate(self.slope(self.back(y)), [5, 7], mode="bilinear", data_format="NHWC")
+        pooled = F.max_pool2d(F.pad(y, [1, 0, 2, 1], value=0.3, data_format="NHWC"), 2, data_format="NHWC")
+        return pooled, self.words(y.mean(1)), F.adaptive_avg_pool2d(y, 1, data_format="NHWC") * rounds.max()
+
 class Means(Base):
     def forward(self, x, rounds):
         return self.step(x) + x.mean() * rounds.max()
@@ -147,7 +161,8 @@ def ask(load, *arguments, batches):
 
 
 @pytest.mark.parametrize(
-    "name", ["Doubles", "Formulas", "Deformed", "Means", "Lengths", "Begun", "Handed", "Early", "Asked", "Growing", "Nested"]
+    "name",
+    ["Doubles", "Formulas", "Deformed", "ChannelsLast", "Means", "Lengths", "Begun", "Handed", "Early", "Asked", "Growing", "Nested"],
 )
 def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, name):
     settings = Model(factory=f"their_loops:{name}", inputs=INPUTS)
