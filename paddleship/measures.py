@@ -11,6 +11,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 _RTOL = 1e-5
+_PLAINLY = 1e-2
 _RESAMPLES = 2_000
 
 
@@ -109,6 +110,13 @@ def drop_interval(score: Callable[[Array, Array], float], before: Array, after: 
 def finite_max(arrays: Sequence[Array]) -> float:
     """The largest absolute finite value of several arrays; 0 over nothing."""
     return max((float(np.abs(wide(array)[np.isfinite(array)]).max(initial=0)) for array in arrays), default=0.0)
+
+
+def alike(array: Array, other: Array) -> bool:
+    """Whether two arrays have one shape and differ by no more than rounding might explain, in any precision: 1% of their size."""
+    return array.shape == other.shape and bool(
+        np.allclose(other, array, rtol=_PLAINLY, atol=_PLAINLY * finite_max([array]), equal_nan=True)
+    )
 
 
 def wide(array: Array) -> Array:

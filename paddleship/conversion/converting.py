@@ -19,7 +19,6 @@ from paddleship.errors import CandidateError
 from paddleship.files import new_folder
 from paddleship.preprocess import Batch
 
-_ASKED = 4  # single rows that settings are tried on
 Maker = Callable[[Path, Path, Sequence[Batch]], None]
 
 
@@ -76,7 +75,7 @@ class Workshop:
             with new_folder(target) as beside:
                 made = planned = self._fill(made, beside).save(beside)
                 self._try(made, beside)
-                asked = [{name: array[:1] for name, array in batch.items()} for batch in self._batches[:_ASKED]]
+                asked = [{name: array[:1] for name, array in batch.items()} for batch in self._batches[: tuning.row_count(made)]]
                 tuned = tuning.tune(beside, asked, seconds=self._tune_seconds, timeout_s=self._timeout_s)
                 made = tuned.candidate.save(beside)
         except CandidateError as error:

@@ -26,8 +26,6 @@ from paddleship.runtimes import Arrays
 from paddleship.spec import TensorSpec
 from paddleship.structure import describe
 
-_PLAINLY = 1e-2  # of the output's size: what a fixed size or value does, never rounding
-
 
 def export(
     subject: Subject,
@@ -116,7 +114,7 @@ class Attempt:
                 shape = ", ".join(f"{key}{list(value.shape)}" for key, value in probe.items())
                 if answer[name].shape != array.shape:
                     return WrongError(f"the program answers {shape} with {name}{list(answer[name].shape)}, eager with {list(array.shape)}")
-                if not np.allclose(answer[name], array, rtol=_PLAINLY, atol=_PLAINLY * measures.finite_max([array]), equal_nan=True):
+                if not measures.alike(array, answer[name]):
                     return WrongError(f"the program answers {shape} with other values of {name} than eager")
         return None
 

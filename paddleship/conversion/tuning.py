@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import runtimes
+from paddleship import measures, runtimes
 from paddleship.candidate import Candidate
 from paddleship.errors import CandidateError
 from paddleship.isolate import Isolated, threads
 from paddleship.preprocess import Batch
 
 THREADS = "threads"
+BUCKET = "bucket"  # that sizes of rows are padded up to multiples of
 _ROUNDS = 9
 _WORTHWHILE = 0.03  # of the default's time: what a single row gains by less, a batch may lose
 _FEWEST = 5  # rounds, for a spread that means something
@@ -48,6 +49,11 @@ class Tuned:
 
     candidate: Candidate
     trials: list[Trial] = field(default_factory=list)
+
+
+def row_count(candidate: Candidate) -> int:
+    """How many single rows its settings are to be tried on: many where their sizes matter."""
+    return 48 if _may_round(candidate) else 4
 
 
 def tune(folder: Path, batches: Sequence[Batch], *, seconds: float, timeout_s: float) -> Tuned:
@@ -82,6 +88,13 @@ class Bench:
             self.measure(key, place, 0)
         return self.measure(key, len(self._batches) - 1, 0) / 1000
 
+    def compare(self, key: str, other: str) -> None:
+        """Raises CandidateError where the answers under two settings differ by more than rounding."""
+        for batch in self._batches:
+            answer, padded = self._loaded[key].run(batch), self._loaded[other].run(batch)
+            if odd := [name for name, array in answer.items() if not measures.alike(array, padded[name])]:
+                raise CandidateError(f"padding changes {', '.join(odd)}")
+
     def measure(self, key: str, first: int, seconds: float) -> float:
         """The median of calls in ms: one at least, going on for `seconds` with the batches from `first` on."""
         samples: list[float] = []
@@ -100,11 +113,16 @@ class Bench:
 
 def _decide(bench: Isolated, tuned: Tuned, setting: str, values: Sequence[Any], *, share_s: float) -> Tuned:
     """The candidate with the fastest value of one setting, the first of which is the present one."""
-    began, refused, costs = time.monotonic(), {}, {}
+    began = time.monotonic()
+    refused: dict[Any, str] = {}
+    costs: dict[Any, float] = {}
     for value in values:
         candidate = _with(tuned.candidate, setting, value)
         try:
-            costs[value] = bench.call("prepare", str(value), candidate.options, candidate.threads)
+            seconds = bench.call("prepare", str(value), candidate.options, candidate.threads)
+            if setting == BUCKET and costs:
+                bench.call("compare", str(values[0]), str(value))
+            costs[value] = seconds
         except CandidateError as error:
             if not bench.usable:
                 raise CandidateError(f"{setting}={value}: {error}") from None
@@ -156,9 +174,17 @@ def _alternatives(candidate: Candidate) -> Iterator[tuple[str, Sequence[Any]]]:
     allowed = candidate.threads
     if allowed > 1:
         yield THREADS, [allowed, *(2**power for power in reversed(range(allowed.bit_length())) if 2**power < allowed)]
+    if _may_round(candidate):
+        yield BUCKET, [1, 16]
     for setting, values in _DEFAULTS[candidate.runtime].items():
         if allowed > 1 or setting not in _OF_THREADS:
             yield setting, values
+
+
+def _may_round(candidate: Candidate) -> bool:
+    """Whether rows may differ in size, and the runtime makes something anew for each."""
+    varies = any(isinstance(size, str) for spec in candidate.inputs for size in spec.shape[1:])
+    return varies and not candidate.programs and (candidate.runtime == "openvino" or bool(candidate.options.get("onednn")))
 
 
 _OF_THREADS = frozenset({"spinning", "hyper_threading"})

@@ -41,6 +41,10 @@ def load(folder: Path, *, options: Mapping[str, Any] | None = None, thread_count
 
         return Bucketed(candidate, [(program.sizes, door.load(folder / program.folder, candidate)) for program in candidate.programs])
     loaded: Runtime = door.load(folder, candidate)
+    if candidate.options.get("bucket", 1) > 1:
+        from paddleship.runtimes.bucketed import Rounded
+
+        return Rounded(candidate, loaded, candidate.options["bucket"])
     return loaded
 
 

@@ -1,7 +1,7 @@
-"""A model whose program takes fixed sizes only: several programs, and the smallest that fits answers.
+"""Inputs that are padded to certain sizes: those of a program that takes no others, or round ones that are quicker to compute.
 
-Inputs are padded with what their spec says (the batch by repeating its last row), and outputs are cut back along the
-dimensions that they follow. A batch that is larger than the largest is answered in parts.
+They are padded with what their spec says (the batch by repeating its last row), and outputs are cut back along the
+dimensions that they follow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 class Bucketed:
-    """`programs` are pairs of the fixed sizes, by dimension, and the runtime that takes them."""
+    """A model of several programs for fixed sizes, of which the smallest that fits answers; a larger batch is answered in parts.
+
+    `programs` are pairs of the fixed sizes, by dimension, and the runtime that takes them.
+    """
 
     def __init__(self, candidate: Candidate, programs: Sequence[tuple[Mapping[str, int], Any]]) -> None:
         self._inputs, self._outputs = candidate.inputs, candidate.outputs
@@ -49,6 +52,30 @@ class Bucketed:
         raise RequestError(
             f"{name} is {sizes[name]}, this model was exported for at most {allowed[name]}: send less, or enlarge export.buckets"
         )
+
+
+class Rounded:
+    """A program of any size that is given round ones: every dynamic dimension but the batch is padded to a multiple of `bucket`.
+
+    Nothing is padded beyond the largest size that export has seen, which may be all that the model has positions for.
+    """
+
+    def __init__(self, candidate: Candidate, program: Any, bucket: int) -> None:
+        self._inputs, self._outputs = candidate.inputs, candidate.outputs
+        self._program, self._bucket = program, bucket
+        self._batch = candidate.inputs[0].shape[0]
+        self._largest = {
+            str(name): max((shapes[spec.name][axis] for shapes in candidate.warm_shapes), default=0)
+            for spec in candidate.inputs
+            for axis, name in enumerate(spec.shape)
+        }
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        sizes = sizes_of(self._inputs, inputs)
+        rounded = {name: -(-size // self._bucket) * self._bucket for name, size in sizes.items() if name != self._batch}
+        fixed = {name: size for name, size in rounded.items() if size <= self._largest[name]}
+        answer = self._program.run({spec.name: pad(inputs[spec.name], spec, fixed) for spec in self._inputs})
+        return {spec.name: _cut(answer[spec.name], spec, fixed, sizes) for spec in self._outputs}
 
 
 def sizes_of(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:

@@ -94,6 +94,21 @@ class Lean(Digits):
             size = paddle.to_tensor([1.0, 0.01, 1.0, 0.01]).tile([layer.weight.shape[0] // 4]).unsqueeze(1)
             layer.weight.set_value(layer.weight * size)
 
+class Sums(nn.Layer):
+    masked = True
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(10, 16)
+
+    def forward(self, x, ids):
+        known = (ids > 0).astype("float32").unsqueeze(-1)
+        words = self.table(ids) * (known if self.masked else paddle.ones_like(known))
+        return {"sum": words.sum(1) + x, "words": words}
+
+class SumsOfAll(Sums):
+    masked = False
+
 class Rows(Digits):
     def forward(self, x):
         import numpy as np
@@ -102,6 +117,7 @@ class Rows(Digits):
 """
 X = {"name": "x", "dtype": "float32", "shape": ["batch", 16]}
 IDS = {"name": "ids", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 9}
+WITH_IDS = {"Pair", "Sums", "SumsOfAll"}
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +137,7 @@ def subject_of(theirs):
 
     def make(name, **sizes):
         if name not in made:
-            settings = Model(factory=f"their_candidates:{name}", inputs=[X, IDS] if name == "Pair" else [X])
+            settings = Model(factory=f"their_candidates:{name}", inputs=[X, IDS] if name in WITH_IDS else [X])
             folder = theirs / name
             (folder / "exported").mkdir(parents=True)
             paddle.seed(7)

@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,10 +95,37 @@ def test_no_time_is_no_tuning(folder):
 
 
 def test_fewer_threads_are_tried_than_are_allowed(folder):
-    made = tuning.replace(Candidate.load(folder), threads=6)
+    made = replace(Candidate.load(folder), threads=6)
     assert dict(tuning._alternatives(made))["threads"] == [6, 4, 2, 1]
     assert "spinning" in dict(tuning._alternatives(made))
     assert "spinning" not in dict(tuning._alternatives(Candidate.load(folder)))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "options", "shape", "offered"),
+    [
+        ("openvino", {}, ("batch", "length"), True),
+        ("paddle", {"onednn": True}, ("batch", "length"), True),
+        ("paddle", {}, ("batch", "length"), False),
+        ("onnxruntime", {}, ("batch", "length"), False),
+        ("openvino", {}, ("batch", 2), False),
+    ],
+)
+def test_round_sizes_are_tried_where_rows_differ_and_the_runtime_may_gain(runtime, options, shape, offered):
+    specs = (TensorSpec("x", "float32", shape),)
+    made = Candidate("m", "m", runtime, "float32", 1, specs, (), {}, "", "regression", options=options)
+    assert ("bucket" in dict(tuning._alternatives(made))) == offered
+
+
+@pytest.mark.parametrize(("name", "words"), [("Sums", ""), ("SumsOfAll", "padding changes sum")])
+def test_round_sizes_are_refused_where_padding_changes_the_answers(workshop_of, tmp_path, monkeypatch, name, words):
+    monkeypatch.setattr(tuning, "_DEFAULTS", {"openvino": {}})
+    assert workshop_of(name).make("openvino", tmp_path / "made").made
+    replace(Candidate.load(tmp_path / "made"), warm_shapes=({"x": [1, 16], "ids": [1, 32]},)).save(tmp_path / "made")
+    rows = [{"x": np.ones((1, 16), np.float32), "ids": np.ones((1, length), np.int64)} for length in (3, 4)]
+    as_they_are, rounded = tuning.tune(tmp_path / "made", rows, seconds=2, timeout_s=60).trials
+    assert as_they_are.median_ms is not None
+    assert (rounded.value, rounded.reason, rounded.median_ms is None) == (16, words, bool(words))
 
 
 def test_every_runtime_has_settings_to_try():
