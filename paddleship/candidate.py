@@ -18,7 +18,7 @@ from paddleship.files import sha256, write_text
 from paddleship.spec import TensorSpec
 
 FILE = "candidate.json"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from paddleship.errors import DataError, RequestError
 from paddleship.intake import Intake, content_hash, value_bytes
 from paddleship.params import Data, Params
-from paddleship.preprocess import Preprocess, build, vocabulary
+from paddleship.preprocess import Preprocess, UnicodeForm, build, vocabulary
 from paddleship.progress import Progress
 from paddleship.references import explain, resolve
 from paddleship.spec import TensorSpec
@@ -26,7 +26,7 @@ _KEY = "__key__"
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns of equal length as a client would send them, the labels beside them, and each row's content hash."""
+    """Columns of equal length as a client would send them (text unchanged), the labels beside them, and each row's content hash."""
 
     columns: dict[str, list[Any]]
     labels: np.ndarray[Any, Any]
@@ -35,9 +35,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def hashes(self) -> set[str]:
+    def hashes(self, unicode_form: UnicodeForm | None) -> set[str]:
         """Hashes of the contents that are here now, whatever `keys` say."""
-        return {content_hash(values) for values in zip(*self.columns.values(), strict=True)}
+        return {content_hash(values, unicode_form=unicode_form) for values in zip(*self.columns.values(), strict=True)}
 
     def take(self, indices: Sequence[int]) -> Rows:
         columns = {name: [values[index] for index in indices] for name, values in self.columns.items()}
@@ -71,9 +71,10 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
 def clean(rows: Sequence[Mapping[str, Any]], data: Data, intake: Intake | None = None) -> tuple[dict[str, Rows], dict[str, int]]:
     """Clean, drop repeats, drop contradictions, split by content hash; return the splits and what was dropped.
 
-    Text is brought to Unicode NFKC with single spaces, what the model takes to the dtype it takes it in. In a
-    classification, a content that appears with two labels is dropped altogether. The split depends on a row's
-    content alone, so that it stays when data grows. Raises DataError with the number of a row that cannot be used.
+    Text stays as it came, what the model takes is brought to the dtype it takes it in. Texts that are equal once they
+    are normalised are repeats, of which the first stays. In a classification, a content that appears with two labels is
+    dropped altogether. The split depends on a row's content alone, so that it stays when data grows. Raises DataError
+    with the number of a row that cannot be used.
     """
     intake = intake or Intake(data)
     counts = Counter(rows=len(rows))
@@ -84,7 +85,7 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, intake: Intake | None =
             counts["empty"] += 1
             continue
         label = intake.label(number, label)
-        groups[content_hash(values)].setdefault(value_bytes(label), (values, label))
+        groups[intake.identity(values)].setdefault(value_bytes(label), (values, label))
         counts["usable"] += 1
     kept: dict[str, list[tuple[str, list[Any], Any]]] = {split: [] for split in SPLITS}
     for key in sorted(groups):
@@ -116,7 +117,8 @@ def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
         config |= {
             "column": chosen.column,
             "input": chosen.input,
-            "vocabulary": vocabulary(splits["train"].columns[chosen.column], size=chosen.vocabulary_size),
+            "unicode_form": chosen.unicode_form,
+            "vocabulary": vocabulary(splits["train"].columns[chosen.column], size=chosen.vocabulary_size, unicode_form=chosen.unicode_form),
             "max_length": chosen.max_length,
             "multiple_of": chosen.multiple_of,
         }

@@ -1,5 +1,6 @@
-"""One row as a reader gives it: refused with its number where it cannot be used, brought to one form where it can.
+"""One row as a reader gives it: refused with its number where it cannot be used.
 
+Text stays as it came, because a client sends it like that; the preprocess normalises it, for training as for requests.
 Rows are counted from 0, in the reader's order.
 """
 
@@ -7,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -18,7 +18,7 @@ import numpy as np
 
 from paddleship.errors import DataError, RequestError
 from paddleship.params import Data, Params
-from paddleship.preprocess import Tensors
+from paddleship.preprocess import Tensors, UnicodeForm, normalise
 from paddleship.spec import TensorSpec
 
 _NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
@@ -31,10 +31,13 @@ class Intake:
     """Checks every row against data.inputs, data.label and what the model takes.
 
     `tensors` are the model's inputs where they are columns already; `text` is the column that must hold text.
+    Texts that are equal in `unicode_form` with single spaces are one content.
     """
 
-    def __init__(self, data: Data, *, tensors: Sequence[TensorSpec] = (), text: str | None = None) -> None:
-        self._data, self._text = data, text
+    def __init__(
+        self, data: Data, *, tensors: Sequence[TensorSpec] = (), text: str | None = None, unicode_form: UnicodeForm | None = "NFKC"
+    ) -> None:
+        self._data, self._text, self._unicode_form = data, text, unicode_form
         self._names = [spec.name for spec in tensors]
         if absent := [name for name in self._names if name not in data.inputs]:
             raise DataError(
@@ -46,14 +49,15 @@ class Intake:
 
     @classmethod
     def of(cls, params: Params) -> Intake:
+        form = params.preprocess.unicode_form
         if params.preprocess.kind == "characters":
-            return cls(params.data, text=params.preprocess.column)
-        return cls(params.data, tensors=[item.spec() for item in params.model.inputs])
+            return cls(params.data, text=params.preprocess.column, unicode_form=form)
+        return cls(params.data, tensors=[item.spec() for item in params.model.inputs], unicode_form=form)
 
     def values(self, number: int, row: Mapping[str, Any]) -> list[Any] | None:
         """The columns that make row `number` what it is, in the order of data.inputs; None where one is empty. Raises DataError."""
         clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}
-        if any(value is None or (isinstance(value, str) and not value) for value in clean.values()):
+        if any(value is None or (isinstance(value, str) and not normalise(value, self._unicode_form)) for value in clean.values()):
             return None
         try:
             taken = self._tensors.encode({name: [clean[name]] for name in self._names})
@@ -63,6 +67,10 @@ class Intake:
         for name, value in clean.items():
             self._one_form(number, name, value)
         return list(clean.values())
+
+    def identity(self, values: Sequence[Any]) -> str:
+        """The hash that rows share which are the same content."""
+        return content_hash(values, unicode_form=self._unicode_form)
 
     def label(self, number: int, value: Any) -> Any:
         """The label as it is stored: a class id, or an array of float32 of one shape in all rows. Raises DataError."""
@@ -96,10 +104,10 @@ class Intake:
         return identity
 
     def _clean(self, number: int, name: str, value: Any) -> Any:
-        """Text in Unicode NFKC with single spaces, numbers as an array; None stays."""
+        """Text as it is, numbers as an array; None stays."""
         where = partial(_where, number, name, value)
         if isinstance(value, str):
-            return " ".join(unicodedata.normalize("NFKC", value).split())
+            return _encodable(value, where)
         if value is None:
             return None
         if name == self._text:
@@ -127,9 +135,10 @@ class Intake:
             raise DataError(f"{_where(number, name, value)}, {form}, and row {first} holds {usual}: give one kind")
 
 
-def content_hash(values: Sequence[Any]) -> str:
-    """One hash for equal contents, whichever numeric type they have."""
-    return hashlib.sha256(b"\0".join(value_bytes(value) for value in values)).hexdigest()
+def content_hash(values: Sequence[Any], *, unicode_form: UnicodeForm | None) -> str:
+    """One hash for equal contents, whichever numeric type or form of Unicode they have."""
+    same = [normalise(value, unicode_form) if isinstance(value, str) else value for value in values]
+    return hashlib.sha256(b"\0".join(value_bytes(value) for value in same)).hexdigest()
 
 
 def value_bytes(value: Any) -> bytes:
@@ -144,6 +153,15 @@ def value_bytes(value: Any) -> bytes:
         exact = [int(number) for number in wide.ravel()] == array.ravel().tolist()
         wide = wide if exact else array
     return f"{wide.dtype}{wide.shape}".encode() + wide.tobytes()
+
+
+def _encodable(text: str, where: Callable[[], str]) -> str:
+    """The text, where UTF-8 can carry it. Raises DataError."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{where()}, which UTF-8 cannot carry: let the reader decode it in its own encoding") from None
+    return text
 
 
 def _numbers(array: np.ndarray[Any, Any], where: Callable[[], str]) -> np.ndarray[Any, Any]:

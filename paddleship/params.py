@@ -13,6 +13,7 @@ from paddleship import misfit
 from paddleship.catalogue import Name
 from paddleship.errors import ParamsError
 from paddleship.graphmodes.catalogue import NETWORKS, ModeName, NetworkName
+from paddleship.preprocess import UnicodeForm
 from paddleship.spec import TensorSpec
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -73,6 +74,7 @@ class Preprocess(Section):
     kind: Literal["tensors", "characters"] = "tensors"
     column: str = "text"
     input: str = "ids"
+    unicode_form: UnicodeForm | None = Field("NFKC", description="Unicode normal form that text is brought to; null: as it comes")
     vocabulary_size: Annotated[int, Field(ge=3)] = 4096
     max_length: Positive = 256
     multiple_of: Positive = 16

@@ -6,9 +6,10 @@ image, so it needs numpy alone.
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from paddleship.spec import TensorSpec
 
 Example = dict[str, np.ndarray[Any, Any]]  # one row, without the batch dimension
 Batch = dict[str, np.ndarray[Any, Any]]
+UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 
 class Preprocess(Protocol):
@@ -53,17 +55,26 @@ class Tensors:
 class Characters:
     """Text to character ids: 0 pads, 1 stands for a character outside the vocabulary.
 
-    Whitespace runs count as one space; texts are cut at `max_length` characters and padded to a multiple
+    Text is normalised first (see `normalise`), then cut at `max_length` characters and padded to a multiple
     of `multiple_of`, so that a server meets few distinct shapes.
     """
 
     PAD, UNKNOWN = 0, 1
 
     def __init__(
-        self, *, column: str, input: str, vocabulary: Sequence[str], max_length: int, multiple_of: int, dtype: str = "int64"
+        self,
+        *,
+        column: str,
+        input: str,
+        vocabulary: Sequence[str],
+        unicode_form: UnicodeForm | None,
+        max_length: int,
+        multiple_of: int,
+        dtype: str = "int64",
     ) -> None:
         self.requests: tuple[TensorSpec, ...] = (TensorSpec(column, "str", ("batch",)),)
         self._column, self._input, self._dtype = column, input, dtype
+        self._unicode_form = unicode_form
         self._max_length, self._multiple_of = max_length, multiple_of
         self._ids = {character: index + 2 for index, character in enumerate(vocabulary)}
 
@@ -82,15 +93,20 @@ class Characters:
     def _row(self, text: Any) -> np.ndarray[Any, Any]:
         if not isinstance(text, str):
             raise RequestError(f"input {self._column!r} must be text (got {type(text).__name__}): send a string")
-        clean = " ".join(text.split())[: self._max_length]
+        clean = normalise(text, self._unicode_form)[: self._max_length]
         if not clean:
             raise RequestError(f"input {self._column!r} is empty: send at least one character")
         return np.fromiter((self._ids.get(character, self.UNKNOWN) for character in clean), self._dtype, len(clean))
 
 
-def vocabulary(texts: Iterable[str], *, size: int) -> list[str]:
-    """The most frequent characters, `size` ids in all with padding and unknown; ties in code point order."""
-    counts = Counter(character for text in texts for character in " ".join(text.split()))
+def normalise(text: str, unicode_form: UnicodeForm | None) -> str:
+    """The text in a Unicode normal form (as it is for None), every run of white space as one space, none at the ends."""
+    return " ".join((unicodedata.normalize(unicode_form, text) if unicode_form else text).split())
+
+
+def vocabulary(texts: Iterable[str], *, size: int, unicode_form: UnicodeForm | None) -> list[str]:
+    """The most frequent characters of normalised text, `size` ids in all with padding and unknown; ties in code point order."""
+    counts = Counter(character for text in texts for character in normalise(text, unicode_form))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [character for character, _ in ranked[: size - 2]]
 

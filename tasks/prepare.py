@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from paddleship import dataset, pictures
+from paddleship.dataset import Rows
 from paddleship.errors import DataError
 from paddleship.files import new_folder
 from paddleship.intake import Intake, content_hash
-from paddleship.params import Params
-from paddleship.preprocess import Example
+from paddleship.params import Params, Preprocess
+from paddleship.preprocess import Example, normalise
 from paddleship.report import Report
 from paddleship.verdict import Check, Verdict
 from tasks.stage import main
@@ -32,7 +33,8 @@ def prepare(params: Params) -> Report:
         examples = {split: dataset.encode(preprocess, rows) for split, rows in written.items()}
         if params.data.task == "classification":
             _two_classes(written["train"].labels)
-    leaks = _in_two_parts({split: rows.hashes() for split, rows in written.items()})
+    leaks = _in_two_parts({split: rows.hashes(params.preprocess.unicode_form) for split, rows in written.items()})
+    normalised = _normalised(params.preprocess, written)
     alike = _alike(examples)
     lengths = [max(array.shape[0] if array.ndim else 1 for array in example.values()) for example in examples["train"]]
     facts = {
@@ -64,6 +66,7 @@ def prepare(params: Params) -> Report:
             "raw_rows": counts["rows"],
             "leaked_rows": leaks,
             "alike_rows": alike,
+            "normalised_rows": normalised,
         },
         verdict=Verdict(checks=[Check.at_most("leaked_rows", leaks, 0, advice="a row is in two parts: report it as a defect")]),
         facts=facts,
@@ -87,7 +90,15 @@ def _alike(examples: Mapping[str, Sequence[Example]]) -> int:
 
 
 def _encoded(example: Example) -> str:
-    return content_hash([example[name] for name in sorted(example)])
+    return content_hash([example[name] for name in sorted(example)], unicode_form=None)
+
+
+def _normalised(settings: Preprocess, parts: Mapping[str, Rows]) -> int:
+    """Rows whose text the preprocess changes, because it comes in another form of Unicode or with other spaces."""
+    if settings.kind != "characters":
+        return 0
+    texts = (text for rows in parts.values() for text in rows.columns[settings.column])
+    return sum(normalise(text, settings.unicode_form) != text for text in texts)
 
 
 if __name__ == "__main__":

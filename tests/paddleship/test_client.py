@@ -81,7 +81,8 @@ def test_a_server_that_is_not_there_is_an_error_without_status():
 
 
 def test_text_is_sent_as_it_is_and_tensors_are_padded_to_one_shape():
-    settings = {"kind": "characters", "column": "text", "input": "ids", "vocabulary": ["好"], "max_length": 4, "multiple_of": 2}
+    settings = {"kind": "characters", "column": "text", "input": "ids", "vocabulary": ["好"]}
+    settings |= {"unicode_form": "NFKC", "max_length": 4, "multiple_of": 2}
     ids = TensorSpec("ids", "int64", ("batch", "length"))
     sent = json.loads(encode_request(build(settings, [ids]), {"text": ["好", "x"]}))["inputs"]
     assert sent == [{"name": "text", "datatype": "BYTES", "shape": [2], "data": ["好", "x"]}]

@@ -3,6 +3,7 @@ import pytest
 
 from paddleship import dataset
 from paddleship.errors import DataError
+from paddleship.intake import Intake
 from paddleship.params import Data
 
 
@@ -36,6 +37,25 @@ def test_exact_repeats_are_dropped_before_the_split():
 def test_rows_that_differ_in_white_space_or_width_only_are_repeats():
     _, counts = dataset.clean([*reviews(), {"text": " row  number\n0 ", "label": 0}, {"text": "ｒow number 0", "label": 0}], settings())
     assert counts["repeated"] == 2
+
+
+def test_text_is_kept_as_it_came():
+    raw = [{"text": f" ｒow　number {index}\n", "label": index % 2} for index in range(100)]
+    splits, _ = dataset.clean(raw, settings())
+    assert {text for rows in splits.values() for text in rows.columns["text"]} == {row["text"] for row in raw}
+
+
+@pytest.mark.parametrize(("form", "repeated"), [("NFKC", 2), ("NFC", 1), (None, 0)])
+def test_texts_are_repeats_where_the_preprocess_makes_them_equal(form, repeated):
+    data = settings()
+    added = [{"text": "ｒow number 0", "label": 0}, {"text": "caf\u00e9", "label": 0}, {"text": "cafe\u0301", "label": 0}]
+    _, counts = dataset.clean([*reviews(), *added], data, Intake(data, text="text", unicode_form=form))
+    assert counts["repeated"] == repeated
+
+
+def test_half_a_character_is_named_with_its_row():
+    with pytest.raises(DataError, match=r"^row 1 of data.reader: column 'text' holds .*UTF-8 cannot carry"):
+        dataset.clean([{"text": "a", "label": 0}, {"text": "a\ud800", "label": 0}], settings())
 
 
 def test_a_text_with_both_labels_is_dropped_altogether():

@@ -8,17 +8,31 @@ from paddleship.spec import TensorSpec
 IDS = TensorSpec("ids", "int64", ("batch", "length"))
 
 
+CONFIG = {"kind": "characters", "column": "text", "input": "ids", "vocabulary": ["好", "a"], "max_length": 5, "multiple_of": 4}
+
+
 def characters(**changes):
-    return preprocess.build(
-        {"kind": "characters", "column": "text", "input": "ids", "vocabulary": ["好", "a"], "max_length": 5, "multiple_of": 4} | changes,
-        [IDS],
-    )
+    return preprocess.build({**CONFIG, "unicode_form": "NFKC", **changes}, [IDS])
 
 
 def test_characters_become_ids_and_rows_are_padded_to_a_multiple():
     chosen = characters()
     batch = chosen.collate(chosen.encode({"text": ["好a?", "好"]}))
     assert batch["ids"].tolist() == [[2, 3, 1, 0], [2, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("raw", ["ａ好", "  a好\n", "a好\u3000"], ids=ascii)
+def test_text_as_a_client_sends_it_is_the_text_that_the_model_was_trained_on(raw):
+    chosen = characters()
+    assert chosen.encode({"text": [raw]})[0]["ids"].tolist() == chosen.encode({"text": ["a好"]})[0]["ids"].tolist() == [3, 2]
+
+
+def test_text_is_cut_after_it_is_normalised():
+    assert characters(vocabulary=["m"], max_length=2).encode({"text": ["㎜㎜"]})[0]["ids"].tolist() == [2, 2]
+
+
+def test_text_stays_as_it_comes_where_no_form_is_asked_for():
+    assert characters(unicode_form=None).encode({"text": ["ａ 好"]})[0]["ids"].tolist() == [1, 1, 2]
 
 
 def test_long_texts_are_cut():
@@ -39,7 +53,7 @@ def test_what_is_no_text_is_refused(text, words):
 
 
 def test_the_vocabulary_keeps_the_most_frequent_and_breaks_ties_by_code_point():
-    assert preprocess.vocabulary(["ba", "b", "c", "d"], size=5) == ["b", "a", "c"]
+    assert preprocess.vocabulary(["ba", "b", "ｃ", "d"], size=5, unicode_form="NFKC") == ["b", "a", "c"]
 
 
 @pytest.mark.parametrize(

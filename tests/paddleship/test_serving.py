@@ -74,7 +74,8 @@ def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     nodes = [helper.make_node("Cast", ["ids"], ["values"], to=TensorProto.FLOAT)]
     specs = [TensorSpec("ids", "int64", ("batch", "length"))], [TensorSpec("values", "float32", ("batch", "length"))]
-    preprocess = {"kind": "characters", "column": "text", "input": "ids", "vocabulary": ["好"], "max_length": 4, "multiple_of": 2}
+    preprocess = {"kind": "characters", "column": "text", "input": "ids", "vocabulary": ["好"]}
+    preprocess |= {"unicode_form": "NFKC", "max_length": 4, "multiple_of": 2}
     make_candidate(folder, nodes, *specs, preprocess=preprocess)
     return folder
 
