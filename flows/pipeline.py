@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from prefect import State, flow, get_run_logger, task
-from prefect.artifacts import create_link_artifact, create_markdown_artifact
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run
@@ -205,6 +205,8 @@ def _failed(error: PaddleshipError) -> State[Any]:
 def _publish(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row]) -> None:
     """Artifacts of the flow run, for who looks at it in Prefect."""
     create_markdown_artifact(key="summary", markdown=summary.markdown(rows), description="Stages, verdicts and headline numbers")
+    if found := summary.findings(rows):
+        create_table_artifact(key="findings", table=found, description="Errors and warnings of all stages")
     if tracker.url:
         create_link_artifact(
             key="mlflow-run", link=tracker.url, link_text="MLflow run", description="Metrics, candidates and pictures in MLflow"
@@ -230,6 +232,8 @@ def _tell(place: Workspace, values: params.Params, tracker: Tracker, rows: list[
     say()
     say(summary.table(rows))
     say()
+    for line in summary.unseen(rows):
+        say(line, markup=False, highlight=False)
     if rows and all(row.how == "unchanged" for row in rows):
         say("Nothing changed since the last run: every stage is up to date.\n")
     if rows[-1].stage == stages.LAST and rows[-1].report and rows[-1].how != "failed":

@@ -25,7 +25,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        return "–" if self.report is None else "passed" if self.report.verdict else "failed"
+        return "–" if self.report is None else self.report.outcome
 
     @property
     def seconds(self) -> str:
@@ -55,6 +55,23 @@ def markdown(rows: Sequence[Row]) -> str:
     lines = ["| stage | seconds | how | verdict | headline |", "|---|---|---|---|---|"]
     lines += [f"| {row.stage} | {row.seconds} | {row.how} | {row.verdict} | {row.headline.replace('|', '/')} |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def findings(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """The errors and warnings of all stages as a table for the artifact."""
+    return [
+        {"stage": row.stage, **{key: value or "" for key, value in finding.to_dict().items()}}
+        for row in rows
+        if row.report
+        for finding in row.report.serious()
+    ]
+
+
+def unseen(rows: Sequence[Row]) -> list[str]:
+    """The errors and warnings of stages that did not run now, so that the terminal has not shown them yet."""
+    return [
+        f"{row.stage}: {finding}" for row in rows if row.report and row.how in ("unchanged", "restored") for finding in row.report.serious()
+    ]
 
 
 def release_lines(release: Path, *, engine: str | None) -> list[str]:

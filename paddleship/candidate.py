@@ -67,6 +67,12 @@ class Candidate:
         """Hash over everything the candidate is, its files included."""
         return hashlib.sha256(_dump(self).encode()).hexdigest()
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The class names that a server answers as `label`: where the first output holds one score for each, and none is called so."""
+        fits = bool(self.outputs) and len(self.outputs[0].shape) == 2 and self.outputs[0].shape[1] == len(self.classes)
+        return self.classes if fits and all(spec.name != "label" for spec in self.outputs) else ()
+
     def save(self, folder: Path) -> Candidate:
         """Write `candidate.json` over the files that lie in `folder`, and return the candidate with their hashes."""
         names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())

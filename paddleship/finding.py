@@ -10,6 +10,8 @@ Severity = Literal["error", "warning", "note"]
 
 
 KINDS: dict[str, str] = {
+    # the data
+    "near-repeat": "held-out rows nearly equal training rows, so that the score is better than on new data",
     # the model's own code, seen before or while it is converted
     "bad-model": "the factory does not import, fails, or gives no Layer; or forward fails in eager mode on the declared inputs",
     "graph-break": "a line that cannot become part of a static graph, for another reason than those below",
@@ -33,6 +35,8 @@ KINDS: dict[str, str] = {
     "global-state": "forward reads or writes state outside the model",
     "batch-dependent": "the eager model's own answer to a row depends on the other rows of its batch or on padding",
     "no-float64": "the eager model does not run in float64, so its own noise is what errors are measured in",
+    "class-count": "the first output does not hold one score for each class, so that there is no label or a wrong score",
+    "hidden-influence": "the eager model's answers change with the clock, an environment variable or what was asked before",
     "nan-weights": "the weights hold NaN or infinity",
     "assumed-range": "the values of a whole-number input were not declared, and a small range was tried",
     # a candidate: how it was made

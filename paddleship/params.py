@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
 
 from paddleship import misfit
 from paddleship.catalogue import Name
 from paddleship.errors import ParamsError
+from paddleship.finding import KINDS
 from paddleship.graphmodes.catalogue import NETWORKS, ModeName, NetworkName
 from paddleship.preprocess import UnicodeForm
 from paddleship.spec import TensorSpec
@@ -154,6 +156,7 @@ class Verify(Section):
     )
     max_flip_rate: Annotated[float, Field(ge=0, le=1)] = Field(0.02, description="share of decisions that a lower precision may change")
     max_metric_drop: Annotated[float, Field(ge=0)] = Field(0.01, description="of accuracy (or R²) that a lower precision may cost")
+    fail_on: list[str] = Field([], description="kinds of findings (paddleship/finding.py) that end a stage as a missed gate")
     require_branch_coverage: bool = Field(False, description="fail where no input took a side of a data-dependent if or loop")
     layers: bool = Field(
         False, description="ask every layer by itself, for the picture of errors along the network, where nothing failed too"
@@ -162,6 +165,15 @@ class Verify(Section):
     training_steps: Positive = 8
     threads: Positive = Field(4, description="callers that ask a candidate at the same time, as clients ask a server")
     timeout_s: Seconds = 300
+
+    @field_validator("fail_on")
+    @classmethod
+    def _known_kinds(cls, kinds: list[str]) -> list[str]:
+        if strange := next((kind for kind in kinds if kind not in KINDS), None):
+            near = difflib.get_close_matches(strange, KINDS, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"known kinds are {', '.join(KINDS)}"
+            raise ValueError(f"there is no kind of finding {strange!r} ({hint})")
+        return kinds
 
 
 class Benchmark(Section):

@@ -145,6 +145,14 @@ def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, names: Sequenc
     return sum(losses) / len(split.labels), task.score(np.concatenate(outputs), np.concatenate(labels))
 
 
+def ask(layer: Any, batch: Mapping[str, np.ndarray[Any, Any]], names: Sequence[str]) -> dict[str, Any]:
+    """The outputs of the layer as it is for one batch, without gradients."""
+    import paddle
+
+    with paddle.no_grad():
+        return model.forward(layer, [paddle.to_tensor(batch[name]) for name in names])
+
+
 def _train_epoch(
     layer: Any,
     adam: Any,

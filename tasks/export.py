@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from paddleship import dataset
+from paddleship import classes, dataset
 from paddleship.candidate import Candidate
 from paddleship.conversion import exporting, fixing
 from paddleship.eager import Subject
@@ -51,8 +51,6 @@ def export(params: Params) -> Report:
             sizes=partial(_sizes, params, preprocess, specs),
             skip=params.export.skip,
         )
-    for finding in findings:
-        print(finding)
     size = sum((folder / name).stat().st_size for name in candidate.files)
     inputs = ", ".join(f"{spec.name}:{spec.dtype}[{','.join(map(str, spec.shape))}]" for spec in candidate.inputs)
     outputs = ", ".join(f"{spec.name}:{spec.dtype}[{','.join(map(str, spec.shape))}]" for spec in candidate.outputs)
@@ -65,8 +63,8 @@ def export(params: Params) -> Report:
             "inputs": inputs,
             "outputs": outputs,
             "weights_sha256": candidate.weights_sha256,
-            "findings": [finding.to_dict() for finding in findings],
         },
+        findings=[*findings, *classes.unlabelled(candidate)],
     )
 
 

@@ -37,7 +37,10 @@ def run(verb: Verb, values: Params) -> Report:
     report.started_at = started_at
     report.seconds = round(time.perf_counter() - clock, 3)
     report.host = host.fingerprint()
+    report.gate(values.verify.fail_on)
     report.write(Path(values.paths.reports))
+    for finding in report.serious():
+        print(f"{report.stage}: {finding}")
     if not report.verdict:
         reasons = "; ".join(str(check) for check in report.verdict.failures)
         raise GateFailed(f"{report.stage}: {reasons} (evidence: {values.paths.reports}/{report.stage}.json)")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from paddleship import dataset, isolate, model, pictures, training
+from paddleship import classes, dataset, isolate, model, pictures, training
 from paddleship.eager import Eager, Subject
+from paddleship.finding import Finding
 from paddleship.params import Params
+from paddleship.preprocess import Preprocess
 from paddleship.report import Report
 from paddleship.verdict import Check, Verdict
 from tasks.stage import main
 from tasks.tracking.live import live_metrics
 
+_PROBED = 8  # rows that the model is asked before and after training
 _ROUND_TRIP_ADVICE = (
     "a fresh model with the saved weights answers differently: a layer kept in a plain list is not saved, "
     "or forward draws random numbers in evaluation mode"
@@ -34,6 +38,8 @@ def train(params: Params) -> Report:
     layer = model.build(params.model)
     task = training.make_task(params.data.task, params.train)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
+
+    findings = _check_classes(layer, splits, preprocess, params, names=names) if params.data.task == "classification" else []
 
     log = live_metrics()
     history = training.fit(
@@ -56,11 +62,8 @@ def train(params: Params) -> Report:
     model.save(
         layer, Path(params.paths.checkpoint), {"factory": params.model.factory, "kwargs": params.model.kwargs, "epoch": history.best + 1}
     )
-    sample = preprocess.collate(splits["validation"].examples[:8])
-    with paddle.no_grad():
-        trained = {
-            name: tensor.numpy() for name, tensor in model.forward(layer, [paddle.to_tensor(sample[name]) for name in names]).items()
-        }
+    sample = preprocess.collate(splits["validation"].examples[:_PROBED])
+    trained = {name: tensor.numpy() for name, tensor in training.ask(layer, sample, names).items()}
     with isolate.Isolated("the model from its checkpoint", Eager, Subject.of(params), timeout_s=params.verify.timeout_s) as restored:
         answers = restored.call("run", sample)
     drift = max(_relative(trained[name], answers[name]) for name in trained)
@@ -89,8 +92,31 @@ def train(params: Params) -> Report:
             "parameters": int(sum(parameter.size for parameter in layer.parameters())),
         },
         verdict=Verdict(checks=checks),
+        findings=findings,
         facts={"history": history.epochs},
         pictures=[pictures.curves(curve, reports, "train/loss.png", title=f"Loss: best at epoch {history.best + 1}", x_label="epoch")],
+    )
+
+
+def _check_classes(
+    layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, names: Sequence[str]
+) -> list[Finding]:
+    """Ask the untrained model a few rows and compare its first output with the classes. Raises ModelError."""
+    import paddle
+
+    rows = splits["validation"].examples[:_PROBED]
+    state = paddle.get_rng_state()
+    layer.eval()
+    outputs = training.ask(layer, preprocess.collate(rows), names)
+    paddle.set_rng_state(state)
+    name, first = next(iter(outputs.items()))
+    return classes.check(
+        name,
+        list(first.shape),
+        rows=len(rows),
+        classes=params.data.classes,
+        largest_id=max(int(split.labels.max()) for split in splits.values()),
+        own_loss=params.train.loss is not None,
     )
 
 

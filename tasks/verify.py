@@ -79,13 +79,10 @@ def _entry(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], answer
 
 
 def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[str, float]]:
-    """What the inputs exercised of the program's control flow, said as it is found."""
+    """What the inputs exercised of the program's control flow."""
     decisions = regions.read(Path(params.paths.exported))
     agreed = bool(proved.judgements[TO_STATIC])
-    findings, ways = regions.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage, agreed=agreed)
-    for finding in findings:
-        print(finding)
-    return findings, ways
+    return regions.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage, agreed=agreed)
 
 
 def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str, Diagnosis]:
@@ -121,10 +118,7 @@ def _train(params: Params, preprocess: Preprocess) -> TrainingParity:
     places = [slice(start, min(start + size, count)) for start in range(0, count, size)]
     batches = [(preprocess.collate(examples[place]), rows.labels[place]) for place in places]
     print(f"training {len(batches)} steps, eager and to_static")
-    trained = training_parity.compare(Subject.of(params), batches, params.train, task=params.data.task, settings=params.verify)
-    for finding in trained.findings:
-        print(finding)
-    return trained
+    return training_parity.compare(Subject.of(params), batches, params.train, task=params.data.task, settings=params.verify)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,16 @@ class Verified:
         proven = {name: found for name, found in self.table.items() if found["status"] == "proven" and name in self.rows}
         return {name: {key: found[key] for key in _KEPT} for name, found in proven.items()}
 
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found out about the model and about the candidates that are proven; why others are not is in their rows."""
+        proven = [
+            replace(finding, message=f"{name}: {finding.message}")
+            for name in self.passed
+            for finding in self.proof.judgements[name].findings
+        ]
+        return [*self.proof.findings, *self.coverage, *(self.training.findings if self.training else []), *proven]
+
     def report(self, params: Params) -> Report:
         evidence, table, passed = self.proof.evidence, self.table, self.passed
         ratios = {
@@ -83,6 +93,7 @@ class Verified:
                 **self.ways,
             },
             verdict=Verdict(checks=self._checks(params)),
+            findings=self.findings,
             candidates=table,
             facts=self._facts(),
             pictures=drawn + (self.training.draw(limit, reports) if self.training else []),
@@ -116,14 +127,12 @@ class Verified:
 
     def _facts(self) -> dict[str, Any]:
         evidence = self.proof.evidence
-        findings = [*self.proof.findings, *self.coverage, *(self.training.findings if self.training else [])]
         facts: dict[str, Any] = {
             "rule": evidence.rule,
             "why": evidence.why,
             "noise": {group: {name: noise.__dict__ for name, noise in outputs.items()} for group, outputs in evidence.noise.items()},
             "cases": [{"name": case.name, "group": case.group, "rows": len(case.rows)} for case in evidence.cases],
             "refused": self.proof.refused,
-            "findings": [finding.to_dict() for finding in findings],
             "outputs": {name: judgement.outputs for name, judgement in self.proof.judgements.items()},
         }
         return facts | ({"training": {"losses": self.training.losses, "gradient_ratios": self.training.ratios}} if self.training else {})

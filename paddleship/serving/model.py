@@ -42,7 +42,7 @@ class ServedModel:
     def metadata(self) -> dict[str, Any]:
         """The model metadata of the protocol, with the candidate's digest as its version."""
         outputs = [protocol.describe(spec) for spec in self.candidate.outputs]
-        if self._labels:
+        if self.candidate.labels:
             outputs.append(protocol.describe(TensorSpec("label", "str", ("batch",))))
         return {
             "name": self.candidate.model,
@@ -70,17 +70,9 @@ class ServedModel:
     def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Columns of requests to outputs by name, with the class name of each row as `label` for a classifier. Raises RequestError."""
         outputs: dict[str, Any] = dict(self._runtime.run(self._preprocess.collate(self._preprocess.encode(columns))))
-        if self._labels:
-            outputs["label"] = [self._labels[index] for index in next(iter(outputs.values())).argmax(-1)]
+        if self.candidate.labels:
+            outputs["label"] = [self.candidate.labels[index] for index in next(iter(outputs.values())).argmax(-1)]
         return outputs
-
-    @property
-    def _labels(self) -> tuple[str, ...]:
-        """Class names, where the first output holds one score for each."""
-        first = self.candidate.outputs[0]
-        fits = len(first.shape) == 2 and first.shape[1] == len(self.candidate.classes)
-        taken = any(spec.name == "label" for spec in self.candidate.outputs)
-        return self.candidate.classes if fits and not taken else ()
 
 
 def _sendable(name: str, array: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from paddleship.finding import Finding
 from paddleship.report import Report
 
 
@@ -29,9 +30,11 @@ def markdown(reports: Iterable[Report], *, compare: str, failure: str | None = N
         ]
     lines += ["", "| stage | verdict | headline | seconds |", "|---|---|---|---|"]
     lines += [
-        f"| {report.stage} | {'passed' if report.verdict else '**failed**'} | {report.headline} | {report.seconds:.1f} |"
+        f"| {report.stage} | {report.outcome if report.verdict else f'**{report.outcome}**'} | {report.headline} | {report.seconds:.1f} |"
         for report in ordered
     ]
+    found = [f"* {report.stage}: {_finding(finding)}" for report in ordered for finding in report.serious()]
+    lines += ["", "Findings:", "", *found] if found else []
     return "\n".join(lines) + "\n"
 
 
@@ -53,6 +56,11 @@ def _candidate(name: str, row: dict[str, Any]) -> str:
     cells += [_number(row.get("noise_ratio"), 2)]
     words = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
     return f"| {f'**{name}**' if row.get('winner') else name} | {' | '.join(cells)} | {words.replace('|', '/')[:200]} |"
+
+
+def _finding(finding: Finding) -> str:
+    where = f" at {finding.where}" if finding.where else ""
+    return f"**{finding.severity}** `{finding.kind}`: {finding.message}{where}. {finding.advice}".strip()
 
 
 def _number(value: float | None, digits: int = 3) -> str:

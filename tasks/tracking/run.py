@@ -95,6 +95,8 @@ class Tracker:
         for tag, applies in (("stages_passed", bool(report.verdict)), ("stages_failed", not report.verdict), ("stages_cached", cached)):
             if applies:
                 tags[tag] = f"{tags.get(tag, '')} {report.stage}".strip()
+        if kinds := [finding.kind for finding in report.serious()]:
+            tags["findings"] = "; ".join(filter(None, (tags.get("findings"), f"{report.stage}: {', '.join(dict.fromkeys(kinds))}")))
         if "data_sha256" in report.facts:
             tags["data_sha256"] = report.facts["data_sha256"]
         write(self._entry, self._facts)

@@ -72,7 +72,8 @@ def send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None
 
     client, facts = connect(uri), spool.read(entry)
     at_ms = int(report.started_at.timestamp() * 1000) if report.started_at else 0
-    metrics = {f"{report.stage}/{key}": float(value) for key, value in report.metrics.items()} | {f"{report.stage}/seconds": report.seconds}
+    measured = report.metrics | {"seconds": report.seconds, "errors": report.count("error"), "warnings": report.count("warning")}
+    metrics = {f"{report.stage}/{key}": float(value) for key, value in measured.items()}
     logged = [Metric(key, value, at_ms, 0) for key, value in metrics.items()]
     if history:
         logged += _missing_epochs(client, facts["run_id"], report.facts.get("history", []), at_ms)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import yaml
 
+from paddleship.finding import Finding
 from paddleship.report import Report
 from paddleship.verdict import Check, Verdict
 
@@ -52,9 +53,12 @@ report = Report(
     metrics={"score": value, "epochs": epochs},
     verdict=Verdict(checks=[Check.at_most("score", value, 2, advice="lower it")]),
     facts={"data_sha256": "0" * 64, "rows": 1} if name == "prepare" else {},
+    findings=[Finding("batch-dependent", "warning", "padding counts", "mask it")] if how == "warn" else [],
     started_at=datetime.now(UTC),
 )
 report.write(Path("reports"))
+for finding in report.serious():
+    print(f"{name}: {finding}")
 if how == "miss the gate":
     print("error: score is 3 (limit 2): lower it", file=sys.stderr)
     sys.exit(3)
@@ -104,7 +108,7 @@ def toy(tmp_path, base_params):
 
 @pytest.fixture
 def let(toy):
-    """Make a stage of the toy do something: miss the gate, hang, be killed, be killed once, find bad data, need an engine."""
+    """Make a stage of the toy do something: miss the gate, warn, hang, be killed, be killed once, find bad data, need an engine."""
     return lambda stage, how: (toy / "how" / stage).write_text(f"{how}\n")
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 import yaml
 
@@ -59,6 +60,18 @@ def test_a_failed_stage_ends_the_run_with_its_code_and_words(toy, let, pipeline,
     assert mlflow_runs(toy) == [("FAILED", words)]
     assert "Traceback" not in done.stdout + done.stderr
     assert not (toy / "export.txt").exists()
+
+
+def test_a_warning_is_shown_once_and_counted_in_the_table_in_prefect_and_in_mlflow(toy, let, pipeline, prefect_url):
+    let("train", "warn")
+    for how in ("ran", "unchanged"):
+        done = pipeline()
+        assert done.returncode == 0, done.stderr
+        assert how_it_went(done)["train"] == how
+        assert "passed, 1 warning" in " ".join(row_of("train", done))
+        assert (done.stdout + done.stderr).count("train: warning: batch-dependent: padding counts") == 1
+    found = httpx.post(f"{prefect_url}/artifacts/filter", json={"artifacts": {"key": {"any_": ["findings"]}}}).json()
+    assert [json.loads(artifact["data"])[0]["kind"] for artifact in found] == ["batch-dependent"] * 2
 
 
 def test_a_missed_gate_leaves_its_evidence_which_is_not_taken_for_that_of_a_later_failure(toy, let, pipeline):

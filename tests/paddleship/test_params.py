@@ -37,6 +37,10 @@ def test_every_example_overlay_is_valid(overlay):
         ({"optimize": {"timeout_s": float("inf")}}, "optimize.timeout_s: input should be a finite number (got inf)"),
         ({"train": {"min_score": float("nan")}}, "train.min_score: input should be a finite number (got nan)"),
         ({"verify": {"max_flip_rate": 2}}, "verify.max_flip_rate: input should be less than or equal to 1 (got 2)"),
+        (
+            {"verify": {"fail_on": ["batch-dependant"]}},
+            "verify.fail_on: there is no kind of finding 'batch-dependant' (did you mean 'batch-dependent'?)",
+        ),
         ({"name": "Two Words"}, "name"),
         ({"data": {"validation": 0.6, "test": 0.5}}, "data: validation and test must leave rows to train on (got 0.6 and 0.5): reduce"),
         ({"data": {"inputs": ["text", "text"]}}, "inputs must have different names (got 'text' 2 times)"),

@@ -1,5 +1,6 @@
 """A run in a real MLflow on SQLite: what is in it, and what never stops the work."""
 
+from paddleship.finding import Finding
 from tasks.tracking.live import live_metrics
 from tests.tasks.tracking.helpers import children, client
 
@@ -23,6 +24,23 @@ def test_a_run_has_metrics_params_tags_pictures_and_a_page_to_read(start, store,
     assert artifacts == {"reports/train.json", "reports/benchmark.json", "pictures/benchmark/latency.png"}
     assert tracker.undelivered is None
     assert not list((tmp_path / "spool").iterdir())
+
+
+def test_findings_are_metrics_a_tag_and_lines_of_the_page(start, store, reports):
+    tracker = start(store)
+    found = [Finding("batch-dependent", "warning", "padding counts", "mask it", "model.py:3"), Finding("no-float64", "note", "why")]
+    report = reports[0][0].model_copy(update={"findings": found})
+    report.write(reports[1])
+    tracker.log_report(report, reports[1], cached=False)
+    tracker.log_report(reports[0][1], reports[1], cached=False)
+    tracker.finish()
+    run = client(store).get_run(tracker.run_id)
+    assert run.data.tags["findings"] == "train: batch-dependent"
+    assert (run.data.metrics["train/warnings"], run.data.metrics["train/errors"], run.data.metrics["benchmark/warnings"]) == (1, 0, 0)
+    page = run.data.tags["mlflow.note.content"]
+    assert "| train | passed, 1 warning |" in page
+    assert "* train: **warning** `batch-dependent`: padding counts at model.py:3. mask it" in page
+    assert "no-float64" not in page
 
 
 def test_every_candidate_is_a_child_run_with_the_same_keys(start, store, reports):
