@@ -22,9 +22,13 @@ UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 
 class Preprocess(Protocol):
-    """`requests` says what a client sends; a text column has the dtype "str" and the shape (batch,)."""
+    """`requests` says what a client sends; a text column has the dtype "str" and the shape (batch,).
+
+    `longest_text` is the number of characters that are read of a text, None where nothing is text.
+    """
 
     requests: tuple[TensorSpec, ...]
+    longest_text: int | None
 
     def encode(self, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
         """Turn columns into one example per row. Raises RequestError for a value the model cannot take."""
@@ -32,9 +36,14 @@ class Preprocess(Protocol):
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Stack examples, padding dynamic dimensions to the longest row."""
 
+    def cuts(self, columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+        """Each value of which `encode` reads only a part: its input and row, its length when normalised, and how much is kept."""
+
 
 class Tensors:
     """The columns are the model's inputs already: check dtype, shape and range, then stack."""
+
+    longest_text: int | None = None
 
     def __init__(self, specs: Sequence[TensorSpec]) -> None:
         self.requests = tuple(specs)
@@ -50,6 +59,9 @@ class Tensors:
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         return {spec.name: _stack([example[spec.name] for example in examples], spec.pad) for spec in self.requests}
+
+    def cuts(self, columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:  # noqa: ARG002 the protocol's form
+        return []
 
 
 class Characters:
@@ -75,6 +87,7 @@ class Characters:
         self.requests: tuple[TensorSpec, ...] = (TensorSpec(column, "str", ("batch",)),)
         self._column, self._input, self._dtype = column, input, dtype
         self._unicode_form = unicode_form
+        self.longest_text: int | None = max_length
         self._max_length, self._multiple_of = max_length, multiple_of
         self._ids = {character: index + 2 for index, character in enumerate(vocabulary)}
 
@@ -89,6 +102,14 @@ class Characters:
         for index, row in enumerate(rows):
             batch[index, : len(row)] = row
         return {self._input: batch}
+
+    def cuts(self, columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+        lengths = enumerate(len(normalise(text, self._unicode_form)) for text in columns[self._column])
+        return [
+            {"input": self._column, "row": row, "length": length, "kept": self._max_length}
+            for row, length in lengths
+            if length > self._max_length
+        ]
 
     def _row(self, text: Any) -> np.ndarray[Any, Any]:
         if not isinstance(text, str):

@@ -10,40 +10,41 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from paddleship import __version__
 from paddleship.errors import PaddleshipError, RequestError
 from paddleship.runtimes.turns import Turns
-from paddleship.serving.model import AnswerError, ServedModel
+from paddleship.serving.bodies import received
+from paddleship.serving.connections import Guard
+from paddleship.serving.model import AnswerError, RefusedByModel, ServedModel
 
 log = logging.getLogger("paddleship.serving")
 
-MAX_BATCH = 256
-MAX_BODY_BYTES = 32 * 2**20
+_CLIENT_IS_GONE = 499  # nobody reads it
 
 
 class Service:
-    """The state of one process: its one model, its one inference thread."""
+    """The state of one process: its one model, its one inference thread, its connections."""
 
-    def __init__(self, load: Callable[[], ServedModel], on_failure: Callable[[BaseException], None]) -> None:
+    def __init__(self, load: Callable[[], ServedModel], guard: Guard, on_failure: Callable[[BaseException], None]) -> None:
         self.model: ServedModel | None = None
-        self._load, self._on_failure = load, on_failure
+        self._load, self._guard, self._on_failure = load, guard, on_failure
         self._turns = Turns()
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         """Load in the background, so that `live` answers at once and `ready` when it is true; finish what runs before the end."""
-        loading = asyncio.create_task(self._make_ready())
+        background = [asyncio.create_task(self._make_ready()), asyncio.create_task(self._guard.watch())]
         yield
-        loading.cancel()
+        for task in background:
+            task.cancel()
         self._turns.close()
 
     async def _make_ready(self) -> None:
@@ -58,10 +59,7 @@ class Service:
 
     def _loaded(self) -> ServedModel:
         model = self._load()
-        try:
-            model.warm_up()
-        except Exception:
-            log.warning("warm-up failed: the first requests will be slow", exc_info=True)
+        model.warm_up()
         log.info("ready: %s in %s", model.candidate.model, model.candidate.runtime)
         return model
 
@@ -72,67 +70,84 @@ class Service:
         return _json({"live": True})
 
     async def ready(self, _request: Request) -> Response:
-        return _json({"ready": self.model is not None}, 200 if self.model else 503)
+        if self.model is not None and not self.model.answers:
+            await asyncio.wrap_future(self._turns.submit(self.model.probe))
+        ready = self.model is not None and self.model.answers
+        return _json({"ready": ready}, 200 if ready else 503)
 
     async def metadata(self, request: Request) -> Response:
         return _json(self._named(request).metadata())
 
     async def model_ready(self, request: Request) -> Response:
-        return _json({"name": self._named(request).candidate.model, "ready": True})
+        model = self._named(request)
+        return _json({"name": model.candidate.model, "ready": model.answers}, 200 if model.answers else 503)
 
     async def infer(self, request: Request) -> Response:
         model = self._named(request)
-        body = await _body(request)
         try:
-            answer = await asyncio.wrap_future(self._turns.submit(model.answer, body))
+            async with received(request, model.limits, self._guard.budget) as body:
+                answer = await self._turn(request, lambda: model.answer(body))
+        except ClientDisconnect:
+            return Response(status_code=_CLIENT_IS_GONE)
+        except RefusedByModel as error:
+            raise HTTPException(422, str(error)) from None
         except RequestError as error:
             raise HTTPException(400, str(error)) from None
         except AnswerError as error:
             raise HTTPException(500, str(error)) from None
         return Response(answer, media_type="application/json")
 
+    async def _turn(self, request: Request, work: Callable[[], bytes]) -> bytes:
+        """Do the work on the inference thread, unless its client goes before it begins. Raises ClientDisconnect."""
+        result: asyncio.Future[bytes] = asyncio.wrap_future(self._turns.submit(work))
+        gone = asyncio.ensure_future(request.receive())
+        gone.add_done_callback(lambda _: result.cancel())  # without effect once it is done
+        try:
+            return await result
+        except asyncio.CancelledError:
+            if gone.done():
+                raise ClientDisconnect from None
+            raise
+        finally:
+            gone.cancel()
+
     def _named(self, request: Request) -> ServedModel:
         if self.model is None:
-            raise HTTPException(503, "the model is still loading: ask /v2/health/ready")
-        name = request.path_params["name"]
+            raise HTTPException(503, "the model is still loading: ask /v2/health/ready", {"Retry-After": "1"})
+        name, version = request.path_params["name"], request.path_params.get("version", self.model.version)
         if name != self.model.candidate.model:
             raise HTTPException(404, f"there is no model {name!r}: this server has {self.model.candidate.model!r}")
+        if version != self.model.version:
+            raise HTTPException(404, f"there is no version {version!r} of {name!r}: this server has {self.model.version!r}")
         return self.model
 
 
-def create_app(folder: Path, *, max_batch: int = MAX_BATCH, on_failure: Callable[[BaseException], None]) -> Starlette:
-    """The app over the candidate in `folder`; `on_failure` is told when it cannot be loaded."""
-    service = Service(lambda: ServedModel(folder, max_batch=max_batch), on_failure)
-    routes = [
-        Route("/v2", service.server),
-        Route("/v2/health/live", service.live),
-        Route("/v2/health/ready", service.ready),
-        Route("/v2/models/{name}", service.metadata),
-        Route("/v2/models/{name}/ready", service.model_ready),
-        Route("/v2/models/{name}/infer", service.infer, methods=["POST"]),
-    ]
+def create_app(load: Callable[[], ServedModel], guard: Guard, *, on_failure: Callable[[BaseException], None]) -> Starlette:
+    """The app over the model that `load` gives; `on_failure` gets what it raises."""
+    service = Service(load, guard, on_failure)
+    routes = [Route("/v2", service.server), Route("/v2/health/live", service.live), Route("/v2/health/ready", service.ready)]
+    for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+        routes += [
+            Route(model, service.metadata),
+            Route(f"{model}/ready", service.model_ready),
+            Route(f"{model}/infer", service.infer, methods=["POST"]),
+        ]
     handlers = {HTTPException: _explain, Exception: _apologise}
     return Starlette(routes=routes, lifespan=service.lifespan, exception_handlers=handlers)
 
 
-async def _body(request: Request) -> bytes:
-    chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise HTTPException(413, f"the request is larger than {MAX_BODY_BYTES} bytes: send fewer rows")
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-async def _explain(_request: Request, error: Exception) -> Response:
-    status, detail = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, "")
-    return _json({"error": detail}, status)
+async def _explain(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        return await _apologise(request, error)
+    headers = dict(error.headers or {})
+    if "expect" in request.headers:  # whether the body still comes is up to the client, so what follows it cannot be told from it
+        headers["Connection"] = "close"
+    return _json({"error": error.detail}, error.status_code, headers)
 
 
 async def _apologise(_request: Request, _error: Exception) -> Response:
     return _json({"error": "the model failed on this request; the server's log says how"}, 500)
 
 
-def _json(content: object, status: int = 200) -> Response:
-    return Response(orjson.dumps(content), status, media_type="application/json")
+def _json(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(content), status, headers, media_type="application/json")

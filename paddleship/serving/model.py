@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,15 @@ import orjson
 from paddleship import preprocess, runtimes
 from paddleship.candidate import Candidate
 from paddleship.errors import PaddleshipError, RequestError
-from paddleship.serving import protocol
+from paddleship.preprocess import Batch
+from paddleship.references import explain
+from paddleship.runtimes import Arrays
+from paddleship.serving import limits, protocol, texts
 from paddleship.spec import TensorSpec
 
+log = logging.getLogger("paddleship.serving")
+
+MAX_BATCH = 256
 _WARM_BATCHES = (1, 2, 8)
 
 
@@ -23,21 +30,41 @@ class AnswerError(PaddleshipError):
     """The model answered with something that cannot be sent."""
 
 
-class ServedModel:
-    """A candidate with its preprocessing and runtime. Loading checks every file's hash."""
+class RefusedByModel(RequestError):
+    """The runtime raised an error on an input that fits all declared rules, and answers others as before."""
 
-    def __init__(self, folder: Path, *, max_batch: int) -> None:
+
+class ServedModel:
+    """A candidate with its preprocessing and runtime. Loading checks every file's hash.
+
+    `limits` bound the bodies that it is given. `answers` is False after a failure that no input explains, until it answers again.
+    """
+
+    def __init__(self, folder: Path, *, max_batch: int = MAX_BATCH, memory_bytes: int | None = None) -> None:
         self.candidate = Candidate.load(folder)
-        self._version = self.candidate.digest[:12]
-        self._max_batch = max_batch
+        self.version = self.candidate.digest[:12]
+        self.answers = True
         self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs)
+        self.limits = limits.of_bodies(
+            self._preprocess.requests,
+            max_batch=max_batch,
+            longest_text=self._preprocess.longest_text,
+            memory_bytes=memory_bytes or limits.available_memory(),
+        )
         self._runtime = runtimes.load(folder)
+        self._known: tuple[Batch, Arrays] | None = None
 
     def warm_up(self) -> None:
-        """Answer zeros of the shapes that were seen in the data, since a runtime's first call of a shape is slow."""
-        for size, shapes in itertools.product(_WARM_BATCHES, self.candidate.warm_shapes):
+        """Answer rows of the shapes that were seen in the data, since a runtime's first call of a shape is slow."""
+        sizes = [size for size in _WARM_BATCHES if size <= self.limits.max_batch]
+        for size, shapes in itertools.product(sizes, self.candidate.warm_shapes):
             batch = {spec.name: np.full((size, *shapes[spec.name][1:]), spec.low or 0, spec.numpy_dtype) for spec in self.candidate.inputs}
-            self._runtime.run(batch)
+            try:
+                answer = dict(self._runtime.run(batch))
+            except Exception as failure:
+                log.warning("warm-up with the shapes %s failed (%s): the first requests will be slow", shapes, explain(failure))
+                return
+            self._known = self._known or (batch, answer)
 
     def metadata(self) -> dict[str, Any]:
         """The model metadata of the protocol, with the candidate's digest as its version."""
@@ -46,33 +73,70 @@ class ServedModel:
             outputs.append(protocol.describe(TensorSpec("label", "str", ("batch",))))
         return {
             "name": self.candidate.model,
-            "versions": [self._version],
+            "versions": [self.version],
             "platform": self.candidate.runtime,
             "inputs": [protocol.describe(spec) for spec in self._preprocess.requests],
             "outputs": outputs,
             "parameters": {"candidate_digest": self.candidate.digest},
         }
 
-    def answer(self, body: bytes) -> bytes:
-        """One request's JSON to one answer's JSON. Raises RequestError for what the client can mend."""
+    def answer(self, body: bytes | bytearray) -> bytes:
+        """One request's JSON to one answer's JSON. Raises RequestError for what the client can change."""
         try:
             request = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise RequestError(f"the request is not JSON ({error}): send the Open Inference Protocol's form") from None
-        columns = protocol.decode_request(request, self._preprocess.requests, max_batch=self._max_batch)
+        columns = protocol.decode_request(request, self._preprocess.requests, max_batch=self.limits.max_batch)
+        texts.check(columns)
         outputs = self.predict(columns)
-        answer = {"model_name": self.candidate.model, "model_version": self._version}
+        answer: dict[str, Any] = {"model_name": self.candidate.model, "model_version": self.version}
         if "id" in request:
             answer["id"] = request["id"]
+        if cut := self._preprocess.cuts(columns):
+            answer["parameters"] = {"truncated": cut}
         named = [protocol.encode_tensor(name, _sendable(name, values)) for name, values in outputs.items()]
         return orjson.dumps({**answer, "outputs": _wanted(named, request.get("outputs"))}, option=orjson.OPT_SERIALIZE_NUMPY)
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Columns of requests to outputs by name, with the class name of each row as `label` for a classifier. Raises RequestError."""
-        outputs: dict[str, Any] = dict(self._runtime.run(self._preprocess.collate(self._preprocess.encode(columns))))
+        outputs: dict[str, Any] = self._run(self._preprocess.collate(self._preprocess.encode(columns)))
         if self.candidate.labels:
             outputs["label"] = [self.candidate.labels[index] for index in next(iter(outputs.values())).argmax(-1)]
         return outputs
+
+    def _run(self, batch: Batch) -> Arrays:
+        """The runtime's answer. Raises RefusedByModel where it refuses this batch and still answers a known one as before."""
+        try:
+            outputs = dict(self._runtime.run(batch))
+        except PaddleshipError:
+            raise
+        except Exception as failure:
+            if self._known is None:
+                raise
+            self.probe()
+            if not self.answers:
+                raise
+            reason = explain(failure)
+            log.info("refused by the model: %s", reason)
+            raise RefusedByModel(f"the model does not take this input ({reason}): send other values or sizes") from None
+        self.answers, self._known = True, self._known or (batch, outputs)
+        return outputs
+
+    def probe(self) -> None:
+        """Set `answers`: whether a batch that was answered before gets the same answer now."""
+        if self._known is None:
+            return
+        batch, before = self._known
+        try:
+            now = self._runtime.run(batch)
+        except Exception:
+            self.answers = False
+            return
+        self.answers = all(name in now and _close(now[name], array) for name, array in before.items())
+
+
+def _close(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return one.shape == other.shape and np.allclose(one, other, equal_nan=True)
 
 
 def _sendable(name: str, array: Any) -> Any:

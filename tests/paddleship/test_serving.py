@@ -16,7 +16,10 @@ from onnx import TensorProto, helper
 from starlette.testclient import TestClient
 
 from paddleship.candidate import Candidate
-from paddleship.serving import app as serving
+from paddleship.serving.app import create_app
+from paddleship.serving.connections import Guard
+from paddleship.serving.limits import ConnectionLimits
+from paddleship.serving.model import ServedModel
 from paddleship.spec import TensorSpec
 
 
@@ -90,9 +93,10 @@ def text_client(texts):
     yield from ready(texts)
 
 
-def ready(folder, **options):
+def ready(folder, *, in_flight_bytes=2**26, load=ServedModel, **options):
     failures = []
-    with TestClient(serving.create_app(folder, on_failure=failures.append, **options), raise_server_exceptions=False) as client:
+    app = create_app(lambda: load(folder, **options), Guard(ConnectionLimits(), in_flight_bytes), on_failure=failures.append)
+    with TestClient(app, raise_server_exceptions=False) as client:
         deadline = time.monotonic() + 20
         while client.get("/v2/health/ready").status_code != 200:
             assert not failures, failures
@@ -193,9 +197,170 @@ def test_other_paths_and_models_are_404_and_methods_405(client):
     assert client.get("/v2/models/tiny/infer").status_code == 405
 
 
-def test_a_body_that_is_too_large_is_a_413(client, monkeypatch):
-    monkeypatch.setattr(serving, "MAX_BODY_BYTES", 10)
-    assert client.post("/v2/models/tiny/infer", json=request()).status_code == 413
+def test_versioned_paths_answer_and_other_versions_are_404(client):
+    (version,) = client.get("/v2/models/tiny").json()["versions"]
+    path = f"/v2/models/tiny/versions/{version}"
+    assert client.get(path).json() == client.get("/v2/models/tiny").json()
+    assert client.get(f"{path}/ready").status_code == 200
+    answer = client.post(f"{path}/infer", json=request()).json()
+    assert answer["model_version"] == version
+    assert answer["outputs"] == client.post("/v2/models/tiny/infer", json=request()).json()["outputs"]
+    other = client.post("/v2/models/tiny/versions/7/infer", json=request())
+    assert other.status_code == 404
+    assert f"there is no version '7' of 'tiny': this server has '{version}'" in other.json()["error"]
+
+
+def test_a_body_beyond_what_the_model_can_take_is_a_413_that_names_the_limit(tensors):
+    for client in ready(tensors, max_batch=4):
+        limit = 4 * 2 * 64 + 2**16  # rows, values, bytes of a value, envelope
+        fitting, beyond = (json.dumps(request()).ljust(size) for size in (limit, limit + 1))
+        assert client.post("/v2/models/tiny/infer", content=fitting).status_code == 200
+        answer = client.post("/v2/models/tiny/infer", content=beyond)
+        assert answer.status_code == 413
+        assert f"larger than the {limit} bytes that this server takes, in up to 4 rows" in answer.json()["error"]
+        assert client.post("/v2/models/tiny/infer", content=iter([beyond.encode()])).status_code == 413, "without a Content-Length"
+
+
+@pytest.mark.parametrize("filler", ["{},", "[],", "1,", "[[1],[2]],"])
+def test_a_body_of_too_many_values_is_a_413_before_anything_is_made_of_it(tensors, filler, monkeypatch):
+    for client in ready(tensors, max_batch=4096):
+        monkeypatch.setattr(ServedModel, "answer", lambda *_: pytest.fail("the body was parsed"))
+        body = "[" + filler * (200_000 // len(filler)) + "1]"
+        answer = client.post("/v2/models/tiny/infer", content=body)
+        assert answer.status_code == 413
+        assert "more than 32768 lists and values" in answer.json()["error"]
+
+
+def test_the_largest_honest_body_is_taken_flat_nested_and_in_any_spacing(tensors):
+    for client in ready(tensors, max_batch=4096):
+        rows = np.random.default_rng(0).uniform(0, 1, (4096, 2)).tolist()
+        flat = [value for row in rows for value in row]
+        for data, spacing in ((flat, {}), (rows, {}), (rows, {"indent": 2}), ([[1e-5 / 3, 0.1]] * 4096, {})):
+            body = json.dumps(request(shape=[4096, 2], data=data) | {"outputs": [{"name": "scores"}]}, **spacing)
+            assert client.post("/v2/models/tiny/infer", content=body).status_code == 200
+
+
+def test_beyond_the_budget_a_request_is_a_503_and_the_room_comes_back(tensors):
+    for client in ready(tensors, in_flight_bytes=1000):
+        assert client.post("/v2/models/tiny/infer", json=request()).status_code == 200
+        answer = client.post("/v2/models/tiny/infer", content=json.dumps(request()).ljust(1001))
+        assert answer.status_code == 503
+        assert answer.headers["Retry-After"] == "1"
+        assert "holds 1000 bytes" in answer.json()["error"]
+        for body in (json.dumps(request()).ljust(1000), b"{".ljust(1000), json.dumps(request()).ljust(1000)):
+            assert client.post("/v2/models/tiny/infer", content=body).status_code in (200, 400)
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ({"Inference-Header-Content-Length": "10"}, "binary_data=False"),
+        ({"Content-Encoding": "gzip"}, "content encoding 'gzip' is not supported"),
+        ({"Content-Encoding": "deflate"}, "content encoding 'deflate' is not supported"),
+    ],
+)
+def test_forms_that_are_not_supported_are_named(client, headers, words):
+    answer = client.post("/v2/models/tiny/infer", json=request(), headers=headers)
+    assert answer.status_code == 415
+    assert words in answer.json()["error"]
+    assert client.post("/v2/models/tiny/infer", json=request(), headers={"Content-Encoding": "identity"}).status_code == 200
+
+
+def test_an_answer_says_what_was_cut_of_a_text(text_client):
+    texts = ["好x好x", "好x好xx", "  好 ", "x" * 5000]
+    body = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [4], "data": texts}]}
+    answer = text_client.post("/v2/models/tiny/infer", json=body).json()
+    assert answer["parameters"] == {
+        "truncated": [{"input": "text", "row": 1, "length": 5, "kept": 4}, {"input": "text", "row": 3, "length": 5000, "kept": 4}]
+    }
+    body["inputs"][0] |= {"shape": [2], "data": ["好", "好x好x"]}
+    assert "parameters" not in text_client.post("/v2/models/tiny/infer", json=body).json()
+
+
+def test_text_of_any_characters_is_taken_however_it_is_escaped(text_client):
+    for text in ("[{,}]" * 3000, "😀" * 3000, '"' * 3000):
+        body = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [16], "data": [text] * 16}]}
+        assert text_client.post("/v2/models/tiny/infer", content=json.dumps(body)).status_code == 200
+
+
+def test_text_that_would_take_long_to_normalise_is_a_400(text_client):
+    marks = "a" + "\u0301\u0316" * 20_000
+    body = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [2], "data": ["好", marks]}]}
+    answer = text_client.post("/v2/models/tiny/infer", json=body)
+    assert answer.status_code == 400
+    assert "more than 64 combining marks in a row" in answer.json()["error"]
+    body["inputs"][0]["data"][1] = "a\u0301\u0316" * 2000
+    assert text_client.post("/v2/models/tiny/infer", json=body).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def picking(tmp_path_factory):
+    """y = x[steps - 1], which ONNX Runtime refuses where a step is beyond the length."""
+    folder = tmp_path_factory.mktemp("picking")
+    one = helper.make_tensor("one", TensorProto.INT64, [1], [1])
+    axis = helper.make_tensor("axis", TensorProto.INT64, [1], [1])
+    nodes = [
+        helper.make_node("Constant", [], ["one"], value=one),
+        helper.make_node("Constant", [], ["axis"], value=axis),
+        helper.make_node("Sub", ["steps", "one"], ["places"]),
+        helper.make_node("Unsqueeze", ["places", "axis"], ["columns"]),
+        helper.make_node("GatherElements", ["x", "columns"], ["y"], axis=1),
+    ]
+    inputs = [TensorSpec("x", "float32", ("batch", "length")), TensorSpec("steps", "int64", ("batch",), low=1)]
+    make_candidate(folder, nodes, inputs, [TensorSpec("y", "float32", ("batch", 1))])
+    return folder
+
+
+def pick(steps, length=3):
+    return {
+        "inputs": [
+            {"name": "x", "datatype": "FP32", "shape": [1, length], "data": [1] * length},
+            {"name": "steps", "datatype": "INT64", "shape": [1], "data": [steps]},
+        ]
+    }
+
+
+def test_what_the_runtime_refuses_because_of_its_input_is_a_422_with_its_reason(picking):
+    for client in ready(picking):
+        answer = client.post("/v2/models/tiny/infer", json=pick(4))
+        assert answer.status_code == 422
+        assert "the model does not take this input" in answer.json()["error"]
+        assert "GatherElements" in answer.json()["error"]
+        assert client.post("/v2/models/tiny/infer", json=pick(3)).status_code == 200
+        assert client.get("/v2/health/ready").status_code == 200
+
+
+class Breaking(ServedModel):
+    """A model whose runtime answers nothing any more after an input of 99, until it is told to."""
+
+    broken, also_wrong = False, False
+
+    def __init__(self, folder, **settings):
+        super().__init__(folder, **settings)
+        whole = self._runtime
+
+        class Runtime:
+            def run(_, batch):
+                if batch["x"].max() == 99:
+                    Breaking.broken = True
+                if Breaking.broken and not (Breaking.also_wrong and batch["x"].max() < 99):
+                    raise RuntimeError("out of order")
+                answer = whole.run(batch)
+                return {name: array + 1 for name, array in answer.items()} if Breaking.broken else answer
+
+        self._runtime = Runtime()
+
+
+@pytest.mark.parametrize("also_wrong", [False, True])
+def test_a_runtime_that_is_broken_is_a_500_and_not_ready_until_it_answers_again(tensors, also_wrong, monkeypatch):
+    monkeypatch.setattr(Breaking, "broken", False)
+    monkeypatch.setattr(Breaking, "also_wrong", also_wrong)
+    for client in ready(tensors, load=Breaking):
+        answer = client.post("/v2/models/tiny/infer", json=request(data=[99, 1]))
+        assert answer.status_code == 500
+        assert client.get("/v2/health/ready").status_code == 503
+        Breaking.broken = False
+        assert client.get("/v2/health/ready").status_code == 200
 
 
 def test_many_threads_get_their_own_answers(client):
