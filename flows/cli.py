@@ -42,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--kwargs", default="{}", metavar="JSON", help="arguments of the factory")
     doctor.add_argument("--root", metavar="FOLDER", help="folder that is put on the import path (default: . or code.root)")
+    doctor.add_argument("--seconds", type=float, default=120, metavar="N", help="time for the whole examination (default: 120)")
     doctor.add_argument("--checkpoint", metavar="FOLDER", help="trained weights; without it fresh ones are drawn")
     doctor.add_argument("--json", action="store_true", help="for machines")
     doctor.set_defaults(command=_doctor)

@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ParamsError(f"--checkpoint {arguments.checkpoint!r} is not a folder: give the one that `train` wrote, or leave it out")
     sys.path.insert(0, str(Path(root).resolve()))
     with tempfile.TemporaryDirectory(prefix="paddleship-doctor-") as work, redirect_stdout(sys.stderr):
-        examination = examining.examine(model, work=Path(work), seed=seed, checkpoint=checkpoint, say=print)
+        examination = examining.examine(model, work=Path(work), seed=seed, checkpoint=checkpoint, seconds=arguments.seconds, say=print)
     print(json.dumps(examination.to_dict(), indent=1) if arguments.json else examination)
     return examination.exit_code
 
@@ -35,5 +35,5 @@ def _declared(arguments: argparse.Namespace) -> tuple[Model, str, int]:
     if arguments.model is not None:
         return declaring.parse_model(arguments.model, arguments.input, arguments.kwargs), arguments.root or ".", 0
     found = params.load(Path("params.yaml"))
-    inputs = [declaring.parse_input(text) for text in arguments.input] or found.model.inputs
-    return found.model.model_copy(update={"inputs": inputs}), arguments.root or found.code.root, found.seed
+    inputs, absent = declaring.parse_inputs(arguments.input) if arguments.input else (found.model.inputs, found.model.absent)
+    return found.model.model_copy(update={"inputs": inputs, "absent": absent}), arguments.root or found.code.root, found.seed

@@ -53,7 +53,9 @@ class Eager:
         self._names = [spec.name for spec in subject.model.inputs]
         self._dtype = dtype
         self._mode = nullcontext() if static else layers.Eagerly()
-        self._layer = model.to_static(layer, specs) if static else layer
+        self._form = model.form(layer, subject.model)
+        given = self._form.give({spec.name: spec for spec in specs}) if specs else ()
+        self._layer = model.to_static(layer, given) if static else layer
         self._paddle = paddle
 
     @property
@@ -63,13 +65,14 @@ class Eager:
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
         with self._paddle.no_grad(), self._mode:
-            tensors = [self._paddle.to_tensor(self._cast(inputs[name])) for name in self._names]
-            return {name: tensor.numpy() for name, tensor in model.forward(self._layer, tensors).items()}
+            tensors = {name: self._paddle.to_tensor(self._cast(inputs[name])) for name in self._names}
+            return {name: tensor.numpy() for name, tensor in model.forward(self._layer, self._form.give(tensors)).items()}
 
     def nesting(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Tree:
         """How forward nests its outputs."""
         with self._paddle.no_grad(), self._mode:
-            return model.nest_outputs(self._layer(*[self._paddle.to_tensor(inputs[name]) for name in self._names]))[0]
+            tensors = {name: self._paddle.to_tensor(inputs[name]) for name in self._names}
+            return model.nest_outputs(self._layer(*self._form.give(tensors)))[0]
 
     def _cast(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return array.astype(self._dtype) if array.dtype == np.float32 else array

@@ -6,7 +6,10 @@
     │   ├── DataError           raw data missing, empty or not as the params describe it
     │   ├── ModelError          factory, conversion or forward of the user's model
     │   ├── CandidateError      a candidate folder that is missing, changed or unreadable
+    │   │   ├── ProcessDied         a child process ended before it answered
+    │   │   └── ProcessHung         a child process did not answer in time
     │   └── RequestError        one request to the server (answered with 4xx, never an exit)
+    ├── OutOfTime           2   a deadline was over before the work was done
     ├── GateFailed          3   a measured value missed its limit; the report is on disk
     └── Unavailable         4   something outside is not there or not free: Docker engine, base image, port, server, folder
 
@@ -22,9 +25,13 @@ class PaddleshipError(Exception):
 
 
 class BadInput(PaddleshipError):
-    """Something the user gave cannot be used."""
+    """Something the user gave cannot be used. `where` is `file:line` in the user's code, where that is known."""
 
     exit_code = 2
+
+    def __init__(self, message: str = "", *, where: str | None = None) -> None:
+        super().__init__(message)
+        self.where = where
 
 
 class ParamsError(BadInput):
@@ -40,11 +47,34 @@ class ModelError(BadInput):
 
 
 class CandidateError(BadInput):
-    """A candidate folder is missing, incomplete or changed since it was written."""
+    """A candidate folder is missing, incomplete or changed since it was written; or a candidate cannot be made.
+
+    `kind` is the kind of finding (paddleship.finding) that it is.
+    """
+
+    kind = "conversion-failed"
+
+
+class ProcessDied(CandidateError):
+    """A child process ended before it answered."""
+
+    kind = "crash"
+
+
+class ProcessHung(CandidateError):
+    """A child process did not answer in time."""
+
+    kind = "hang"
 
 
 class RequestError(BadInput):
     """A request to the server does not fit the model's inputs."""
+
+
+class OutOfTime(PaddleshipError):
+    """A deadline (paddleship.deadline) was over before the work was done. No BadInput: nothing is known of what was stopped."""
+
+    exit_code = 2
 
 
 class GateFailed(PaddleshipError):

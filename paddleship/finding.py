@@ -38,6 +38,7 @@ KINDS: dict[str, str] = {
     "class-count": "the first output does not hold one score for each class, so that there is no label or a wrong score",
     "hidden-influence": "the eager model's answers change with the clock, an environment variable or what was asked before",
     "nan-weights": "the weights hold NaN or infinity",
+    "out-of-time": "the time for the examination was over before this was known",
     "assumed-range": "the values of a whole-number input were not declared, and a small range was tried",
     # a candidate: how it was made
     "unsupported-operator": "a runtime or converter does not know an operator of the model",

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from paddleship import processes
-from paddleship.errors import CandidateError, PaddleshipError
+from paddleship import deadline, processes
+from paddleship.errors import CandidateError, OutOfTime, PaddleshipError, ProcessDied, ProcessHung
 from paddleship.quiet import quiet
 
 Load = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, for a process to come
@@ -36,15 +36,18 @@ _LAST_BYTES = 100_000
 class Isolated:
     """`factory(*arguments)` made in a child process; `call` runs its methods there.
 
-    `timeout_s` bounds each call, the construction included. Raises CandidateError when the child dies or
-    hangs, and the child's own error when it raises one of ours.
+    `timeout_s` bounds each call, the construction included. Raises ProcessDied or ProcessHung when the child does,
+    and the child's own error when it raises one of ours; OutOfTime when the deadline of the block that it was made in is over.
     """
 
     def __init__(
         self, name: str, factory: Callable[..., Any], *arguments: Any, timeout_s: float, environment: Mapping[str, str] | None = None
     ) -> None:
-        context = multiprocessing.get_context("spawn")
         self.name = name
+        self._deadline = deadline.current()
+        if self._deadline is not None and self._deadline.over:
+            raise self._late()
+        context = multiprocessing.get_context("spawn")
         self.usable = True
         self._timeout_s = timeout_s
         self._pipe, theirs = context.Pipe()
@@ -89,7 +92,9 @@ class Isolated:
             self._pipe.send((method, arguments))
             if not self._answered():
                 self.usable = False
-                raise CandidateError(
+                if self._deadline is not None and self._deadline.over:
+                    raise self._late()
+                raise ProcessHung(
                     f"{self.name} did not answer in {self._timeout_s:g} s ({method}): it hangs, or timeout_s is too small for it"
                 )
             succeeded, value = self._pipe.recv()
@@ -98,7 +103,7 @@ class Isolated:
             self._process.join(10)
             words = _last_words(self._log)
             said = f", after it said: {words}" if words else ""
-            raise CandidateError(f"{self.name} {_death(self._process.exitcode)} ({method}){said}") from None
+            raise ProcessDied(f"{self.name} {_death(self._process.exitcode)} ({method}){said}") from None
         if not succeeded:
             raise value
         return value
@@ -108,7 +113,7 @@ class Isolated:
 
         Raises EOFError where the pipe cannot show it, because what the child started holds it open.
         """
-        end = time.monotonic() + self._timeout_s
+        end = time.monotonic() + (self._timeout_s if self._deadline is None else min(self._timeout_s, self._deadline.left()))
         while True:
             self._shorten_log()
             if self._pipe.poll(max(0.0, min(_LOOK_S, end - time.monotonic()))):
@@ -117,6 +122,9 @@ class Isolated:
                 raise EOFError
             if time.monotonic() >= end:
                 return False
+
+    def _late(self) -> OutOfTime:
+        return OutOfTime(f"{self.name} was stopped: the {self._deadline.seconds if self._deadline else 0:g} s for all of it are over")
 
     def _shorten_log(self) -> None:
         with suppress(OSError):  # what is tidied away needs no shortening

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import layers
+from paddleship import arguments, layers
+from paddleship.arguments import Form
 from paddleship.errors import ModelError
 from paddleship.files import new_folder, sha256
 from paddleship.params import Model
-from paddleship.references import explain, resolve
+from paddleship.references import explain, resolve, user_line
 from paddleship.spec import TensorSpec
 from paddleship.structure import Tree, describe
 
@@ -28,42 +29,59 @@ def build(model: Model) -> Any:
     try:
         layer = layers.make(lambda: factory(**model.kwargs))
     except Exception as failure:
-        raise ModelError(
-            f"model.factory {model.factory!r} failed with model.kwargs {model.kwargs} ({explain(failure)}): mend the factory or the kwargs"
-        ) from None
+        message = (
+            f"model.factory {model.factory!r} failed with model.kwargs {model.kwargs} ({explain(failure)}): fix the factory or the kwargs"
+        )
+        raise ModelError(message, where=user_line(failure)) from None
     if not isinstance(layer, paddle.nn.Layer):
         raise ModelError(f"model.factory {model.factory!r} returned {type(layer).__name__}, not a paddle.nn.Layer: return the model itself")
     return layer
 
 
-def to_static(layer: Any, specs: Sequence[TensorSpec | Sequence[TensorSpec]] = ()) -> Any:
-    """The layer as Paddle's `to_static` changes it, full graph, not run yet: one program for all shapes, or without `specs` one for each.
+def form(layer: Any, model: Model) -> Form:
+    """How the declared inputs become the arguments of this layer's forward; for a layer that `to_static` has not changed yet.
 
-    One spec, or one list of specs, for each argument of forward.
+    Raises ModelError where their names contradict each other.
+    """
+    try:
+        return arguments.form(type(layer).forward, [item.name for item in model.inputs], model.absent)
+    except ValueError as odd:
+        raise ModelError(f"model.inputs: {odd}") from None
+
+
+def to_static(layer: Any, given: Sequence[Any] = ()) -> Any:
+    """The layer as Paddle's `to_static` changes it, full graph, not run yet: one program for all shapes, or without `given` one for each.
+
+    `given` are the arguments of forward with a TensorSpec in the place of each tensor.
     """
     import paddle
 
-    def declare(spec: TensorSpec) -> Any:
-        return paddle.static.InputSpec(spec.dynamic_shape, spec.dtype, spec.name)
+    def declare(value: Any) -> Any:
+        if isinstance(value, TensorSpec):
+            return paddle.static.InputSpec(value.dynamic_shape, value.dtype, value.name)
+        if isinstance(value, dict):
+            return {key: declare(part) for key, part in value.items()}
+        return [declare(part) for part in value] if isinstance(value, list | tuple) else value
 
-    inputs = [declare(spec) if isinstance(spec, TensorSpec) else [declare(part) for part in spec] for spec in specs]
-    return paddle.jit.to_static(layer, input_spec=inputs or None, full_graph=True)
+    return paddle.jit.to_static(layer, input_spec=declare(given) or None, full_graph=True)
 
 
-def forward(layer: Any, inputs: Sequence[Any]) -> dict[str, Any]:
+def forward(layer: Any, given: Sequence[Any]) -> dict[str, Any]:
     """Run the model and name its outputs. Raises ModelError with the user's line when forward fails."""
-    return name_outputs(call(layer, inputs))
+    return name_outputs(call(layer, given))
 
 
-def call(layer: Any, inputs: Sequence[Any]) -> Any:
-    """Run the model. Raises ModelError with the user's line when forward fails."""
+def call(layer: Any, given: Sequence[Any]) -> Any:
+    """Run the model with these arguments. Raises ModelError with the user's line when forward fails."""
     try:
-        return layer(*inputs)
+        return layer(*given)
     except ModelError:
         raise
     except Exception as failure:
-        shapes = ", ".join(f"{tensor.dtype} {list(tensor.shape)}".replace("paddle.", "") for tensor in inputs)
-        raise ModelError(f"forward of {type(layer).__name__} failed on {shapes} ({explain(failure)}): mend it, or model.inputs") from None
+        tensors = [leaf for leaf in arguments.leaves(given) if hasattr(leaf, "shape")]
+        shapes = ", ".join(f"{tensor.dtype} {list(tensor.shape)}".replace("paddle.", "") for tensor in tensors)
+        message = f"forward of {type(layer).__name__} failed on {shapes} ({explain(failure)}): fix it, or model.inputs"
+        raise ModelError(message, where=user_line(failure)) from None
 
 
 def name_outputs(result: Any) -> dict[str, Any]:
@@ -72,7 +90,7 @@ def name_outputs(result: Any) -> dict[str, Any]:
 
 
 def nest_outputs(result: Any) -> tuple[Tree, dict[str, Any]]:
-    """The nesting of what forward returned, and its tensors by name. Raises ModelError for what is no tensor."""
+    """The nesting of what forward returned, and its tensors by name. Raises ModelError for what is neither tensor nor constant."""
     try:
         return describe(result, lambda value: hasattr(value, "numpy"))
     except TypeError as odd:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
 
-from paddleship import misfit
+from paddleship import arguments, misfit
 from paddleship.catalogue import Name
 from paddleship.errors import ParamsError
 from paddleship.finding import KINDS
@@ -110,10 +110,13 @@ class Model(Section):
     factory: Reference
     kwargs: dict[str, Any] = {}
     inputs: Annotated[list[Input], Field(min_length=1)]
+    absent: list[str] = Field([], description="arguments of forward, or places in them, that are None")
 
     @model_validator(mode="after")
     def _names_once(self) -> Model:
-        _once([item.name for item in self.inputs], "inputs")
+        names = [item.name for item in self.inputs]
+        _once([*names, *self.absent], "inputs")
+        arguments.declared(names, self.absent)
         return self
 
 

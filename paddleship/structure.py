@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Tree = Any  # {"dict": {key: tree}} | {"list": [tree]} | {"tuple": [tree]} | None | the name of an output
+Tree = Any  # {"dict": {key: tree}} | {"list": [tree]} | {"tuple": [tree]} | {"constant": value} | None | the name of an output
+
+_CONSTANTS = (bool, int, float, str)
 
 
 def describe(result: Any, is_tensor: Callable[[Any], bool]) -> tuple[Tree, dict[str, Any]]:
     """The nesting of what forward returned, and its tensors by name in the order of the nesting.
 
     A lone tensor is called `output`, the parts of a sequence `output_<i>`, those of a dict by their keys, and
-    deeper ones by the path to them (`states.0`). Raises TypeError, with the place, for what is not a tensor.
+    deeper ones by the path to them (`states.0`). Numbers, bools and strings are constants, kept in the nesting itself.
+    Raises TypeError, with the place, for anything else.
     """
     named: dict[str, Any] = {}
     return _walk(result, "", is_tensor, named), named
@@ -29,10 +32,26 @@ def rebuild(tree: Tree, outputs: Mapping[str, Any]) -> Any:
     if isinstance(tree, str):
         return outputs[tree]
     ((kind, parts),) = tree.items()
+    if kind == "constant":
+        return parts
     if kind == "dict":
         return {key: rebuild(part, outputs) for key, part in parts.items()}
     built = [rebuild(part, outputs) for part in parts]
     return tuple(built) if kind == "tuple" else built
+
+
+def constants(tree: Tree, place: str = "") -> dict[str, Any]:
+    """The constants among the outputs, by the names that tensors in their places would have."""
+    if not isinstance(tree, dict):
+        return {}
+    ((kind, parts),) = tree.items()
+    if kind == "constant":
+        return {place or "output": parts}
+    if kind == "dict":
+        below = [constants(part, f"{place}.{key}" if place else str(key)) for key, part in parts.items()]
+    else:
+        below = [constants(part, f"{place}.{index}" if place else f"output_{index}") for index, part in enumerate(parts)]
+    return {name: value for part in below for name, value in part.items()}
 
 
 def _walk(value: Any, place: str, is_tensor: Callable[[Any], bool], named: dict[str, Any]) -> Tree:
@@ -47,5 +66,7 @@ def _walk(value: Any, place: str, is_tensor: Callable[[Any], bool], named: dict[
         prefix = f"{place}." if place else "output_"
         parts = [_walk(part, f"{prefix}{index}", is_tensor, named) for index, part in enumerate(value)]
         return {"tuple" if isinstance(value, tuple) else "list": parts}
+    if isinstance(value, _CONSTANTS):
+        return {"constant": value}
     where = f" as {place!r}" if place else ""
     raise TypeError(f"{type(value).__name__}{where}")

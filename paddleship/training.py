@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from paddleship import measures, model
+from paddleship.arguments import Form
 from paddleship.errors import ModelError
 from paddleship.params import Train
 from paddleship.preprocess import Example, Preprocess
@@ -79,14 +80,14 @@ def fit(
     preprocess: Preprocess,
     settings: Train,
     *,
-    names: Sequence[str],
+    form: Form,
     task: Task,
     seed: int,
     on_epoch: OnEpoch,
 ) -> History:
     """Train `layer` in place and leave it with the weights of its best epoch.
 
-    `names` orders the inputs of a batch as forward takes them. Stops early after `patience` epochs without
+    `form` says how the inputs of a batch become the arguments of forward. Stops early after `patience` epochs without
     a lower validation loss, and at once, with `diverged` set, when a loss is not a finite number.
     """
     from paddle import optimizer
@@ -98,12 +99,12 @@ def fit(
     for epoch in range(settings.epochs):
         epoch_start = time.monotonic()
         loss = _train_epoch(
-            layer, adam, train, preprocess, settings, names=names, task=task, random=random, label=f"epoch {epoch + 1}/{settings.epochs}"
+            layer, adam, train, preprocess, settings, form=form, task=task, random=random, label=f"epoch {epoch + 1}/{settings.epochs}"
         )
         if not math.isfinite(loss):
             history.diverged = f"the training loss is {loss} in epoch {epoch + 1}"
             return history
-        validation_loss, score = evaluate(layer, validation, preprocess, names=names, task=task, batch_size=settings.batch_size)
+        validation_loss, score = evaluate(layer, validation, preprocess, form=form, task=task, batch_size=settings.batch_size)
         if not math.isfinite(validation_loss):
             history.diverged = f"the validation loss is {validation_loss} in epoch {epoch + 1}"
             return history
@@ -130,7 +131,7 @@ def fit(
     return history
 
 
-def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, names: Sequence[str], task: Task, batch_size: int) -> tuple[float, float]:
+def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: Form, task: Task, batch_size: int) -> tuple[float, float]:
     """Mean loss and score in evaluation mode."""
     import paddle
 
@@ -138,19 +139,19 @@ def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, names: Sequenc
     losses, outputs, labels = [], [], []
     with paddle.no_grad():
         for indices in _batches(split.examples, batch_size, None):
-            result, target = _forward(layer, split, indices, preprocess, names)
+            result, target = _forward(layer, split, indices, preprocess, form)
             losses.append(_loss(task, result, target).item() * len(indices))
             outputs.append(_first(result).numpy())
             labels.append(split.labels[indices])
     return sum(losses) / len(split.labels), task.score(np.concatenate(outputs), np.concatenate(labels))
 
 
-def ask(layer: Any, batch: Mapping[str, np.ndarray[Any, Any]], names: Sequence[str]) -> dict[str, Any]:
+def ask(layer: Any, batch: Mapping[str, np.ndarray[Any, Any]], form: Form) -> dict[str, Any]:
     """The outputs of the layer as it is for one batch, without gradients."""
     import paddle
 
     with paddle.no_grad():
-        return model.forward(layer, [paddle.to_tensor(batch[name]) for name in names])
+        return model.forward(layer, form.give({name: paddle.to_tensor(array) for name, array in batch.items()}))
 
 
 def _train_epoch(
@@ -160,7 +161,7 @@ def _train_epoch(
     preprocess: Preprocess,
     settings: Train,
     *,
-    names: Sequence[str],
+    form: Form,
     task: Task,
     random: np.random.Generator,
     label: str,
@@ -170,7 +171,7 @@ def _train_epoch(
     progress = Progress(label, len(split.labels), "rows")
     total = 0.0
     for indices in _batches(split.examples, settings.batch_size, random):
-        result, target = _forward(layer, split, indices, preprocess, names)
+        result, target = _forward(layer, split, indices, preprocess, form)
         loss = _loss(task, result, target)
         value = float(loss.item())
         if not math.isfinite(value):
@@ -186,11 +187,11 @@ def _train_epoch(
     return total / len(split.labels)
 
 
-def _forward(layer: Any, split: Split, indices: Sequence[int], preprocess: Preprocess, names: Sequence[str]) -> tuple[dict[str, Any], Any]:
+def _forward(layer: Any, split: Split, indices: Sequence[int], preprocess: Preprocess, form: Form) -> tuple[dict[str, Any], Any]:
     import paddle
 
     batch = preprocess.collate([split.examples[index] for index in indices])
-    outputs = model.forward(layer, [paddle.to_tensor(batch[name]) for name in names])
+    outputs = model.forward(layer, form.give({name: paddle.to_tensor(array) for name, array in batch.items()}))
     return outputs, paddle.to_tensor(split.labels[indices])
 
 

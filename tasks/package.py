@@ -29,8 +29,8 @@ from tasks import image, source
 from tasks.stage import main
 
 _LIBRARY = (
-    "__init__.py", "candidate.py", "errors.py", "files.py", "layers.py", "preprocess.py", "quiet.py", "references.py", "spec.py",
-    "structure.py", "runtimes", "serving",
+    "__init__.py", "arguments.py", "candidate.py", "errors.py", "files.py", "layers.py", "preprocess.py", "quiet.py", "references.py",
+    "spec.py", "structure.py", "runtimes", "serving",
 )  # fmt: skip
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from paddleship import classes, dataset, isolate, model, pictures, training
+from paddleship.arguments import Form
 from paddleship.eager import Eager, Subject
 from paddleship.finding import Finding
 from paddleship.params import Params
@@ -31,15 +32,15 @@ def train(params: Params) -> Report:
     import paddle
 
     paddle.seed(params.seed)
-    preprocess, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
+    preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     parts = {name: dataset.read(Path(params.paths.prepared), name) for name in dataset.SPLITS}
     splits = {name: training.Split(dataset.encode(preprocess, rows), rows.labels) for name, rows in parts.items()}
-    names = [spec.name for spec in specs]
     layer = model.build(params.model)
+    form = model.form(layer, params.model)
     task = training.make_task(params.data.task, params.train)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
 
-    findings = _check_classes(layer, splits, preprocess, params, names=names) if params.data.task == "classification" else []
+    findings = _check_classes(layer, splits, preprocess, params, form=form) if params.data.task == "classification" else []
 
     log = live_metrics()
     history = training.fit(
@@ -48,7 +49,7 @@ def train(params: Params) -> Report:
         splits["validation"],
         preprocess,
         params.train,
-        names=names,
+        form=form,
         task=task,
         seed=params.seed,
         on_epoch=log or (lambda *_: None),
@@ -58,12 +59,12 @@ def train(params: Params) -> Report:
     if history.diverged or not history.epochs:
         return _diverged(history)
 
-    test_loss, test_score = training.evaluate(layer, splits["test"], preprocess, names=names, task=task, batch_size=params.train.batch_size)
+    test_loss, test_score = training.evaluate(layer, splits["test"], preprocess, form=form, task=task, batch_size=params.train.batch_size)
     model.save(
         layer, Path(params.paths.checkpoint), {"factory": params.model.factory, "kwargs": params.model.kwargs, "epoch": history.best + 1}
     )
     sample = preprocess.collate(splits["validation"].examples[:_PROBED])
-    trained = {name: tensor.numpy() for name, tensor in training.ask(layer, sample, names).items()}
+    trained = {name: tensor.numpy() for name, tensor in training.ask(layer, sample, form).items()}
     with isolate.Isolated("the model from its checkpoint", Eager, Subject.of(params), timeout_s=params.verify.timeout_s) as restored:
         answers = restored.call("run", sample)
     drift = max(_relative(trained[name], answers[name]) for name in trained)
@@ -99,7 +100,7 @@ def train(params: Params) -> Report:
 
 
 def _check_classes(
-    layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, names: Sequence[str]
+    layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, form: Form
 ) -> list[Finding]:
     """Ask the untrained model a few rows and compare its first output with the classes. Raises ModelError."""
     import paddle
@@ -107,7 +108,7 @@ def _check_classes(
     rows = splits["validation"].examples[:_PROBED]
     state = paddle.get_rng_state()
     layer.eval()
-    outputs = training.ask(layer, preprocess.collate(rows), names)
+    outputs = training.ask(layer, preprocess.collate(rows), form)
     paddle.set_rng_state(state)
     name, first = next(iter(outputs.items()))
     return classes.check(

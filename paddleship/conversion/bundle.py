@@ -49,7 +49,13 @@ class Packer:
                 f"the checkpoint is another ({now[:12]}) than the exported program was made from ({candidate.weights_sha256[:12]}): "
                 "run `dvc repro export optimize`"
             )
-        options = {**candidate.options, "factory": settings.factory, "kwargs": settings.kwargs, "seed": self.subject.seed}
+        options = {
+            **candidate.options,
+            "factory": settings.factory,
+            "kwargs": settings.kwargs,
+            "absent": settings.absent,
+            "seed": self.subject.seed,
+        }
         return replace(candidate, options=options, sources={}, programs=())
 
 

@@ -24,13 +24,17 @@ Maker = Callable[[Path, Path, Sequence[Batch]], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """One candidate that was tried: made, or the reason why not. `settings` are what it was tuned to, `trials` what was tried."""
+    """One candidate that was tried: made, or the reason why not, and of which kind that is (as CandidateError has it).
+
+    `settings` are what it was tuned to, `trials` what was tried.
+    """
 
     name: str
     runtime: str
     precision: str
     bytes: int = 0
     reason: str = ""
+    kind: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     trials: list[Trial] = field(default_factory=list)
 
@@ -79,7 +83,7 @@ class Workshop:
                 tuned = tuning.tune(beside, asked, seconds=self._tune_seconds, timeout_s=self._timeout_s)
                 made = tuned.candidate.save(beside)
         except CandidateError as error:
-            return Outcome(name, made.runtime, made.precision, reason=str(error))
+            return Outcome(name, made.runtime, made.precision, reason=str(error), kind=error.kind)
         size = sum((target / file).stat().st_size for file in made.files)
         settings = {key: value for key, value in made.options.items() if planned.options.get(key) != value}
         return Outcome(name, made.runtime, made.precision, size, settings=settings | {"threads": made.threads}, trials=tuned.trials)

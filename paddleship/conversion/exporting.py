@@ -9,11 +9,11 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddleship import isolate, measures, model, runtimes
+from paddleship import isolate, measures, model, runtimes, structure
 from paddleship.candidate import Candidate, Program
 from paddleship.controlflow import deciding, regions
 from paddleship.conversion import fixing
@@ -45,7 +45,11 @@ def export(
     """
     with isolate.Isolated("the eager model", Eager, subject, timeout_s=timeout_s) as eager:
         answers: list[Arrays] = [eager.call("run", probe) for probe in probes]
-        nesting = eager.call("nesting", probes[0])
+        nestings = [eager.call("nesting", probe) for probe in probes]
+    constants = [structure.constants(nesting) for nesting in nestings]
+    if odd := next((other for other in constants if other != constants[0]), None):
+        raise ModelError(f"forward returns {constants[0]} beside its tensors and, asked other things, {odd}: return it as a tensor")
+    nesting = nestings[0]
     warm_shapes = tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes)
     base = replace(base, outputs=describe_outputs(base.inputs, probes, answers), nesting=nesting, warm_shapes=warm_shapes)
     attempt = Attempt(subject, folder, base, probes, answers, timeout_s, tuple(skip))
@@ -61,6 +65,15 @@ def export(
         return attempt.make((), trusting=True), findings  # type: ignore[return-value]  # verify says why it is wrong
     others = [finding.message for finding in findings if str(first) not in finding.message]
     raise type(first)("; ".join([str(first), *others]))
+
+
+class Saved(NamedTuple):
+    """What is known of a program that was saved: the hash of its weights, where each output comes from (its place in the program or
+    the input that it repeats), and the constants that forward returned beside its tensors."""
+
+    weights: str
+    sources: dict[str, int | str]
+    constants: dict[str, Any]
 
 
 class WrongError(ModelError):
@@ -92,20 +105,15 @@ class Attempt:
         return candidate if trusting else self._compared(told) or candidate
 
     def _save(self, programs: tuple[Program, ...]) -> Candidate:
-        weights, sources = "", {}
+        saved = Saved("", {}, {})
         for program in programs or (Program(".", {}),):
             (self.folder / program.folder).mkdir(exist_ok=True)
             specs = fixing.fixed(self.base.inputs, program.sizes)
-            weights, sources = isolate.run(
+            saved = isolate.run(
                 "the export", save_program, self.subject, self.folder / program.folder, specs, self.skip, timeout_s=self.timeout_s
             )
-        names = [spec.name for spec in self.base.outputs]
-        if list(sources) != names:
-            raise ModelError(
-                f"{self.subject.model.factory!r} returns {', '.join(names)} in eager mode, and {', '.join(sources)} "
-                "while it is converted: return the same things at every call"
-            )
-        return replace(self.base, sources=sources, weights_sha256=weights, programs=programs).save(self.folder)
+        check_form(self.subject.model.factory, [spec.name for spec in self.base.outputs], structure.constants(self.base.nesting), saved)
+        return replace(self.base, sources=saved.sources, weights_sha256=saved.weights, programs=programs).save(self.folder)
 
     def _compared(self, told: Sequence[Arrays]) -> WrongError | None:
         """What is plainly otherwise than eager; the proof is verify's."""
@@ -117,6 +125,20 @@ class Attempt:
                 if not measures.alike(array, answer[name]):
                     return WrongError(f"the program answers {shape} with other values of {name} than eager")
         return None
+
+
+def check_form(factory: str, names: Sequence[str], constants: Mapping[str, Any], saved: Saved) -> None:
+    """Raise ModelError where eager's outputs have other names, or other constants beside them, than the program's."""
+    if list(saved.sources) != list(names):
+        raise ModelError(
+            f"{factory!r} returns {', '.join(names)} in eager mode, and {', '.join(saved.sources)} while it is converted: "
+            "return the same things at every call, and tensors for what depends on the inputs"
+        )
+    if saved.constants != constants:
+        raise ModelError(
+            f"{factory!r} returns {dict(constants)} beside its tensors in eager mode, and {saved.constants} while it is converted: "
+            "return them as tensors"
+        )
 
 
 def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answers: Sequence[Arrays]) -> tuple[TensorSpec, ...]:
@@ -142,8 +164,8 @@ def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answe
     return tuple(outputs)
 
 
-def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], skip: Sequence[str] = ()) -> tuple[str, dict[str, int | str]]:
-    """Convert a fresh instance and save it; the hash of its weights, and each output's place in the program or input it repeats.
+def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], skip: Sequence[str] = ()) -> Saved:
+    """Convert a fresh instance and save it.
 
     For a process of its own: Paddle may die of a model, and an instance or a process that has converted or
     answered before may bake what it remembers into the program. Raises ModelError with the user's line.
@@ -154,7 +176,7 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], sk
     _leave_to_python(layer, skip)
     try:
         with deciding.watching(layer) as decisions:
-            sources = convert_layer(layer, folder, specs)
+            sources, constants = convert_layer(layer, folder, model.form(layer, subject.model).give({spec.name: spec for spec in specs}))
     except ModelError:
         raise
     except Exception as failure:
@@ -163,7 +185,7 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], sk
             "keep Python values, numpy and data-dependent Python control flow out of forward, and name every input in model.inputs"
         ) from None
     regions.write(folder, regions.decisions(decisions))
-    return weights, sources
+    return Saved(weights, sources, constants)
 
 
 def _leave_to_python(layer: Any, skip: Sequence[str]) -> None:
@@ -177,20 +199,23 @@ def _leave_to_python(layer: Any, skip: Sequence[str]) -> None:
         parts[name].forward = paddle.jit.not_to_static(parts[name].forward)
 
 
-def convert_layer(layer: Any, folder: Path, specs: Sequence[TensorSpec | Sequence[TensorSpec]]) -> dict[str, int | str]:
-    """Convert a layer in evaluation mode and save it as `model` in `folder`; where each of its outputs comes from.
+def convert_layer(layer: Any, folder: Path, given: Sequence[Any]) -> tuple[dict[str, int | str], dict[str, Any]]:
+    """Convert a layer in evaluation mode and save it as `model` in `folder`; where its outputs come from, and constants beside them.
 
-    One spec, or one list of specs, for each argument of forward. Raises what Paddle raises.
+    `given` are the arguments of forward with a TensorSpec in the place of each tensor. Raises what Paddle raises.
     """
     import paddle
 
-    static = model.to_static(layer, specs)
-    sources, kept = _trace_outputs(static.forward.concrete_program)
+    static = model.to_static(layer, given)
+    program = static.forward.concrete_program
+    result = program.outputs[0] if len(program.outputs) == 1 else program.outputs
+    tree, named = describe(result, lambda value: isinstance(value, paddle.pir.Value))
+    sources, kept = _trace_outputs(named, program.outputs)
     paddle.jit.save(static, str(folder / "model"), **kept)
-    return sources
+    return sources, structure.constants(tree)
 
 
-def _trace_outputs(program: Any) -> tuple[dict[str, int | str], dict[str, Any]]:
+def _trace_outputs(named: Mapping[str, Any], outputs: Any) -> tuple[dict[str, int | str], dict[str, Any]]:
     """Where each output of forward comes from, and the option of `jit.save` that leaves out inputs which forward passes through.
 
     Paddle flattens the outputs (dicts by sorted key), names a passed-through input like the input itself, which no
@@ -198,10 +223,8 @@ def _trace_outputs(program: Any) -> tuple[dict[str, int | str], dict[str, Any]]:
     """
     import paddle
 
-    result = program.outputs[0] if len(program.outputs) == 1 else program.outputs
-    named = describe(result, lambda value: isinstance(value, paddle.pir.Value))[1]
     distinct: list[Any] = []
-    for value in paddle.utils.flatten(program.outputs):
+    for value in paddle.utils.flatten(outputs):
         if isinstance(value, paddle.pir.Value) and not any(value.is_same(other) for other in distinct):
             distinct.append(value)
     passed = {place: _input_name(value) for place, value in enumerate(distinct)}

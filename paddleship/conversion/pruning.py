@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from paddleship.arguments import Form
 from paddleship.errors import CandidateError
 from paddleship.preprocess import Batch
-from paddleship.spec import TensorSpec
 
 
-def prune(layer: Any, _specs: Sequence[TensorSpec], _batches: Sequence[Batch]) -> Any:
+def prune(layer: Any, _form: Form, _batches: Sequence[Batch]) -> Any:
     """The layer with 2:4 sparse weights. Raises CandidateError where it has none to prune, and what Paddle raises."""
     from paddle.incubate import asp
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from paddleship.arguments import Form
 from paddleship.errors import CandidateError
 from paddleship.preprocess import Batch
-from paddleship.spec import TensorSpec
 
 _BATCHES = 8
 
 
-def quantise(layer: Any, specs: Sequence[TensorSpec], batches: Sequence[Batch]) -> Any:
+def quantise(layer: Any, form: Form, batches: Sequence[Batch]) -> Any:
     """The layer in int8, ranges taken from the batches. Raises CandidateError where nothing can be quantised, and what Paddle raises."""
     import paddle
     from paddle.quantization import PTQ, BaseObserver, QuantConfig
@@ -26,5 +26,5 @@ def quantise(layer: Any, specs: Sequence[TensorSpec], batches: Sequence[Batch]) 
     if not any(isinstance(part, BaseObserver) for part in observed.sublayers()):
         raise CandidateError("Paddle found no layer in this model that it quantises")
     for batch in batches[:_BATCHES]:
-        observed(*[paddle.to_tensor(batch[spec.name]) for spec in specs])
+        observed(*form.give({name: paddle.to_tensor(array) for name, array in batch.items()}))
     return ptq.convert(observed)

@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from paddleship import model
+from paddleship.arguments import Form
 from paddleship.conversion import exporting, fixing
 from paddleship.eager import Subject
 from paddleship.errors import CandidateError
 from paddleship.preprocess import Batch
 from paddleship.spec import TensorSpec
 
-Change = Callable[[Any, Sequence[TensorSpec], Sequence[Batch]], Any]
+Change = Callable[[Any, Form, Sequence[Batch]], Any]
 
 
 @dataclass(frozen=True)
 class Remaker:
     """Makes the program of one subject, with these inputs, for one set of fixed sizes, after `change`, which `verb` names in an error.
 
-    `change` is given the layer in evaluation mode, what the model declares as inputs, and batches of real rows.
+    `change` is given the layer in evaluation mode, how inputs become its arguments, and batches of real rows.
     """
 
     subject: Subject
@@ -38,7 +39,9 @@ class Remaker:
         model.restore(layer, self.subject.checkpoint)
         layer.eval()
         try:
-            exporting.convert_layer(self.change(layer, self.specs, batches), target, fixing.fixed(self.specs, self.fixed))
+            form = model.form(layer, self.subject.model)
+            specs = {spec.name: spec for spec in fixing.fixed(self.specs, self.fixed)}
+            exporting.convert_layer(self.change(layer, form, batches), target, form.give(specs))
         except CandidateError:
             raise
         except Exception as failure:

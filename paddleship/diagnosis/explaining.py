@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -15,7 +16,7 @@ from paddleship.catalogue import EAGER, OTHER_WEIGHTS
 from paddleship.diagnosis import contents, passes, replay, symptoms
 from paddleship.diagnosis.replay import LayerError, Located
 from paddleship.eager import Subject
-from paddleship.errors import BadInput
+from paddleship.errors import BadInput, OutOfTime
 from paddleship.files import sha256
 from paddleship.finding import Finding
 from paddleship.params import Verify
@@ -59,7 +60,8 @@ def explain(
     """Explain a candidate that failed its proof.
 
     `folder` is None for `to_static` in memory, `answers` None for a candidate that died. `failed` names the checks that
-    it missed; `preprocess` is the config that the data was prepared with. Each child process has `settings.timeout_s`.
+    it missed; `preprocess` is the config that the data was prepared with. Each child process has `settings.timeout_s`; when the
+    deadline of the block is over, the findings are those that were made by then.
     """
     limit = settings.noise_limit * (replay.coarseness(Candidate.load(folder).precision) if folder is not None else 1)
     findings = [*_facts(subject, folder, preprocess), *_contents(subject, folder, settings)]
@@ -80,8 +82,9 @@ def explain(
     if isinstance(located, str):
         return Diagnosis([*findings, Finding("wrong-answers", "error", f"the layers could not be replayed ({located})")])
     findings += located.findings
-    if folder is not None and (guilty := _optimiser(folder, evidence, place, settings, limit=limit)):
-        findings.append(guilty)
+    with suppress(OutOfTime):
+        if folder is not None and (guilty := _optimiser(folder, evidence, place, settings, limit=limit)):
+            findings.append(guilty)
     if not any(finding.severity == "error" for finding in findings):
         findings += (_coarse(folder, failed) if folder is not None else []) or [_nothing(evidence, ratios, limit)]
     return Diagnosis(findings, located.errors)
@@ -162,7 +165,7 @@ def _locate(
                 say=say,
                 unmade=unmade,
             )
-        except BadInput as obstacle:
+        except (BadInput, OutOfTime) as obstacle:
             return str(obstacle)
 
 

@@ -45,7 +45,7 @@ class Exporter:
         specs = _specs(call, arrays)
         folder = self._folder(str(call.number))
         try:
-            sources = convert_layer(_alone(self._layers[call.path], call), folder, [specs])
+            sources, _ = convert_layer(_alone(self._layers[call.path], call), folder, [specs])
         except Exception as failure:
             raise CandidateError(explain(failure)) from None
         outputs = tuple(TensorSpec(name, str(arrays[f"out/{name}"].dtype), arrays[f"out/{name}"].shape) for name in call.outputs)

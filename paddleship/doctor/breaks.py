@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from paddleship import model
 from paddleship.conversion import exporting
+from paddleship.conversion.exporting import Saved
 from paddleship.doctor import source
 from paddleship.eager import Subject
 from paddleship.errors import ModelError
@@ -22,10 +24,11 @@ from paddleship.preprocess import Batch
 from paddleship.references import explain, is_users, user_line
 from paddleship.spec import TensorSpec
 
-Program = tuple[str, dict[str, int | str]]  # the hash of the weights, and where each output comes from
-
 _TENSOR_TO_PYTHON = "keep the value a tensor: use paddle's own operation (paddle.maximum, paddle.where, paddle.arange, …) in its place"
 _LIKE_SIDES = "give both sides of the `if` the same names, dtypes and ranks, or choose with paddle.where"
+_LEFT = "a loop over Python numbers is left by `break` on a tensor's value"
+_FILLED = "a list that a loop fills is no Python list while the loop runs over a tensor, and this cannot be done with it"
+_HABITS = {_LEFT: source.LEFT_BY_BREAK, _FILLED: source.FILLED_IN_LOOP}
 _KNOWN: list[tuple[str, str, str, str]] = [
     (
         r"is not involved in the target_vars",
@@ -61,13 +64,13 @@ _KNOWN: list[tuple[str, str, str, str]] = [
     (
         r"python while pred change from bool to variable",
         "graph-break",
-        "a loop over Python numbers is left by `break` on a tensor's value",
+        _LEFT,
         "make the loop one over tensors (while on a tensor), or run all rounds and choose with paddle.where",
     ),
     (
         r"Only support paddle::dialect::DenseTensorType",
         "graph-break",
-        "a list that a loop fills is no Python list while the loop runs over a tensor, and this cannot be done with it",
+        _FILLED,
         "loop over a Python number (a fixed size, not paddle.to_tensor of it), or paddle.stack the list and work on that",
     ),
     (
@@ -133,8 +136,19 @@ _KINDS_OF_BREAK = {
 }
 
 
-def convert(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tuple[Program | None, Finding | None]:
-    """Export as `paddleship.conversion.exporting` does; the program's facts, or why there is none."""
+@dataclass(frozen=True)
+class Obstacle(Finding):
+    """What stands in the way of a conversion, with the habit of paddleship.doctor.source that may be its cause."""
+
+    habit: str = ""
+
+    def plain(self, **changed: Any) -> Finding:
+        values = {item.name: getattr(self, item.name) for item in fields(Finding)}
+        return Finding(**{**values, **changed})
+
+
+def convert(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tuple[Saved | None, Obstacle | None]:
+    """Export as `paddleship.conversion.exporting` does; what is known of the program, or why there is none."""
     try:
         return exporting.save_program(subject, folder, specs), None
     except ModelError as error:
@@ -142,7 +156,7 @@ def convert(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tupl
         return None, classify(explain(cause), f"{type(cause).__name__}: {cause}", user_line(cause))
 
 
-def classify(short: str, text: str, where: str | None, *, otherwise: str = "graph-break") -> Finding:
+def classify(short: str, text: str, where: str | None, *, otherwise: str = "graph-break") -> Obstacle:
     """Paddle's words as a finding. `short` is quoted in the message, `text` is everything that was said."""
     habits = {suspect.habit for suspect in source.at(where)}
     short = short.replace(f" at {where}", "")  # a finding tells its place itself
@@ -150,18 +164,18 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
         if not re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
             continue
         if kind == "branch-mismatch" and "dynamic-shape-branch" in habits:
-            return Finding(
+            return Obstacle(
                 "dynamic-shape-branch", "error", f"{message}, and it asks for a dynamic size ({_line(where, short)})", _DYNAMIC, where
             )
         if kind == "python-value" and source.GROUPED in habits:
             message, advice = "the groups of a convolution must be a number, and here they are a dynamic size", _GROUPS
-        return Finding(kind, "error", f"{message} ({_line(where, short)})", advice, where)
+        return Obstacle(kind, "error", f"{message} ({_line(where, short)})", advice, where, habit=_HABITS.get(message, ""))
     for kind in ADVICE:
         if otherwise == "graph-break" and kind in habits:
-            return Finding(kind, "error", f"this line does not convert: {short}", ADVICE[kind], where)
+            return Obstacle(kind, "error", f"this line does not convert: {short}", ADVICE[kind], where)
     if otherwise == "bad-model":
-        return Finding("bad-model", "error", short, "", where)
-    return Finding(otherwise, "error", f"the model does not become one static graph: {short}", "rewrite this line with tensors", where)
+        return Obstacle("bad-model", "error", short, "", where)
+    return Obstacle(otherwise, "error", f"the model does not become one static graph: {short}", "rewrite this line with tensors", where)
 
 
 def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:
@@ -186,11 +200,12 @@ def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:
     layer = model.build(subject.model)
     model.restore(layer, subject.checkpoint)
     layer.eval()
+    form = model.form(layer, subject.model)
     static = paddle.jit.to_static(layer, full_graph=False)
     for batch in batches:
         try:
             with paddle.no_grad():
-                static(*[paddle.to_tensor(batch[item.name]) for item in subject.model.inputs])
+                static(*form.give({name: paddle.to_tensor(array) for name, array in batch.items()}))
         except Exception as failure:
             where = user_line(failure)
             if where is not None and not isinstance(failure, SotErrorBase):

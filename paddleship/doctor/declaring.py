@@ -1,4 +1,7 @@
-"""A model declared on a command line: `module:factory`, and inputs as `NAME:DTYPE[DIM,…]` with an optional `=LOW..HIGH`."""
+"""A model declared on a command line: `module:factory`, and inputs as `NAME:DTYPE[DIM,…]` with an optional `=LOW..HIGH`.
+
+A name is that of an argument of forward, or the path to a place in it: `batch.ids`, `states[0]`. `NAME=none` gives None.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
+from paddleship.arguments import NAME
 from paddleship.errors import ParamsError
 from paddleship.params import Input, Model
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
-_INPUT = re.compile(rf"(?P<name>\w+):(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?:=(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER}))?")
+_ABSENT = re.compile(rf"({NAME.pattern})=none")
+_INPUT = re.compile(rf"(?P<name>{NAME.pattern}):(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?:=(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER}))?")
 _EXAMPLE = "write it like 'ids:int64[batch,length]=0..4095' or 'image:float32[batch,3,224,224]'"
 
 
@@ -32,12 +37,18 @@ def parse_input(text: str) -> Input:
         raise ParamsError(f"--input {text!r}: {reason[:1].lower()}{reason[1:]}: {_EXAMPLE}") from None
 
 
+def parse_inputs(texts: Sequence[str]) -> tuple[list[Input], list[str]]:
+    """The declared inputs, and the names of those that are None. Raises ParamsError."""
+    absent = {text: found[1] for text in texts if (found := _ABSENT.fullmatch(text.strip()))}
+    return [parse_input(text) for text in texts if text not in absent], list(absent.values())
+
+
 def parse_model(factory: str, inputs: Sequence[str], kwargs: str) -> Model:
     """The model, its inputs and the factory's arguments. Raises ParamsError."""
-    if not inputs:
+    if not any(_ABSENT.fullmatch(text.strip()) is None for text in inputs):
         raise ParamsError(f"model {factory!r} has no declared input: give one --input for each argument of forward; {_EXAMPLE}")
-    declared = [parse_input(text) for text in inputs]
-    names = [item.name for item in declared]
+    declared, absent = parse_inputs(inputs)
+    names = [item.name for item in declared] + absent
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ParamsError(f"--input {twice!r} is declared twice: give each input a name of its own")
     try:
@@ -47,8 +58,11 @@ def parse_model(factory: str, inputs: Sequence[str], kwargs: str) -> Model:
     if not isinstance(arguments, dict):
         raise ParamsError(f"--kwargs {kwargs!r} must be an object (got {type(arguments).__name__}): write it like '{{\"width\": 32}}'")
     try:
-        return Model(factory=factory, kwargs=arguments, inputs=declared)
-    except ValidationError:
+        return Model(factory=factory, kwargs=arguments, inputs=declared, absent=absent)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        if fault["loc"] != ("factory",):
+            raise ParamsError(f"--input: {fault['msg'].removeprefix('Value error, ')}") from None
         raise ParamsError(f"model {factory!r} is no reference: write module:factory, as in 'examples.reviews.model:build'") from None
 
 

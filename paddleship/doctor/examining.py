@@ -1,29 +1,32 @@
-"""Whether and how a model converts, before anyone waits for a conversion: watch it, convert it, try every runtime, explain.
+"""Whether and how a model converts, before anyone waits for a conversion: watch it, convert it, try every runtime, then explain.
 
-Everything that runs the model happens in child processes, so that a crash or a hang is a finding like any other.
+Everything that runs the model happens in child processes, so that a crash or a hang is a finding like any other. The verdict
+comes first: what is known when the time is over is the examination.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from paddleship import isolate
+from paddleship import deadline, isolate, structure
 from paddleship.candidate import Candidate
 from paddleship.controlflow import regions
 from paddleship.conversion import converting, exporting
 from paddleship.conversion.converting import Outcome
+from paddleship.conversion.exporting import Saved
+from paddleship.deadline import Deadline, carried
 from paddleship.diagnosis import explaining
-from paddleship.doctor import breaks, remarks, sizes
-from paddleship.doctor.breaks import Program
+from paddleship.doctor import asking, breaks, remarks, sizes
 from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
-from paddleship.doctor.habits import Checkup, Patient
+from paddleship.doctor.habits import Checkup
 from paddleship.eager import Subject
-from paddleship.errors import BadInput, CandidateError, ModelError
-from paddleship.finding import Finding
+from paddleship.errors import BadInput, CandidateError, OutOfTime
+from paddleship.finding import Finding, Severity
 from paddleship.params import Model, Verify
 from paddleship.proof import answering, inputs, proving
 from paddleship.proof.inputs import Case
@@ -34,6 +37,7 @@ RUNTIMES = ("paddle", "paddle-onednn", "onnxruntime")
 _PROGRAM = "paddle"  # the candidate that is the exported program itself
 _MAX_BATCH = 8  # enough to tell a batch from a row, and quick for images
 _SETTINGS = Verify(timeout_s=120)
+SECONDS = 120.0
 _DEATHS = frozenset({"crash", "hang"})
 _FOREIGN_LAYERS = frozenset({"unregistered-layer", "layer-in-forward", "shared-name"})
 
@@ -46,58 +50,78 @@ def examine(
     checkpoint: Path | None = None,
     candidates: Sequence[str] = RUNTIMES,
     settings: Verify = _SETTINGS,
+    seconds: float = SECONDS,
     say: Callable[[str], None] = lambda _line: None,
 ) -> Examination:
-    """Examine a model in the folder `work`; without a checkpoint its seeded weights are taken. Bad input is a finding, not an exception."""
+    """Examine a model in the folder `work` for at most `seconds`; without a checkpoint its seeded weights are taken.
+
+    Bad input is a finding, not an exception.
+    """
     began = time.monotonic()
-    subject = Subject(model, checkpoint or work / "checkpoint", seed)
-    cases = inputs.generate([item.spec() for item in model.inputs], seed=seed, max_batch=min(settings.max_batch, _MAX_BATCH))
-    visit = Visit(subject, work, cases, tuple(candidates), settings, say)
-    try:
-        examination = visit.examine()
-    except BadInput as error:
-        examination = Examination(model.factory, [remarks.bad(error)])
-    notes = remarks.assumptions(model)
-    return replace(examination, findings=by_gravity([*examination.findings, *notes]), seconds=time.monotonic() - began)
+    visit = Visit(Subject(model, checkpoint or work / "checkpoint", seed), work, tuple(candidates), settings, say)
+    with Deadline(seconds).binding():
+        try:
+            visit.examine()
+        except BadInput as error:
+            visit.findings.append(remarks.bad(error))
+        except OutOfTime:
+            visit.findings.append(remarks.unfinished(visit.doing, seconds, judged=visit.judged))
+    findings = by_gravity([*visit.findings, *remarks.assumptions(model)])
+    return Examination(model.factory, findings, visit.rows, visit.full_graph, time.monotonic() - began)
 
 
 class Visit:
-    """One examination: what it works on, and its parts in order."""
+    """One examination: what it works on, its parts in order, and what is known so far.
 
-    def __init__(
-        self, subject: Subject, work: Path, cases: Sequence[Case], candidates: tuple[str, ...], settings: Verify, say: Callable[[str], None]
-    ) -> None:
+    `judged` says that the verdict on each runtime is known, `doing` what is being done.
+    """
+
+    def __init__(self, subject: Subject, work: Path, candidates: tuple[str, ...], settings: Verify, say: Callable[[str], None]) -> None:
         self._subject = subject
         self._work = work
-        self._cases = cases
         self._candidates = candidates
         self._settings = settings
-        self._say = say
+        self._report = say
+        self._cases = self._draw()
+        self.findings: list[Finding] = []
+        self.rows = dict.fromkeys(candidates, RuntimeRow("not tried"))
+        self.full_graph = False
+        self.judged = False
+        self.doing = ""
 
-    def examine(self) -> Examination:
-        """Raises BadInput where the model cannot be built or called."""
+    def examine(self) -> None:
+        """Raises BadInput where the model cannot be built or called, OutOfTime."""
         self._say("watching the eager model")
         checkup = self._checkup()
-        findings = [*checkup.findings, *remarks.refusals(checkup)]
-        if not remarks.errors(findings):
-            findings += remarks.nothing_finite(checkup)
-        rows = dict.fromkeys(self._candidates, RuntimeRow("not tried"))
-        program = None
-        if checkup.answers:
-            self._say("converting to a static graph")
-            program, obstacles = self._convert(checkup)
-            findings += obstacles
-        if program is not None and not remarks.errors(findings):
-            more, rows = self._prove(checkup, program)
-            findings = [*remarks.graver(findings, rows), *more]
-        return Examination(self._subject.model.factory, findings, rows, full_graph=program is not None)
+        self.findings += [*checkup.findings, *remarks.refusals(checkup, self._cases)]
+        if not remarks.errors(self.findings):
+            self.findings += remarks.nothing_finite(checkup)
+        if not checkup.answers:
+            return
+        self._say("converting to a static graph")
+        program, obstacle = self._convert(checkup)
+        self.full_graph = program is not None
+        if program is not None and not remarks.errors(self.findings, besides=remarks.TRIED_FIRST):
+            self._prove(checkup, program)
+        self.judged = True
+        if obstacle is not None and not remarks.errors(checkup.findings):
+            self.findings += self._breaks(checkup, obstacle)
+
+    def _say(self, words: str) -> None:
+        self.doing = words
+        self._report(words)
+
+    def _draw(self) -> list[Case]:
+        specs = [item.spec() for item in self._subject.model.inputs]
+        return inputs.generate(specs, seed=self._subject.seed, max_batch=min(self._settings.max_batch, _MAX_BATCH))
 
     def _checkup(self) -> Checkup:
-        with isolate.Isolated(remarks.EAGER, Patient, self._subject, timeout_s=self._settings.timeout_s) as patient:
-            checkup: Checkup = patient.call("examine", self._cases)
-        return checkup
+        try:
+            return asking.examine(self._subject, self._cases, timeout_s=self._settings.timeout_s)
+        except asking.NotSurvivedError as error:
+            return Checkup([remarks.killed(error)])
 
-    def _convert(self, checkup: Checkup) -> tuple[Program | None, list[Finding]]:
+    def _convert(self, checkup: Checkup) -> tuple[Saved | None, Finding | None]:
         """The program in `work/exported`, or what stands in its way."""
         folder = self._work / "exported"
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,15 +133,15 @@ class Visit:
         except CandidateError as error:
             program, obstacle = None, remarks.death(error)
         alone = obstacle is not None and obstacle.where is None and obstacle.kind not in _DEATHS
-        unused = [remarks.unused(name, checkup.forward, alone) for name in checkup.unused]
+        self.findings += [remarks.unused(name, checkup.forward, alone) for name in checkup.unused]
+        self.findings += [remarks.cannot_tell(name) for name in checkup.untold]
         if obstacle is None:
-            return program, unused
-        if alone and (unused or any(finding.kind in _FOREIGN_LAYERS for finding in checkup.findings)):
-            return None, unused  # Paddle stumbles over what was found already, and says so in other words
-        obstacle = remarks.placed(obstacle, checkup.suspects)
-        if remarks.errors(checkup.findings):
-            return None, [*unused, obstacle]
-        return None, [*unused, obstacle, *self._breaks(checkup, obstacle)]
+            return program, None
+        if alone and (checkup.unused or any(finding.kind in _FOREIGN_LAYERS for finding in checkup.findings)):
+            return None, None  # Paddle stumbles over what was found already, and says so in other words
+        placed = remarks.placed(obstacle, checkup.suspects)
+        self.findings.append(placed)
+        return None, placed
 
     def _breaks(self, checkup: Checkup, obstacle: Finding) -> list[Finding]:
         """The other places where the graph breaks; nothing where SOT cannot tell."""
@@ -129,38 +153,41 @@ class Visit:
             return []
         return [finding for finding in found if finding.where != obstacle.where]
 
-    def _prove(self, checkup: Checkup, program: Program) -> tuple[list[Finding], dict[str, RuntimeRow]]:
+    def _prove(self, checkup: Checkup, program: Saved) -> None:
         """Make every candidate, let all answer, and explain what is wrong."""
         exported = self._work / "exported"
         answered = [case for case in self._cases if case.name in checkup.answers]
         self._candidate(checkup, program, answered).save(exported)
         self._say(f"making {', '.join(self._candidates)}")
+        make = carried(partial(self._make, exported=exported, case=answered[0]))
         with ThreadPoolExecutor(2) as pool:
-            outcomes = list(pool.map(lambda name: self._make(name, exported, answered[0]), self._candidates))
+            outcomes = list(pool.map(make, self._candidates))
         contenders = {outcome.name: answering.candidate(self._work / outcome.name) for outcome in outcomes if outcome.made}
         self._say("comparing all answers with the truth")
-        proved = proving.prove(self._subject, answered, contenders, settings=self._settings, say=self._say)
-        rows = {outcome.name: remarks.row(outcome, proved) for outcome in outcomes}
-        proven = any(row.status == "proven" for row in rows.values())
-        troubles = self._troubles(outcomes, proved, checkup)
-        found = [
-            *proved.findings,
-            *remarks.structure(program),
-            *self._uncovered(proved),
-            *(replace(item, severity="warning" if proven else "error") for item in troubles),
-        ]
-        return found, rows
+        proved = proving.prove(self._subject, answered, contenders, settings=self._settings, say=self._report)
+        self.rows = {outcome.name: remarks.row(outcome, proved) for outcome in outcomes}
+        self.judged = all(outcome.name in proved.judgements for outcome in outcomes if outcome.made)
+        self.findings = remarks.judged(self.findings, self.rows)
+        self.findings += [*proved.findings, *remarks.structure(program), *self._uncovered(proved)]
+        severity: Severity = "warning" if any(row.status == "proven" for row in self.rows.values()) else "error"
+        for found in self._troubles(outcomes, proved, checkup):
+            self.findings += [replace(item, severity=severity) for item in found]
+        if deadline.over():
+            raise OutOfTime
 
-    def _troubles(self, outcomes: Sequence[Outcome], proved: Proof, checkup: Checkup) -> list[Finding]:
+    def _troubles(self, outcomes: Sequence[Outcome], proved: Proof, checkup: Checkup) -> Iterator[list[Finding]]:
         """Why runtimes were not made or are not proven. Where `to_static` is wrong already, all are wrong for one reason."""
+        wrong = [name for name, judgement in proved.judgements.items() if name != TO_STATIC and not judgement]
+        if proved.judgements[TO_STATIC]:
+            for outcome in outcomes:
+                if not outcome.made:
+                    yield [self._unmade(outcome, proved, checkup)]
+            for name in wrong:
+                yield [replace(item, message=f"{name}: {item.message}") for item in self._wrong(name, proved, checkup)]
+            return
         found = [self._unmade(outcome, proved, checkup) for outcome in outcomes if not outcome.made]
-        wrong = [outcome.name for outcome in outcomes if outcome.made and not proved.judgements[outcome.name]]
-        if not proved.judgements[TO_STATIC]:
-            decided = self._frozen(proved) or remarks.frozen(checkup.suspects)
-            return remarks.causes([*decided, *found, *(self._wrong(wrong[0], proved, checkup) if wrong else [])])
-        for name in wrong:
-            found += [replace(item, message=f"{name}: {item.message}") for item in self._wrong(name, proved, checkup)]
-        return found
+        decided = self._frozen(proved) or remarks.frozen(checkup.suspects)
+        yield remarks.causes([*decided, *found, *(self._wrong(wrong[0], proved, checkup) if wrong else [])])
 
     def _control_flow(self, proved: Proof) -> list[Finding]:
         return regions.judge(regions.read(self._work / "exported"), proved.taken)[0]
@@ -188,26 +215,24 @@ class Visit:
         guilty = explaining.blame(self._subject, planned, proved.evidence, settings=self._settings)
         return replace(finding, where=guilty.where) if guilty else finding
 
-    def _candidate(self, checkup: Checkup, program: Program, answered: Sequence[Case]) -> Candidate:
-        weights, sources = program
+    def _candidate(self, checkup: Checkup, program: Saved, answered: Sequence[Case]) -> Candidate:
         specs = tuple(item.spec() for item in self._subject.model.inputs)
         rows = [case for case in answered if case.group == "rows"] or list(answered)
         outputs = exporting.describe_outputs(specs, [case.inputs for case in rows], [checkup.answers[case.name] for case in rows])
-        if list(sources) != [spec.name for spec in outputs]:
-            words = f"eager returns {', '.join(spec.name for spec in outputs)}, and the program {', '.join(sources)}"
-            raise ModelError(f"{words}: return the same things at every call")
+        factory = self._subject.model.factory
+        exporting.check_form(factory, [spec.name for spec in outputs], structure.constants(checkup.nesting), program)
         return Candidate(
             name="paddle",
-            model=self._subject.model.factory,
+            model=factory,
             runtime="paddle",
             precision="float32",
             threads=1,
             inputs=specs,
             outputs=outputs,
             preprocess={},
-            weights_sha256=weights,
+            weights_sha256=program.weights,
             task="regression",
-            sources=sources,
+            sources=program.sources,
             nesting=checkup.nesting,
         )
 

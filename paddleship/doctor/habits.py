@@ -8,16 +8,16 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from paddleship import layers, model
+from paddleship import layers, model, structure
 from paddleship.doctor import memory, source, strangers, watching
 from paddleship.doctor.source import Suspect
 from paddleship.eager import Subject
-from paddleship.errors import ModelError
+from paddleship.errors import ModelError, ProcessDied, ProcessHung
 from paddleship.finding import Finding
 from paddleship.preprocess import Batch
 from paddleship.proof.inputs import Case
@@ -33,17 +33,21 @@ class Checkup:
     """What is known of the eager model.
 
     `answers` are its answers to the cases it takes, `refused` its words on the others; `suspects` are the
-    statements that forward ran and that are known to give trouble. `unused` are inputs without influence, and
-    `forward` is the place of the user's forward.
+    statements that forward ran and that are known to give trouble. `unused` are inputs without influence, `untold` those of
+    which that cannot be told, and `forward` is the place of the user's forward. `deadly` are cases that its process does not
+    survive, with the words of its end, and `unasked` those that were left out after that.
     """
 
     findings: list[Finding]
-    answers: dict[str, Arrays]
-    refused: dict[str, str]
-    nesting: Tree
-    suspects: list[Suspect]
+    answers: dict[str, Arrays] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    nesting: Tree = None
+    suspects: list[Suspect] = field(default_factory=list)
     unused: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
     forward: str | None = None
+    deadly: dict[str, ProcessDied | ProcessHung] = field(default_factory=dict)
+    unasked: tuple[str, ...] = ()
 
 
 class Patient:
@@ -56,6 +60,7 @@ class Patient:
         self._seed = subject.seed
         self._specs: Mapping[str, TensorSpec] = {item.name: item.spec() for item in subject.model.inputs}
         self._nesting: Tree = None
+        self._constants: list[dict[str, Any]] = []
         self._reseed(subject.seed)
         with watching.layers() as self._built:
             self._layer = model.build(subject.model)
@@ -64,53 +69,71 @@ class Patient:
         else:
             model.save(self._layer, subject.checkpoint, {"seed": subject.seed})
         self._layer.eval()
+        self._form = model.form(self._layer, subject.model)
+        self._absent = subject.model.absent
+        self._twin, self._before = _twin(self._layer), memory.snapshot(self._layer)
+        self._running = watching.Watch()
+        self._cases: list[Case] = []
+        self._answers: dict[str, Arrays] = {}
+        self._refused: dict[str, ModelError] = {}
 
-    def examine(self, cases: Sequence[Case]) -> Checkup:
-        """Raises ModelError when no case is answered."""
-        if findings := [*strangers.signature(self._layer, list(self._specs)), *strangers.weights(self._layer)]:
-            return Checkup(findings, {}, {}, None, [])
-        twin, before = _twin(self._layer), memory.snapshot(self._layer)
-        with watching.layers() as running:
-            answers, refused = self._answer_all(cases, running)
-        if not answers:
-            raise ModelError(next(iter(refused.values())))
+    def look(self) -> list[Finding]:
+        """What is wrong with the model before it is called."""
+        return [*strangers.signature(self._layer, list(self._specs), self._absent), *strangers.weights(self._layer)]
+
+    def ask(self, case: Case) -> bool:
+        """Whether the model answers this case."""
+        self._cases.append(case)
+        try:
+            with watching.layers(self._running), watching.lines(self._running, randomness=not self._answers):
+                self._answers[case.name] = self._ask(self._layer, case.inputs)
+            self._constants.append(structure.constants(self._nesting))
+        except ModelError as refusal:
+            self._refused[case.name] = refusal
+        return case.name in self._answers
+
+    def conclude(self) -> Checkup:
+        """What the cases that were asked have shown. Raises ModelError when none was answered."""
+        if not self._answers:
+            raise next(iter(self._refused.values()))
+        cases, answers, running = self._cases, self._answers, self._running
         suspects = source.suspects(running.executed)
-        changed = memory.changes(before, memory.snapshot(self._layer))
+        changed = memory.changes(self._before, memory.snapshot(self._layer))
         random_lines = [f"{name}:{line}" for name, line in running.random]
+        where = strangers.place(type(self._layer).forward)
         found = [
+            *memory.constants(self._constants, where),
             *strangers.layers(self._layer, self._built, running),
             *memory.train_mode(self._layer, suspects, changed),
             *memory.randomness(not running.made and self._varies(cases, answers, certain=bool(random_lines)), random_lines),
-            *memory.history(self._remembers(cases, answers, refused, twin), changed, suspects),
+            *memory.history(self._remembers(cases, answers, self._refused, self._twin), changed, suspects),
         ]
         return Checkup(
             _distinct(found),
             answers,
-            refused,
+            {name: str(refusal) for name, refusal in self._refused.items()},
             self._nesting,
             suspects,
-            self._unused(cases, answers),
-            strangers.place(type(self._layer).forward),
+            forward=where,
         )
 
-    def _answer_all(self, cases: Sequence[Case], running: watching.Watch) -> tuple[dict[str, Arrays], dict[str, str]]:
-        answers: dict[str, Arrays] = {}
-        refused: dict[str, str] = {}
-        for case in cases:
-            try:
-                with watching.lines(running, randomness=not answers):
-                    answers[case.name] = self._ask(self._layer, case.inputs)
-            except ModelError as refusal:
-                refused[case.name] = str(refusal)
-        return answers, refused
+    def influence(self, name: str) -> bool | None:
+        """Whether other values of an input change any output; None where it has no other values, or all were refused."""
+        tried = [case for case in self._cases if case.name in self._answers][:_TRIED]
+        seen = [self._follows(name, case, self._answers) for case in tried]
+        return True if True in seen else False if False in seen else None
 
     def _ask(self, layer: Any, inputs: Batch, *, seed: int | None = None) -> Arrays:
         self._reseed(self._seed if seed is None else seed)
         with self._paddle.no_grad(), layers.Eagerly():
-            result = model.call(layer, [self._paddle.to_tensor(inputs[name]) for name in self._specs])
-            self._nesting, named = model.nest_outputs(result)
+            result = model.call(layer, self._form.give({name: self._paddle.to_tensor(inputs[name]) for name in self._specs}))
+            where = strangers.place(type(layer).forward)
+            try:
+                self._nesting, named = model.nest_outputs(result)
+            except ModelError as odd:
+                raise ModelError(str(odd), where=where) from None
             if not named:
-                raise ModelError(f"forward returned no tensor: end it with `return`, and give what it computes{_at(layer)}")
+                raise ModelError("forward returned no tensor: end it with `return`, and give what it computes", where=where)
             return {name: tensor.numpy() for name, tensor in named.items()}
 
     def _varies(self, cases: Sequence[Case], answers: Mapping[str, Arrays], *, certain: bool) -> bool:
@@ -120,7 +143,7 @@ class Patient:
         other = self._ask(self._layer, inputs, seed=self._seed + 1)
         return not memory.same(again, other) and (certain or memory.same(first, again))
 
-    def _remembers(self, cases: Sequence[Case], answers: Mapping[str, Arrays], refused: Mapping[str, str], twin: Any) -> bool:
+    def _remembers(self, cases: Sequence[Case], answers: Mapping[str, Arrays], refused: Mapping[str, ModelError], twin: Any) -> bool:
         """Whether an answer depends on what was asked before: the first question again, and others to a twin that was never asked."""
         first = next(case for case in cases if case.name in answers)
         if not memory.same(answers[first.name], self._ask(self._layer, first.inputs)):
@@ -136,14 +159,12 @@ class Patient:
                 continue
         return False
 
-    def _unused(self, cases: Sequence[Case], answers: Mapping[str, Arrays]) -> tuple[str, ...]:
-        """Inputs whose values change nothing."""
-        tried = [case for case in cases if case.name in answers][:_TRIED]
-        return tuple(name for name in self._specs if len(self._specs) > 1 and not any(self._follows(name, case, answers) for case in tried))
-
-    def _follows(self, name: str, case: Case, answers: Mapping[str, Arrays]) -> bool:
+    def _follows(self, name: str, case: Case, answers: Mapping[str, Arrays]) -> bool | None:
+        other = _turned(self._specs[name], case.inputs[name])
+        if np.array_equal(other, case.inputs[name]):
+            return None
         try:
-            turned = self._ask(self._layer, {**case.inputs, name: _turned(self._specs[name], case.inputs[name])})
+            turned = self._ask(self._layer, {**case.inputs, name: other})
         except ModelError:
             return True
         return any(not np.array_equal(array, turned[key], equal_nan=array.dtype.kind == "f") for key, array in answers[case.name].items())
@@ -152,11 +173,6 @@ class Patient:
         self._paddle.seed(seed)
         random.seed(seed)
         np.random.seed(seed)
-
-
-def _at(layer: Any) -> str:
-    where = strangers.place(type(layer).forward)
-    return f" (at {where})" if where else ""
 
 
 def _twin(layer: Any) -> Any:

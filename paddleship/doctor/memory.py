@@ -76,6 +76,14 @@ def randomness(varies: bool, lines: Sequence[str]) -> Iterator[Finding]:
         yield Finding("random-forward", "error", message, advice, where)
 
 
+def constants(seen: Sequence[Mapping[str, Any]], where: str | None) -> Iterator[Finding]:
+    """Numbers, bools and strings among the outputs that are not the same for every question."""
+    if odd := next((other for other in seen if other != seen[0]), None):
+        name = next(name for name in seen[0].keys() | odd.keys() if seen[0].get(name) != odd.get(name))
+        message = f"output {name!r} is a Python value that depends on the inputs ({seen[0].get(name)!r}, then {odd.get(name)!r})"
+        yield Finding("output-structure", "error", message, "return it as a tensor: a program keeps the value that it was made with", where)
+
+
 def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Suspect]) -> Iterator[Finding]:
     """What forward keeps from call to call: an error where an answer depends on it."""
     severity: Severity = "error" if remembers else "warning"

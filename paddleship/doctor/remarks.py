@@ -7,23 +7,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from paddleship.conversion.converting import Outcome
-from paddleship.doctor import breaks, memory
-from paddleship.doctor.breaks import Program
+from paddleship.conversion.exporting import Saved
+from paddleship.doctor import asking, breaks, memory
+from paddleship.doctor.breaks import Obstacle
 from paddleship.doctor.examination import RuntimeRow
 from paddleship.doctor.habits import Checkup
-from paddleship.doctor.source import FILLED_IN_LOOP, LEFT_BY_BREAK, Suspect
+from paddleship.doctor.source import LEFT_BY_BREAK, Suspect
 from paddleship.errors import BadInput, CandidateError
 from paddleship.finding import Finding
 from paddleship.params import Model
 from paddleship.proof import evidence
+from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.proving import Proof
 
-EAGER = "the eager model"  # as the process is called that is watched
-_BREAK, _FILLED = "left by `break`", "a list that a loop fills"  # words of paddleship.doctor.breaks
 _STATE = frozenset({"stale-tensor", "parameter-assignment", "global-state"})
 _FACTS = frozenset({"program-departs", "wrong-answers"})  # that it is wrong, and not why
 _OF_THE_WHOLE = frozenset({"unregistered-layer", "shared-name", "unused-input", "signature", "output-structure"})  # no line asks for them
+_SURVIVAL = (
+    "call the model on these inputs in a Python of its own, and declare the ranges that it takes: --input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
+)
+TRIED_FIRST = frozenset({"train-mode"})  # errors that the answers may show to do no harm
 _FREEZERS = (
     (
         "frozen-branch",
@@ -38,54 +42,43 @@ _FREEZERS = (
         breaks.ADVICE["python-value"],
     ),
 )
-_WHERE = re.compile(r" at (\S+:\d+)\)")
 _UNKNOWN_OPERATOR = re.compile(
     r"(?:\[OP: |unsupported|not registered|no kernel|cannot find|\(Unimplemented|Can not get input|not support(?:ed)?\b).*", re.IGNORECASE
 )
 
 
-def errors(findings: Sequence[Finding]) -> bool:
-    """Whether one of them is an error."""
-    return any(finding.severity == "error" for finding in findings)
+def errors(findings: Sequence[Finding], *, besides: frozenset[str] = frozenset()) -> bool:
+    """Whether one of them is an error, of another kind than those `besides`."""
+    return any(finding.severity == "error" and finding.kind not in besides for finding in findings)
 
 
 def bad(error: BadInput) -> Finding:
     """An exception of the user's model as a finding."""
     text = str(error)
     if isinstance(error, CandidateError):
-        return death(error)
-    where = _WHERE.search(text)
-    return breaks.classify(text, text, where[1] if where else None, otherwise="bad-model")
+        return Finding(error.kind, "error", text, "build the model and call it in a Python of its own: neither may end it", error.where)
+    return breaks.classify(text, text, error.where, otherwise="bad-model").plain()
 
 
-def death(error: CandidateError) -> Finding:
-    """A child that died or hung, or said something that nobody expected."""
-    text = str(error)
-    kind = "crash" if " died of " in text or " exited with " in text else "hang" if "did not answer" in text else "conversion-failed"
-    where = _WHERE.search(text)
-    own = text.startswith(EAGER)
-    advice = (
-        "build the model and call it in a Python of its own: neither may end it" if own else "look at the loops and operators of forward"
-    )
-    return Finding(kind, "error", text, advice if own else f"{advice}, or leave this runtime out", where[1] if where else None)
+def death(error: CandidateError) -> Obstacle:
+    """A conversion that died or hung, or said something that nobody expected."""
+    return Obstacle(error.kind, "error", str(error), "look at the loops and operators of forward", error.where)
 
 
-def placed(obstacle: Finding, suspects: Sequence[Suspect]) -> Finding:
+def placed(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
     """An obstacle without a line, or with a caller's, at the only line that it can be."""
-    breaks_off = _BREAK in obstacle.message and not any(suspect.where == obstacle.where for suspect in suspects)
+    breaks_off = obstacle.habit == LEFT_BY_BREAK and not any(suspect.where == obstacle.where for suspect in suspects)
     if (obstacle.where is not None and not breaks_off) or obstacle.kind in _OF_THE_WHOLE:
-        return obstacle
-    wanted: tuple[str, ...] = ("branch-mismatch", "python-value", "dynamic-shape-branch")
-    for word, habit in ((_BREAK, LEFT_BY_BREAK), (_FILLED, FILLED_IN_LOOP)):
-        wanted = (habit,) if word in obstacle.message else wanted
+        return obstacle.plain()
+    wanted = (obstacle.habit,) if obstacle.habit else ("branch-mismatch", "python-value", "dynamic-shape-branch")
     for habit in wanted:
         lines = {suspect.where: suspect for suspect in suspects if suspect.habit == habit}
         if len(lines) == 1:
             ((where, suspect),) = lines.items()
             kind = habit if obstacle.kind == "graph-break" and habit in breaks.ADVICE else obstacle.kind
             message = f"{obstacle.message}; it is this line: {suspect.text}"
-            return replace(obstacle, kind=kind, where=where, message=message, advice=breaks.ADVICE.get(kind, obstacle.advice))
-    return obstacle
+            return obstacle.plain(kind=kind, where=where, message=message, advice=breaks.ADVICE.get(kind, obstacle.advice))
+    return obstacle.plain()
 
 
 def unused(name: str, where: str | None, grave: bool) -> Finding:
@@ -93,12 +86,49 @@ def unused(name: str, where: str | None, grave: bool) -> Finding:
     return Finding("unused-input", "error" if grave else "warning", message, "remove it from the inputs and from forward, or use it", where)
 
 
-def refusals(checkup: Checkup) -> list[Finding]:
-    """Sizes that the eager model itself does not take."""
-    return [
-        Finding("bad-model", "note", f"eager does not take {name}: {words}", "declare a size as a number where only one works")
-        for name, words in list(checkup.refused.items())[:1]
-    ]
+def cannot_tell(name: str) -> Finding:
+    """An input whose only value says nothing of its influence."""
+    message = f"whether input {name!r} has influence on any output cannot be told: it was always the same"
+    return Finding("unused-input", "note", message, "declare a range of values where it may have others")
+
+
+def refusals(checkup: Checkup, cases: Sequence[Case]) -> list[Finding]:
+    """Inputs that the eager model itself does not take or survive, which are left out of the rest."""
+    found = []
+    if checkup.refused:
+        name, words = next(iter(checkup.refused.items()))
+        message = f"eager does not take {_several(list(checkup.refused))}, left out here. Of {name} it says: {words}"
+        found.append(Finding("bad-model", "note", message, "declare a size as a number where only one works"))
+    if checkup.deadly:
+        name, end = next(iter(checkup.deadly.items()))
+        message = f"eager does not survive {_several(list(checkup.deadly))}, left out here. Of {name} ({_inputs(cases, name)}) {end}"
+        if checkup.unasked:
+            message += f"; after so many ends these were not asked: {_several(checkup.unasked)}"
+        found.append(Finding("crash", "warning", message, _SURVIVAL, end.where))
+    return found
+
+
+def killed(error: asking.NotSurvivedError) -> Finding:
+    """An eager model that survives no case."""
+    message = f"eager survives none of the inputs that were drawn. Asked {error.case.name} ({asking.show(error.case.inputs)}), {error}"
+    return Finding(error.end.kind, "error", message, _SURVIVAL, error.where)
+
+
+def unfinished(doing: str, seconds: float, *, judged: bool) -> Finding:
+    """That the time was over."""
+    if judged:
+        message = f"the search for causes ended after {seconds:g} s ({doing}); the runtimes were judged before"
+        return Finding("out-of-time", "note", message, "raise --seconds for more of it")
+    message = f"the examination ended after {seconds:g} s ({doing})"
+    return Finding("out-of-time", "error", message, "raise --seconds, or declare smaller inputs")
+
+
+def _several(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+
+
+def _inputs(cases: Sequence[Case], name: str) -> str:
+    return asking.show(next(case.inputs for case in cases if case.name == name))
 
 
 def nothing_finite(checkup: Checkup) -> list[Finding]:
@@ -122,20 +152,21 @@ def assumptions(model: Model) -> list[Finding]:
     ]
 
 
-def structure(program: Program) -> list[Finding]:
+def structure(program: Saved) -> list[Finding]:
     """Outputs that the program cannot say as eager does; the candidate records how to give them back."""
-    sources = program[1]
+    sources = program.sources
     passed = [f"{name!r} is the input {source!r}" for name, source in sources.items() if isinstance(source, str)]
     places = [source for source in sources.values() if isinstance(source, int)]
     twice = [f"{name!r} repeats another output" for name, source in sources.items() if isinstance(source, int) and places.count(source) > 1]
-    if not passed and not twice:
+    fixed = [f"{name!r} is always {value!r}" for name, value in program.constants.items()]
+    if not passed and not twice and not fixed:
         return []
-    words = ", ".join([*passed, *twice[1:]])
+    words = ", ".join([*passed, *twice[1:], *fixed])
     return [
         Finding(
             "output-structure",
             "note",
-            f"a program leaves out what is no result of its own ({words}): candidate.json says how to put it back",
+            f"a program leaves out what is not its own result ({words}): candidate.json records it",
         )
     ]
 
@@ -143,6 +174,8 @@ def structure(program: Program) -> list[Finding]:
 def row(outcome: Outcome, proved: Proof) -> RuntimeRow:
     if not outcome.made:
         return RuntimeRow("not made", outcome.reason)
+    if outcome.name not in proved.judgements:
+        return RuntimeRow("not tried", "no time was left")
     judgement = proved.judgements[outcome.name]
     ratio = judgement.metrics.get("noise_ratio")
     return RuntimeRow("proven", noise_ratio=ratio) if judgement else RuntimeRow("failed", _failed(judgement), ratio)
@@ -162,13 +195,12 @@ def known(judgement: Judgement, suspects: Sequence[Suspect]) -> Finding | None:
 def not_made(outcome: Outcome, suspects: Sequence[Suspect]) -> Finding:
     """Why a runtime could not be made: an operator it does not know, or how its process ended."""
     advice = "leave this runtime out of optimize.candidates, or use another operator in its place"
-    known = breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
-    if known.kind != "conversion-failed":
-        return placed(known, suspects)
-    found = death(CandidateError(outcome.reason))
+    obstacle = breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
+    if obstacle.kind != "conversion-failed":
+        return placed(obstacle, suspects)
     if words := _UNKNOWN_OPERATOR.search(outcome.reason):
-        return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {words[0]}", advice, found.where)
-    return Finding(found.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", advice, found.where)
+        return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {words[0]}", advice)
+    return Finding(outcome.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", advice)
 
 
 def frozen(suspects: Sequence[Suspect]) -> list[Finding]:
@@ -192,10 +224,11 @@ def causes(findings: Sequence[Finding], *, seen: Sequence[Finding] = ()) -> list
     return [item for item in findings if not (told and item.kind == "program-departs")]
 
 
-def graver(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[Finding]:
-    """State that forward changes is an error after all where no runtime answers rightly."""
+def judged(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[Finding]:
+    """What may or may not spoil the answers, now that they are known: a layer in train mode is a warning where a runtime answers
+    rightly, and state that forward changes is an error after all where none does."""
     if any(row.status == "proven" for row in rows.values()):
-        return list(findings)
+        return [replace(item, severity="warning") if item.kind in TRIED_FIRST and item.severity == "error" else item for item in findings]
     return [_grave(item) if item.kind in _STATE and item.severity != "error" else item for item in findings]
 
 

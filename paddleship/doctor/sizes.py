@@ -8,7 +8,7 @@ from pathlib import Path
 from paddleship import isolate
 from paddleship.candidate import Candidate
 from paddleship.doctor.source import Suspect
-from paddleship.errors import CandidateError
+from paddleship.errors import CandidateError, ProcessDied, ProcessHung
 from paddleship.finding import Finding
 from paddleship.proof.answering import Answering, candidate
 from paddleship.proof.evidence import Evidence
@@ -69,9 +69,9 @@ def _go_on(child: isolate.Isolated, evidence: Evidence, told: list[Arrays | str]
     for case in evidence.cases[len(told) :]:
         try:
             told.append(child.call("run", case.inputs))
+        except (ProcessDied, ProcessHung):
+            raise
         except CandidateError as error:
-            if " died of " in str(error) or "did not answer" in str(error):
-                raise
             told.append(str(error))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from paddleship import arguments
 from paddleship.doctor.watching import Watch
 from paddleship.finding import Finding
 from paddleship.references import is_users
@@ -15,8 +16,9 @@ from paddleship.references import is_users
 _DEPTH = 3  # of containers that are searched for parameters
 
 
-def signature(layer: Any, names: Sequence[str]) -> Iterator[Finding]:
+def signature(layer: Any, inputs: Sequence[str], absent: Sequence[str] = ()) -> Iterator[Finding]:
     """What of the form of forward, against the declared inputs, cannot be exported."""
+    names = list(arguments.declared(inputs, absent))
     function = type(layer).forward
     where, owner = place(function), type(layer).__name__
     kinds = inspect.Parameter
@@ -35,14 +37,17 @@ def signature(layer: Any, names: Sequence[str]) -> Iterator[Finding]:
     if named_only:
         words = f"forward takes {', '.join(named_only)} by keyword only, and inputs are given by position"
         yield Finding("signature", "error", words, "remove the * before it, or give it a default", where, owner)
-    if not len(required) <= len(names) <= len(taken):
+    if set(names) <= set(taken):  # by name
+        missing = [name for name in required if name not in names]
+        if missing:
+            words = f"forward needs {', '.join(missing)}, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} declared"
+            advice = f"declare it too, or as absent where forward takes None: --input '{missing[0]}=none'"
+            yield Finding("bad-model", "error", words, advice, where, owner)
+    elif not len(required) <= len(names) <= len(taken):
         words = (
             f"forward takes {_count(required, taken)} ({', '.join(taken) or 'none'}), and {len(names)} are declared ({', '.join(names)})"
         )
         yield Finding("bad-model", "error", words, "declare one input for each argument of forward, in its order", where, owner)
-    elif set(names) & set(taken) and list(names) != taken[: len(names)] and set(names) <= set(taken):
-        words = f"inputs are declared in the order {', '.join(names)}, and forward takes {', '.join(taken)}"
-        yield Finding("bad-model", "error", words, "inputs are given by position: declare them in the order of forward", where, owner)
 
 
 def weights(layer: Any) -> Iterator[Finding]:

@@ -40,11 +40,11 @@ class Watch:
 
 
 @contextmanager
-def layers() -> Iterator[Watch]:
+def layers(watch: Watch | None = None) -> Iterator[Watch]:
     """Note every layer and parameter that is made or replaced in the block."""
     import paddle
 
-    watch = Watch()
+    watch = watch or Watch()
     kind = paddle.nn.Layer
     originals = {name: getattr(kind, name) for name in ("__init__", "__setattr__", "add_sublayer", "create_parameter")}
     loose = paddle.create_parameter

@@ -6,13 +6,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from paddleship import runtimes
 from paddleship.candidate import Candidate
-from paddleship.errors import BadInput
+from paddleship.deadline import carried
+from paddleship.errors import BadInput, OutOfTime
 from paddleship.isolate import Isolated, threads
 from paddleship.preprocess import Batch
 from paddleship.progress import Progress
@@ -94,8 +96,9 @@ class Queue:
 
     def __exit__(self, *_: object) -> None:
         for loading in self._loading:
-            if isinstance(child := loading.result(), Isolated):
-                child.close()
+            with suppress(OutOfTime):
+                if isinstance(child := loading.result(), Isolated):
+                    child.close()
         self._starter.shutdown()
 
     def __iter__(self) -> Iterator[tuple[str, Contender, Isolated | BadInput]]:
@@ -107,7 +110,7 @@ class Queue:
 
     def _start(self, place: int) -> None:
         if place < len(self._order):
-            self._loading.append(self._starter.submit(self._load, *self._order[place]))
+            self._loading.append(self._starter.submit(carried(self._load), *self._order[place]))
 
     def _load(self, name: str, contender: Contender) -> Isolated | BadInput:
         try:

@@ -10,13 +10,14 @@ caller gets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from paddleship import isolate
 from paddleship.controlflow.tracing import Spot
 from paddleship.eager import Subject
-from paddleship.errors import BadInput
+from paddleship.errors import BadInput, OutOfTime
 from paddleship.finding import Finding
 from paddleship.measures import Array
 from paddleship.params import Verify
@@ -35,6 +36,7 @@ class Proof:
     """What is known after all were asked: one judgement per name, and the cases that eager itself refused, with its words.
 
     `answers` holds what each contender said to every case, None where it died; `taken` which ways the inputs took in eager mode.
+    Contenders for which a deadline left no time have neither.
     """
 
     evidence: Evidence
@@ -75,14 +77,23 @@ def _prove(
         judgements[TO_STATIC], answers[TO_STATIC] = drift.hold_to_eager(judgement, evidence, static, settings=settings), static
     _tell(TO_STATIC, judgements[TO_STATIC], say)
     program: list[Arrays] | None = None  # what the exported program answers, where it departs from eager
-    for name, contender, child in queue:
-        judgements[name], answers[name] = judgement, answered = _examine(name, contender, child, evidence, settings)
+    for name, contender, child in _in_time(queue):
+        try:
+            judgements[name], answers[name] = judgement, answered = _examine(name, contender, child, evidence, settings)
+        except OutOfTime:
+            break
         if contender.exact and drift.departs(judgement):
             program = answered
         elif program and answered and contender.precision == "float32":
             judgements[name] = drift.hold_to_program(judgement, evidence, answered, program=program)
         _tell(name, judgements[name], say, precision=contender.precision)
     return Proof(evidence, judgements, answers, told.refused, told.findings, told.taken)
+
+
+def _in_time(queue: Queue) -> Iterator[tuple[str, Contender, isolate.Isolated | BadInput]]:
+    """The contenders, as far as the deadline lets them be loaded."""
+    with suppress(OutOfTime):
+        yield from queue
 
 
 def unanswered(reason: str) -> Judgement:

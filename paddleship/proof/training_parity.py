@@ -104,14 +104,15 @@ class Trainee:
         _still(layer)
         layer.train()
         adam = optimizer.AdamW(self._train.learning_rate, parameters=layer.parameters(), weight_decay=self._train.weight_decay)
+        form = model.form(layer, self._subject.model)
         called = model.to_static(layer) if static else layer
         names = [item.name for item in self._subject.model.inputs]
         losses: list[float] = []
         first: dict[str, Array] = {}
         for inputs, labels in batches:
-            tensors = [paddle.to_tensor(_cast(inputs[name], dtype)) for name in names]
+            tensors = {name: paddle.to_tensor(_cast(inputs[name], dtype)) for name in names}
             try:
-                loss = self._task.loss(model.forward(called, tensors), paddle.to_tensor(_cast(labels, dtype)))
+                loss = self._task.loss(model.forward(called, form.give(tensors)), paddle.to_tensor(_cast(labels, dtype)))
                 loss.backward()
             except ModelError:
                 raise

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import layers
+from paddleship import arguments, layers
 from paddleship.candidate import Candidate
 from paddleship.errors import CandidateError
 from paddleship.references import explain
@@ -28,13 +28,14 @@ class PaddleEager:
         self._paddle = paddle
         self._layer, self._threads, self._mode = layer, candidate.threads, layers.Eagerly()
         self._inputs = [spec.name for spec in candidate.inputs]
+        self._form = arguments.form(type(layer).forward, self._inputs, candidate.options.get("absent", ()))
         self._outputs = [spec.name for spec in candidate.outputs]
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
         self._paddle.framework.core.set_num_threads(self._threads)  # of the thread that calls, so at every call
         try:
             with self._paddle.no_grad(), self._mode:
-                result = self._layer(*[self._paddle.to_tensor(inputs[name]) for name in self._inputs])
+                result = self._layer(*self._form.give({name: self._paddle.to_tensor(inputs[name]) for name in self._inputs}))
         except ModuleNotFoundError as missing:
             raise CandidateError(_missing(missing)) from None
         named = describe(result, lambda value: hasattr(value, "numpy"))[1]

@@ -79,7 +79,7 @@ class Exports:
         folder = self._work / "exported"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        weights, sources = exporting.save_program(subject, folder, self._specs)
+        saved = exporting.save_program(subject, folder, self._specs)
         probes = [case.inputs for case in evidence.cases]
         outputs = exporting.describe_outputs(self._specs, probes, evidence.reference)
         Candidate(
@@ -90,9 +90,9 @@ class Exports:
             threads=1,
             inputs=self._specs,
             outputs=outputs,
-            sources=sources,
+            sources=saved.sources,
             preprocess={"kind": "tensors"},
-            weights_sha256=weights,
+            weights_sha256=saved.weights,
             task="classification",
             options={"onednn": False},
         ).save(folder)

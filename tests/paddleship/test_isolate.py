@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from paddleship import isolate
-from paddleship.errors import CandidateError, ModelError
+from paddleship.errors import CandidateError, ModelError, ProcessDied
 
 
 class Subject:
@@ -31,7 +31,7 @@ class Subject:
         raise ValueError("seven")
 
     def misuse(self):
-        raise ModelError("your model")
+        raise ModelError("your model", where="model.py:3")
 
     def variable(self, name):
         return os.environ[name]
@@ -53,8 +53,15 @@ def test_methods_run_in_another_process(child):
     [("die", "subject died of SIGSEGV"), ("leave", "exited with 3"), ("fail", "ValueError: seven")],
 )
 def test_an_end_of_the_child_is_an_error_with_its_cause(child, method, words):
-    with pytest.raises(CandidateError, match=words):
+    with pytest.raises(CandidateError, match=words) as raised:
         child.call(method)
+    assert isinstance(raised.value, ProcessDied) == (method != "fail")
+
+
+def test_an_error_of_ours_keeps_the_users_line_on_its_way(child):
+    with pytest.raises(ModelError) as raised:
+        child.call("misuse")
+    assert raised.value.where == "model.py:3"
 
 
 def test_our_own_errors_keep_their_type(child):

@@ -129,8 +129,9 @@ def test_outputs_are_named_by_structure():
     assert list(model.name_outputs(tensor)) == ["output"]
     assert list(model.name_outputs((tensor, tensor))) == ["output_0", "output_1"]
     assert list(model.name_outputs({"b": tensor, "a": [tensor, None, tensor]})) == ["b", "a.0", "a.2"]
-    with pytest.raises(ModelError, match="returned str"):
-        model.name_outputs("text")
+    assert list(model.name_outputs((tensor, 3, "text"))) == ["output_0"]
+    with pytest.raises(ModelError, match="returned set"):
+        model.name_outputs({1, 2})
 
 
 def test_to_static_makes_one_program_for_the_shapes_of_its_inputs_and_otherwise_one_for_each():

@@ -1,9 +1,11 @@
 """Export: what the saved program answers has the names, order, dtypes and nesting of the eager answer."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from paddleship import isolate, model, runtimes, structure
 from paddleship.candidate import Candidate
@@ -38,6 +40,25 @@ class Pair(Base):
 class Lone(Base):
     def forward(self, x):
         return [self.linear(x)]
+
+class Marked(Base):
+    def forward(self, x):
+        return {"kind": "scores", "scores": self.linear(x), "n": [3, 0.5]}
+
+class Sized(Base):
+    def forward(self, x):
+        return self.linear(x), len(x)
+
+class Parts(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, parts, more, mask, scale=2.0, bias=None):
+        y = self.linear(parts["x"]) * scale + more[1].sum(1, keepdim=True)
+        y = y if more[0] is None else y + more[0]
+        y = y if mask is None else y * mask
+        return y if bias is None else y + bias
 
 class Nothing(Base):
     def forward(self, x):
@@ -130,6 +151,11 @@ def ask(name, load, *arguments, batches):
         ),
         ("Pair", ["output_0", "output_1"], {"tuple": ["output_0", "output_1"]}),
         ("Lone", ["output_0"], {"list": ["output_0"]}),
+        (
+            "Marked",
+            ["scores"],
+            {"dict": {"kind": {"constant": "scores"}, "scores": "scores", "n": {"list": [{"constant": 3}, {"constant": 0.5}]}}},
+        ),
     ],
 )
 def test_every_runtime_answers_in_the_form_of_eager(tmp_path, name, names, nesting):
@@ -150,10 +176,41 @@ def test_every_runtime_answers_in_the_form_of_eager(tmp_path, name, names, nesti
             np.testing.assert_allclose(answer[key], array, rtol=1e-5, atol=1e-6)
 
 
-def test_a_nested_answer_is_rebuilt():
-    tree, named = structure.describe({"b": [1, None], "a": (2,)}, lambda value: isinstance(value, int))
+def test_a_nested_answer_is_rebuilt_with_its_constants():
+    answer = {"b": [b"1", None, 0.5], "a": (b"2", True, {"n": "text"})}
+    tree, named = structure.describe(answer, lambda value: isinstance(value, bytes))
     assert list(named) == ["b.0", "a.0"]
-    assert structure.rebuild(tree, named) == {"b": [1, None], "a": (2,)}
+    assert structure.rebuild(tree, named) == answer
+    assert structure.constants(tree) == {"b.2": 0.5, "a.1": True, "a.2.n": "text"}
+
+
+def test_a_number_that_depends_on_the_inputs_is_no_constant(tmp_path):
+    with pytest.raises(ModelError, match="return it as a tensor"):
+        exported(subject_of("Sized", tmp_path), tmp_path / "exported")
+
+
+def test_arguments_that_hold_several_inputs_are_exported_under_their_names(tmp_path):
+    names = {"parts.x": 4, "more[1]": 2, "bias": 3}
+    inputs = [{"name": name, "dtype": "float32", "shape": ["batch", width]} for name, width in names.items()]
+    settings = Model(factory="their_exports:Parts", inputs=inputs, absent=["more[0]", "mask"])
+    model.save(model.build(settings), tmp_path / "checkpoint", {})
+    subject = Subject(settings, tmp_path / "checkpoint")
+    base = replace(base_of(), inputs=tuple(item.spec() for item in settings.inputs))
+    random = np.random.default_rng(0)
+    two, three = ({name: random.normal(size=(size, width)).astype(np.float32) for name, width in names.items()} for size in (2, 3))
+    (tmp_path / "exported").mkdir()
+    exporting.export(subject, tmp_path / "exported", base, probes=[two, three], timeout_s=60)
+    assert convert("onnxruntime", tmp_path / "exported", tmp_path / "onnx", threads=1, probe=two, timeout_s=60).made
+    weights = load_file(tmp_path / "checkpoint" / "weights.safetensors")
+    linear = three["parts.x"] @ weights["linear.weight"] + weights["linear.bias"]
+    expected = linear * 2 + three["more[1]"].sum(1, keepdims=True) + three["bias"]
+    for name, load, given in (
+        ("eager", Eager, subject),
+        ("exported", runtimes.load, tmp_path / "exported"),
+        ("onnx", runtimes.load, tmp_path / "onnx"),
+    ):
+        ((answer,),) = (found.values() for found in ask(name, load, given, batches=[three]))
+        np.testing.assert_allclose(answer, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_model_that_computes_nothing_is_refused(tmp_path):

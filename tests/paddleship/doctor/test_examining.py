@@ -229,7 +229,7 @@ def their_package(tmp_path, monkeypatch):
 
 
 def examine(tmp_path, name, inputs=ONE, **options):
-    return examining.examine(Model(factory=f"their_clinic:{name}", inputs=inputs), work=tmp_path / "work", **options)
+    return examining.examine(Model(factory=f"their_clinic:{name}", inputs=inputs), work=tmp_path / "work", **{"seconds": 600, **options})
 
 
 def marks():
