@@ -107,6 +107,8 @@ def _run_stages(
 ) -> PaddleshipError | None:
     """Run the graph in order as Prefect tasks; the error that ended it early, or None."""
     environment = {"PADDLESHIP_FLOW_RUN_ID": str(flow_run.id or ""), "MLFLOW_TRACKING_URI": uri}
+    if place.isolated:
+        environment["PADDLESHIP_EXPERIMENT"] = _experiment()
     if tracker.run_id:
         environment["MLFLOW_RUN_ID"] = tracker.run_id
     states: dict[str, State[Any]] = {}
@@ -175,8 +177,12 @@ def _conclude(graph: list[Stage], place: Workspace, values: params.Params, track
     if any(row.how == "ran" for row in rows):
         stages.push(place.root, on_line=log.warning)
         if place.isolated:
-            name = f"run-{str(flow_run.id)[-8:]}"  # ids of one minute start alike
-            stages.save_experiment(place.root, place.checkout, name, [stage.address for stage in graph], on_line=log.warning)
+            stages.save_experiment(place.root, place.checkout, _experiment(), [stage.address for stage in graph], on_line=log.warning)
+
+
+def _experiment() -> str:
+    """The DVC experiment that keeps params, lock and code of this run; ids of one minute start alike, so it is their end."""
+    return f"run-{str(flow_run.id)[-8:]}"
 
 
 def _winner(rows: list[Row]) -> str:

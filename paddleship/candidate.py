@@ -37,7 +37,8 @@ class Candidate:
     `outputs` are in the order in which forward returns them. `sources` says for each where it comes from: the
     place among the exported program's outputs, whose own names (`fetch_name_0` …) say nothing, or the name of
     the input that forward passes through. `nesting` is the form of the eager answer (paddleship.structure).
-    `weights_sha256` is the hash of the checkpoint that the candidate was made from. `classes` names the
+    `weights_sha256` is the hash of the checkpoint that the candidate was made from, `code_sha256` that of the user's code and
+    `library_sha256` that of the part of this library that goes into the image. `classes` names the
     classes of the first output for a classifier, empty otherwise. `warm_shapes` are shapes of real batches, by
     input name, for a server to warm up with. `programs` is empty where one program takes every size, in the folder
     itself. `files` maps each file to its hash.
@@ -53,6 +54,8 @@ class Candidate:
     preprocess: dict[str, Any]
     weights_sha256: str
     task: str
+    code_sha256: str = ""
+    library_sha256: str = ""
     sources: dict[str, int | str] = field(default_factory=dict)
     nesting: Any = None
     classes: tuple[str, ...] = ()
@@ -84,6 +87,19 @@ class Candidate:
     @classmethod
     def load(cls, folder: Path, *, stage: str = "optimize") -> Candidate:
         """Read a candidate, which `stage` makes, and check every file's hash. Raises CandidateError."""
+        candidate = cls.read(folder, stage=stage)
+        for name, expected in candidate.files.items():
+            found = sha256(folder / name) if (folder / name).is_file() else "missing"
+            if found != expected:
+                raise CandidateError(
+                    f"{folder / name} is not the file the candidate was made with (sha256 {found[:12]}, expected {expected[:12]}): "
+                    f"make it again with `dvc repro -f {stage}`"
+                )
+        return candidate
+
+    @classmethod
+    def read(cls, folder: Path, *, stage: str = "optimize") -> Candidate:
+        """What `candidate.json` says, without a look at the files beside it. Raises CandidateError."""
         path = folder / FILE
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
@@ -97,13 +113,6 @@ class Candidate:
             raise CandidateError(
                 f"{path} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: make it again with `dvc repro -f {stage}`"
             )
-        for name, expected in candidate.files.items():
-            found = sha256(folder / name) if (folder / name).is_file() else "missing"
-            if found != expected:
-                raise CandidateError(
-                    f"{folder / name} is not the file the candidate was made with (sha256 {found[:12]}, expected {expected[:12]}): "
-                    f"make it again with `dvc repro -f {stage}`"
-                )
         return candidate
 
 

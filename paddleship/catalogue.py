@@ -47,6 +47,7 @@ class Kind:
 
 
 OPSET = 17
+PROGRAM = "paddle"  # the exported program as it is: the first candidate, and the source of the others
 EAGER = "paddle-eager"  # both the candidate and its runtime: no static graph, the model's own Python code
 PRUNED = "float32-2:4"  # float32 that promises decisions, not digits, since half of the weights are zero
 OTHER_WEIGHTS = frozenset({"int8", PRUNED})  # precisions whose weights are not the checkpoint's, by intention

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,11 @@ def sha256(path: Path) -> str:
     """Hash of one file's bytes, as hex."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def tree_sha256(files: Mapping[str, str]) -> str:
+    """One hash over a tree of files, given the hash of each by its place in the tree."""
+    return hashlib.sha256("".join(f"{files[place]}  {place}\n" for place in sorted(files)).encode()).hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -11,14 +11,17 @@ from pydantic import BaseModel, ConfigDict
 from paddleship import __version__
 
 PREFIX = "io.paddleship."
+DIGEST_LABEL = PREFIX + "candidate-digest"
 _OCI = "org.opencontainers.image."
 
 
 class Lineage(BaseModel):
     """The way back from an image to what it was made of. Hashes are SHA-256 in hex.
 
-    `git_changes` names tracked files that differed from the commit; `noise_ratio` and `speedup` are the
-    verdicts of verify and benchmark in one number each; the run ids are None for a run without tracker or flow.
+    `code_sha256` is that of the user's code, wherever it lies, and `library_sha256` that of the part of this library in the
+    image. `git_changes` names tracked files that differed from the commit; `noise_ratio` and `speedup` are the verdicts of
+    verify and benchmark in one number each. The run ids are None for a run without tracker or flow, `experiment` (the DVC
+    experiment that keeps params and lock of a run in a worktree of its own) for a run in the checkout.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -30,6 +33,8 @@ class Lineage(BaseModel):
     params_sha256: str
     dvc_lock_sha256: str
     weights_sha256: str
+    code_sha256: str
+    library_sha256: str
     candidate: str
     candidate_digest: str
     runtime: str
@@ -40,6 +45,7 @@ class Lineage(BaseModel):
     mlflow_run_id: str | None = None
     mlflow_tracking_uri: str | None = None
     prefect_flow_run_id: str | None = None
+    experiment: str | None = None
 
     def labels(self, *, base_image: str, created: datetime, source: str | None = None) -> dict[str, str]:
         """OCI labels and one `io.paddleship.*` label per fact; `source` is the repository's address."""

@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from paddleship import dataset
+from paddleship import custody, dataset
 from paddleship.benchmark import statistics
 from paddleship.candidate import Candidate
 from paddleship.client import Client, ServerError, decode_answer, encode_request
-from paddleship.errors import BadInput, PaddleshipError
+from paddleship.errors import PaddleshipError
 from paddleship.files import read_json, write_text
 from paddleship.load import Load, closed_loop
 from paddleship.params import Accept, Params
@@ -58,22 +58,32 @@ class NotReadyError(PaddleshipError):
 
 
 def accept(params: Params) -> Report:
-    """Run the image hardened, compare its answers over HTTP with the eager ones, measure it, stop it, and write the release."""
+    """Run the image hardened, compare its answers over HTTP with the eager ones, measure it, stop it, and write the release.
+
+    Only an image that passes gets its name; one that is refused loses its tag, and with it goes the image.
+    """
     receipt = read_json(Path(params.paths.image), stage="package")
     candidate = Candidate.load(Path(params.paths.candidates) / receipt["lineage"]["candidate"])
-    if candidate.digest != receipt["lineage"]["candidate_digest"]:
-        raise BadInput(
-            f"image {receipt['image']!r} holds another {candidate.name!r} than this tree: build it again with `dvc repro -f package`"
-        )
+    custody.require_proven(candidate, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
+    noted = receipt["lineage"]["candidate_digest"]
+    custody.require(f"the candidate {candidate.name!r}", candidate.digest, noted, by="package", again="-f package")
+    with closing(image.connect()) as client:
+        image.require_built(client, receipt)
+        report = _try(client, receipt, candidate, params)
+        if report.verdict:
+            image.name(client, receipt["image_id"], receipt["image"])
+        image.untag(client, receipt["unaccepted"])
+    return report
+
+
+def _try(client: Any, receipt: dict[str, Any], candidate: Candidate, params: Params) -> Report:
+    """Run the image, judge what it answered, and write the release."""
     evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
     bodies = _requests(params, evidence)
-    with closing(image.connect()) as client:
-        if not image.exists(client, receipt["image_id"]):
-            raise BadInput(f"image {receipt['image']!r} is not in the engine any more: build it again with `dvc repro -f package`")
-        try:
-            seen = _observe(client, receipt["image_id"], candidate, bodies, params)
-        except NotReadyError as obstacle:
-            return _refused(obstacle)
+    try:
+        seen = _observe(client, receipt["image_id"], candidate, bodies, params)
+    except NotReadyError as obstacle:
+        return _refused(obstacle)
     judgement = parity.judge(evidence, seen.answers, limits=params.verify, precision=candidate.precision) if not seen.faults else None
     checks = _checks(seen, params.accept)
     if judgement is not None:

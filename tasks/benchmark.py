@@ -44,6 +44,7 @@ _NUMBERS = (
 def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and cold start on real rows, and choose by select.objective."""
     entrants = Entrants(params, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
+    entrants.require_proven()
     proven = list(entrants.proven)
     feasible.require_cores(params.optimize.threads)
     feasible.require_choice(params.select, {name: entrants.image_bytes(name) for name in proven})
@@ -76,7 +77,7 @@ def benchmark(params: Params) -> Report:
     borne = {name: _bear(params, entrants, name, workload) for name in ("eager", choice.candidate)}
     checks += borne[choice.candidate].checks(params.benchmark.slo_p99_ms)
     gain = {key: chosen[key] for key in ("speedup", "speedup_low", "speedup_high")}
-    _keep(comparison, params, {"candidate": choice.candidate, "reason": choice.reason, **gain})
+    _keep(comparison, params, {"candidate": choice.candidate, "digest": chosen["digest"], "reason": choice.reason, **gain})
     for warning in comparison.warnings():
         print(f"warning: {warning}")
     shown = {name: row for name, row in table.items() if row["status"] == "measured"}

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from paddleship import classes, dataset
+from paddleship import classes, dataset, sources
 from paddleship.candidate import Candidate
+from paddleship.catalogue import PROGRAM
 from paddleship.conversion import exporting, fixing
 from paddleship.eager import Subject
 from paddleship.files import new_folder
@@ -29,7 +30,7 @@ def export(params: Params) -> Report:
     probes = exporting.probe_batches(preprocess.collate, examples)
     with new_folder(folder) as beside:
         base = Candidate(
-            name="paddle",
+            name=PROGRAM,
             model=params.name,
             runtime="paddle",
             precision="float32",
@@ -39,6 +40,8 @@ def export(params: Params) -> Report:
             preprocess=config,
             weights_sha256="",
             task=params.data.task,
+            code_sha256=sources.code_sha256(params.code),
+            library_sha256=sources.library_sha256(),
             classes=tuple(params.data.classes),
             options={"onednn": False},
         )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import sys
+import tarfile
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.errors import BadInput, PaddleshipError, Unavailable
+from paddleship.files import tree_sha256
+from paddleship.lineage import DIGEST_LABEL
 
+CONTENTS = ("model", "app")  # what an image holds of the candidate, and of this library
+_HOME = "/opt/paddleship"
 OUR_SOCKET = "unix:///run/paddleship/docker.sock"
 _OWNER = "io.paddleship.acceptance"
 _ENGINE_TIMEOUT_S = 120
@@ -87,20 +94,83 @@ def require_base(client: Any, image: str) -> Any:
         ) from None
 
 
-def build(client: Any, context: Path, *, tag: str, base_image: str, labels: Mapping[str, str]) -> Any:
-    """Build the Dockerfile in `context`, printing the builder's own steps. Raises PaddleshipError with its last words."""
-    last = ""
+def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str]) -> Any:
+    """Build the Dockerfile in `context`, printing the builder's own steps; the image has no tag. Raises PaddleshipError."""
+    last = built = ""
     stream = client.api.build(
-        path=str(context), tag=tag, rm=True, pull=False, decode=True, buildargs={"BASE_IMAGE": base_image}, labels=dict(labels)
+        path=str(context), rm=True, pull=False, decode=True, buildargs={"BASE_IMAGE": base_image}, labels=dict(labels)
     )
     for event in stream:
         if "error" in event:
             raise PaddleshipError(f"the image does not build ({event['error'].strip()}; after {last!r}): see docker/serve.Dockerfile")
+        built = event.get("aux", {}).get("ID", built)
         if line := event.get("stream", "").strip():
             last = line
             if line.startswith("Step") and " : LABEL " not in line:
                 print(line)
-    return client.images.get(tag)
+    return client.images.get(built)
+
+
+def contents(client: Any, image: str) -> dict[str, str]:
+    """One hash over the files of each of CONTENTS in an image, which is not run."""
+    container = client.containers.create(image, network_disabled=True, labels={_OWNER: str(os.getpid())})
+    try:
+        return {part: tree_sha256(_hashes(container, f"{_HOME}/{part}")) for part in CONTENTS}
+    finally:
+        container.remove(force=True, v=True)
+
+
+def _hashes(container: Any, folder: str) -> dict[str, str]:
+    """The hash of every file below a folder of a container, by its place."""
+    import docker
+
+    with tempfile.TemporaryFile() as archive:
+        try:
+            archive.writelines(container.get_archive(folder)[0])
+        except docker.errors.NotFound:
+            return {}
+        archive.seek(0)
+        with tarfile.open(fileobj=archive) as members:
+            files = {member.name.partition("/")[2]: members.extractfile(member) for member in members if not member.isdir()}
+            return {place: hashlib.sha256(stream.read() if stream else b"").hexdigest() for place, stream in files.items()}
+
+
+def require_built(client: Any, receipt: Mapping[str, Any]) -> None:
+    """Raise BadInput unless the engine's image is, by id, labels, layers and files, the one that the receipt of `package` describes."""
+    again = "build it again with `dvc repro -f package`"
+    if (found := find(client, receipt["image_id"])) is None:
+        raise BadInput(f"image {receipt['image']!r} is not in the engine any more: {again}")
+    facts: dict[str, tuple[Any, Any]] = {
+        "image id": (found.id, receipt["image_id"]),
+        **{f"label {key}": (found.labels.get(key), value) for key, value in receipt["labels"].items()},
+        "layers": (found.attrs["RootFS"]["Layers"], receipt["layers"]),
+    }
+    for part, digest in contents(client, found.id).items():
+        facts[f"digest of {_HOME}/{part}"] = (digest, receipt["contents"][part])
+    facts["label of the candidate's digest"] = (receipt["labels"].get(DIGEST_LABEL), receipt["lineage"]["candidate_digest"])
+    for fact, (has, wanted) in facts.items():
+        if has != wanted:
+            raise BadInput(f"image {found.id[:19]} has the {fact} {_short(has)}, and the receipt says {_short(wanted)}: {again}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]} …"
+
+
+def name(client: Any, identity: str, name: str) -> None:
+    """Give an image its name, and `latest` of the same repository. Raises Unavailable where another process took the name meanwhile."""
+    repository, _, tag = name.rpartition(":")
+    for each in (tag, "latest"):
+        client.images.get(identity).tag(repository, each)
+    if (found := find(client, name)) is None or found.id != identity:
+        raise Unavailable(f"{name} does not name the accepted image {identity[:19]}: another run took the name; run accept again")
+
+
+def untag(client: Any, tag: str) -> None:
+    """Remove a tag, and with its last tag the image; nothing happens where there is none."""
+    if exists(client, tag):
+        client.images.remove(tag)
 
 
 def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:

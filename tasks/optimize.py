@@ -6,8 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from paddleship import catalogue, dataset, requirements
+from paddleship import catalogue, custody, dataset, requirements
 from paddleship.benchmark import feasible
+from paddleship.candidate import Candidate
+from paddleship.catalogue import PROGRAM
 from paddleship.conversion import calibration
 from paddleship.conversion.converting import Outcome, Workshop
 from paddleship.eager import Subject
@@ -22,7 +24,8 @@ def optimize(params: Params) -> Report:
     """Make every candidate that optimize.candidates chooses; one that cannot be made is a row with its reason."""
     feasible.require_cores(params.optimize.threads)
     names = catalogue.chosen(params.optimize.candidates)
-    preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
+    preprocess, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
+    custody.require_honest(Candidate.load(Path(params.paths.exported), stage="export"), params, name=PROGRAM, inputs=specs)
     rows = dataset.read(Path(params.paths.prepared), "validation").take(range(2))
     probe = preprocess.collate(dataset.encode(preprocess, rows))
     outcomes = []
@@ -43,6 +46,7 @@ def optimize(params: Params) -> Report:
             outcome = workshop.make(name, folder / name)
             print(f"{name}: " + (f"made, {outcome.bytes / 1e6:.1f} MB" if outcome.made else f"not available because {outcome.reason}"))
             outcomes.append(outcome)
+        custody.write_made(folder, [outcome.name for outcome in outcomes if outcome.made])
     made = [outcome for outcome in outcomes if outcome.made]
     advice = "no runtime takes the exported program; the reasons are in the report"
     return Report(

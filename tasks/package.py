@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from paddleship import requirements
-from paddleship.candidate import Candidate
+from paddleship import custody, dataset, requirements, sources
+from paddleship.candidate import FILE, Candidate
 from paddleship.conversion.footprint import NOT_SERVED
-from paddleship.errors import BadInput, Unavailable
-from paddleship.files import read_json, write_text
+from paddleship.errors import Unavailable
+from paddleship.files import read_json, sha256, tree_sha256, write_text
 from paddleship.lineage import Lineage
 from paddleship.params import Params
 from paddleship.report import Report
@@ -28,30 +28,37 @@ from paddleship.verdict import Check, Verdict
 from tasks import image, source
 from tasks.stage import main
 
-_LIBRARY = (
-    "__init__.py", "arguments.py", "candidate.py", "errors.py", "files.py", "layers.py", "preprocess.py", "quiet.py", "references.py",
-    "spec.py", "structure.py", "runtimes", "serving",
-)  # fmt: skip
-
 
 def package(params: Params) -> Report:
-    """Build the image of the chosen candidate, with its lineage as labels, and write the receipt."""
+    """Build the image of the chosen candidate, with its lineage as labels, and write the receipt.
+
+    The image has a tag of its own, which nobody asks for, until `accept` gives it its name.
+    """
     choice = read_json(Path(params.paths.benchmark) / "choice.json", stage="benchmark")
+    proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
     folder = Path(params.paths.candidates) / choice["candidate"]
     candidate = Candidate.load(folder)
-    lineage = _lineage(params, candidate, choice)
+    custody.require_proven(candidate, proven)
+    custody.require(f"the candidate {candidate.name!r}", candidate.digest, choice.get("digest"), by="benchmark", again="benchmark")
+    _, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
+    custody.require_honest(candidate, params, name=candidate.name, inputs=specs)
+    lineage = _lineage(params, candidate, choice, proven)
     labels = lineage.labels(base_image=params.package.base_image, created=datetime.now(UTC), source=source.origin())
     name = f"{params.package.repository}:{candidate.digest[:12]}"
     with closing(image.connect()) as client, tempfile.TemporaryDirectory() as scratch:
         base = image.require_base(client, params.package.base_image)
         context = Path(scratch)
-        _lay_out(context, folder, candidate.runtime)
-        built = image.build(client, context, tag=name, base_image=params.package.base_image, labels=labels)
-        built.tag(params.package.repository, "latest")
+        contents = _lay_out(context, folder, candidate)
+        built = image.build(client, context, base_image=params.package.base_image, labels=labels)
+        unaccepted = f"{params.package.repository}:unaccepted-{built.id.removeprefix('sha256:')[:12]}"
+        built.tag(unaccepted)
     size = int(built.attrs["Size"])
     receipt = {
         "image": name,
+        "unaccepted": unaccepted,
         "image_id": built.id,
+        "labels": labels,
+        "contents": contents,
         "size_bytes": size,
         "layers": built.attrs["RootFS"]["Layers"],
         "base_image": params.package.base_image,
@@ -71,11 +78,8 @@ def package(params: Params) -> Report:
     return report
 
 
-def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any]) -> Lineage:
+def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], proven: dict[str, Any]) -> Lineage:
     schema = read_json(Path(params.paths.prepared) / "schema.json", stage="prepare")
-    proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
-    if candidate.name not in proven:
-        raise BadInput(f"candidate {candidate.name!r} was chosen and has not passed verify: run `dvc repro benchmark`")
     return Lineage(
         model=params.name,
         git_commit=source.commit(),
@@ -84,6 +88,8 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any]) -> Li
         params_sha256=hashlib.sha256(params.model_dump_json().encode()).hexdigest(),
         dvc_lock_sha256=source.lock_sha256(),
         weights_sha256=candidate.weights_sha256,
+        code_sha256=candidate.code_sha256,
+        library_sha256=candidate.library_sha256,
         candidate=candidate.name,
         candidate_digest=candidate.digest,
         runtime=candidate.runtime,
@@ -94,26 +100,34 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any]) -> Li
         mlflow_run_id=os.environ.get("MLFLOW_RUN_ID"),
         mlflow_tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
         prefect_flow_run_id=os.environ.get("PADDLESHIP_FLOW_RUN_ID"),
+        experiment=os.environ.get("PADDLESHIP_EXPERIMENT"),
     )
 
 
-def _lay_out(context: Path, candidate: Path, runtime: str) -> None:
-    """Fill the build context: Dockerfile, packages, library and model, with the same bytes and times whenever the inputs are the same."""
-    library, root = Path(__file__).parents[1] / "paddleship", context / "rootfs"
+def _lay_out(context: Path, folder: Path, candidate: Candidate) -> dict[str, str]:
+    """Fill the build context: Dockerfile, packages, library and model, with the same bytes and times whenever the inputs are the same.
+
+    Returns one hash over the files of the library and one over those of the model, as image.CONTENTS names them.
+    """
+    library, root = sources.LIBRARY, context / "rootfs"
     pinned = requirements.folder()
     shutil.copy(pinned.parent / "serve.Dockerfile", context / "Dockerfile")
-    _install(pinned / f"{runtime}.txt", root / "site")
+    _install(pinned / f"{candidate.runtime}.txt", root / "site")
     (root / "lib").mkdir()
     if (root / "site" / "paddle").exists():
         _add_gomp(root / "lib")
-    for name in _LIBRARY:
+    for name in sources.SHIPPED:
         target = root / "app" / "paddleship" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if (library / name).is_dir():
             shutil.copytree(library / name, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(library / name, target)
-    shutil.copytree(candidate, root / "model")
+    for name in (FILE, *candidate.files):
+        (root / "model" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / name, root / "model" / name)
+    copied = Candidate.load(root / "model")
+    custody.require(f"the copy of {candidate.name!r}", copied.digest, candidate.digest, by="benchmark", again="package")
     for part in ("site", "app"):
         compileall.compile_dir(
             root / part,
@@ -125,6 +139,11 @@ def _lay_out(context: Path, candidate: Path, runtime: str) -> None:
     for path in (context, *context.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
         os.utime(path, (0, 0))
+    return {part: tree_sha256({name: sha256(root / part / name) for name in _files(root / part)}) for part in image.CONTENTS}
+
+
+def _files(folder: Path) -> list[str]:
+    return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
 
 
 def _install(requirements: Path, target: Path) -> None:

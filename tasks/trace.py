@@ -30,13 +30,29 @@ def describe(what: str, lineage: Lineage) -> str:
         f"  params        sha256 {lineage.params_sha256}",
         f"  dvc.lock      sha256 {lineage.dvc_lock_sha256}",
         f"  weights       sha256 {lineage.weights_sha256}",
+        f"  your code     sha256 {lineage.code_sha256}",
+        f"  library       sha256 {lineage.library_sha256}",
         f"  candidate     {lineage.candidate} ({lineage.runtime}), {lineage.candidate_digest}",
         f"  parity        noise ratio {lineage.noise_ratio:.2f} (eager float32 = 1)",
         f"  benchmark     {lineage.speedup:.1f}× eager (95% interval {lineage.speedup_low:.1f} to {lineage.speedup_high:.1f})",
         f"  MLflow run    {run}",
         f"  Prefect run   {lineage.prefect_flow_run_id or 'none (made without a flow)'}",
         "",
-        f"back to the source:  git checkout {lineage.git_commit}",
-        "back to the rows:    dvc pull data/prepared, then compare data_sha256 in data/prepared/schema.json",
+        *_back(lineage),
     ]
     return "\n".join(lines)
+
+
+def _back(lineage: Lineage) -> list[str]:
+    """The commands that bring source, params and rows back, in the checkout of the run or in a clone of it.
+
+    A DVC experiment is a commit below refs/exps, on top of the commit that the run began with; it holds params.yaml and dvc.lock.
+    """
+    commit = lineage.git_commit
+    if lineage.experiment is not None:
+        ref = f"refs/exps/{commit[:2]}/{commit[2:]}/{lineage.experiment}"
+        source = [f"  git fetch origin {ref}:{ref}  # in a clone", f"  git checkout {ref}"]
+    else:
+        lock = f"dvc.lock must have the sha256 {lineage.dvc_lock_sha256[:12]}: `git log -- dvc.lock` lists the commits that have one"
+        source = [f"  git checkout {commit}", f"  # {lock}"]
+    return ["back to source, params and rows:", *source, "  dvc pull prepare"]

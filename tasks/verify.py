@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship import catalogue, dataset
+from paddleship import catalogue, custody, dataset
 from paddleship.candidate import Candidate
 from paddleship.controlflow import regions
 from paddleship.diagnosis import explaining
@@ -23,6 +24,7 @@ from paddleship.proof.originals import TO_STATIC
 from paddleship.proof.proving import Proof
 from paddleship.proof.training_parity import TrainingParity
 from paddleship.report import Report
+from paddleship.spec import TensorSpec
 from tasks.stage import main
 
 
@@ -37,7 +39,8 @@ def verify(params: Params) -> Report:
 
     if not Path(params.paths.candidates).is_dir():
         raise CandidateError(f"{params.paths.candidates} is missing, so there are no candidates: make them with `dvc repro -f optimize`")
-    entries = {name: _entry(Path(params.paths.candidates) / name, config) for name in catalogue.chosen(params.optimize.candidates)}
+    folder = Path(params.paths.candidates)
+    entries = {name: _entry(folder / name, params, config, specs) for name in catalogue.chosen(params.optimize.candidates)}
     contenders: dict[str, answering.Contender] = {name: contender for name, (_, contender) in entries.items() if contender}
     proved = proving.prove(Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels)
     if refused := next((case.name for case in real if case.name in proved.refused), None):
@@ -59,23 +62,22 @@ def verify(params: Params) -> Report:
     return verified.report(params)
 
 
-def _entry(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], answering.Contender | None]:
+def _entry(
+    folder: Path, params: Params, config: dict[str, Any], specs: Sequence[TensorSpec]
+) -> tuple[dict[str, Any], answering.Contender | None]:
     """The row of a candidate before it is asked, and the contender if it can be. Raises CandidateError for a changed folder."""
     if not folder.exists():
         return row("not made", "see the report of optimize", precision=catalogue.KINDS[folder.name].precision), None
     candidate = Candidate.load(folder)
-    if candidate.name != folder.name:
-        raise CandidateError(
-            f"{folder} holds the candidate {candidate.name!r} and not {folder.name!r}, so it was moved or copied by hand: "
-            "make it again with `dvc repro -f optimize`"
-        )
+    custody.require_honest(candidate, params, name=folder.name, inputs=specs)
+    custody.require_made(folder.parent, candidate)
     if candidate.preprocess != config:
         message, advice = "the candidate prepares its inputs in another way than the data was prepared", "run `dvc repro -f optimize`"
         finding = Finding("preprocess-differs", "error", message, advice)
         print(f"{folder.name}: {finding}")
-        return row("failed", f"{message}: {advice}", precision=candidate.precision, finding=finding), None
+        return row("failed", f"{message}: {advice}", precision=candidate.precision, digest=candidate.digest, finding=finding), None
     contender = answering.candidate(folder, precision=candidate.precision, thread_count=candidate.threads)
-    return row(precision=candidate.precision), contender
+    return row(precision=candidate.precision, digest=candidate.digest), contender
 
 
 def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[str, float]]:

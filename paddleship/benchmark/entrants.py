@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddleship import catalogue, eager, requirements, runtimes
+from paddleship import catalogue, custody, eager, requirements, runtimes
 from paddleship.benchmark import standings, vitals
 from paddleship.benchmark.comparison import Comparison
-from paddleship.candidate import Candidate
+from paddleship.candidate import FILE, Candidate
 from paddleship.catalogue import EAGER, KINDS
 from paddleship.conversion import footprint
 from paddleship.errors import CandidateError
@@ -31,6 +31,12 @@ class Entrants:
 
     def __iter__(self) -> Iterator[str]:
         return iter((*BASELINES, *self.proven))
+
+    def require_proven(self) -> None:
+        """Raise CandidateError where a candidate is not the one that was proven; one whose files are lost is a failed row of the table."""
+        for name in self.proven:
+            if (self.folder(name) / FILE).exists():
+                custody.require_proven(Candidate.read(self.folder(name)), self.proven)
 
     def folder(self, name: str) -> Path:
         """Where the files of a candidate lie; of a baseline, the checkpoint."""

@@ -25,13 +25,22 @@ _MEASURES = (
     "flip_rate", "flip_rate_low", "flip_rate_high", "metric", "metric_drop", "metric_drop_low", "metric_drop_high",
     "output_agreement", "output_flip_rate",
 )  # fmt: skip
-_KEPT = ("precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
+_KEPT = ("digest", "precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
 
 
-def row(status: str = "failed", reason: str = "", *, precision: str = "float32", finding: Finding | None = None) -> dict[str, Any]:
+def row(
+    status: str = "failed", reason: str = "", *, precision: str = "float32", digest: str | None = None, finding: Finding | None = None
+) -> dict[str, Any]:
     """The row of a candidate that was not asked (yet)."""
-    found = [finding.to_dict()] if finding else []
-    return {"status": status, "reason": reason, "precision": precision, "worst_case": "", "findings": found, **dict.fromkeys(_MEASURES)}
+    return {
+        "status": status,
+        "reason": reason,
+        "precision": precision,
+        "digest": digest,
+        "worst_case": "",
+        "findings": [finding.to_dict()] if finding else [],
+        **dict.fromkeys(_MEASURES),
+    }
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -109,3 +110,22 @@ def test_a_model_outside_the_repository_goes_all_the_way_to_an_accepted_image(te
     assert "batches over HTTP as eager" in done.stdout
     status = subprocess.run(["git", "status", "--porcelain"], cwd=checkout, capture_output=True, text=True, check=True)
     assert status.stdout == "", "the checkout was touched"
+    assert_brought_back(checkout, done.stdout)
+
+
+def assert_brought_back(checkout, told):
+    """The commands that `trace` prints bring params and rows of the run into a fresh clone."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    tag = re.search(r"^image +(\S+)$", told, re.MULTILINE)[1]
+    traced = subprocess.run(
+        [sys.executable, "-m", "flows.cli", "trace", tag], cwd=checkout, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    clone = checkout.parent / "clone"
+    subprocess.run(["git", "clone", "-q", str(checkout), str(clone)], check=True)
+    commands = [line.partition("#")[0].split() for line in traced.partition("back to source, params and rows:")[2].splitlines()]
+    for command in filter(None, commands):
+        words = [sys.executable, "-m", *command] if command[0] == "dvc" else command
+        ended = subprocess.run(words, cwd=clone, env={**environment, "PYTHONPATH": str(clone)}, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, f"{command}: {ended.stderr}"
+    assert yaml.safe_load((clone / "params.yaml").read_text())["name"] == "towers"
+    assert f"sha256 {json.loads((clone / 'data/prepared/schema.json').read_text())['data_sha256']}" in traced

@@ -12,6 +12,8 @@ FACTS = {
     "params_sha256": "e" * 64,
     "dvc_lock_sha256": "f" * 64,
     "weights_sha256": "0" * 64,
+    "code_sha256": "2" * 64,
+    "library_sha256": "3" * 64,
     "candidate": "onnxruntime",
     "candidate_digest": "1" * 64,
     "runtime": "onnxruntime",
@@ -25,7 +27,11 @@ CREATED = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"git_changes": []}, {"mlflow_run_id": "run", "mlflow_tracking_uri": "http://here", "prefect_flow_run_id": "flow"}],
+    [
+        {},
+        {"git_changes": []},
+        {"mlflow_run_id": "run", "mlflow_tracking_uri": "http://here", "prefect_flow_run_id": "flow", "experiment": "run-1"},
+    ],
 )
 def test_labels_carry_the_whole_lineage_there_and_back(changes):
     lineage = Lineage(**FACTS | changes)

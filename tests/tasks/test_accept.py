@@ -53,10 +53,10 @@ def failed_checks(checkout):
 
 @pytest.fixture
 def derive(packaged, copy_of, engine, tmp_path):
-    """A checkout whose image.json points at an image built on the packaged one."""
+    """A checkout whose image.json describes an image built on the packaged one, as if `package` had made it, but for what is `changed`."""
     made = []
 
-    def build(*lines, files=(), **sections):
+    def build(*lines, files=(), changed=None, **sections):
         checkout = copy_of(packaged[0], **sections)
         context = tmp_path / "context"
         context.mkdir()
@@ -65,12 +65,20 @@ def derive(packaged, copy_of, engine, tmp_path):
         (context / "Dockerfile").write_text("\n".join([f"FROM {packaged[1]['image_id']}", *lines]) + "\n")
         built, _ = engine.images.build(path=str(context), rm=True)
         made.append(built.id)
-        (checkout / "image.json").write_text(json.dumps(packaged[1] | {"image_id": built.id}))
+        receipt = packaged[1] | {
+            "image_id": built.id,
+            "layers": built.attrs["RootFS"]["Layers"],
+            "contents": image.contents(engine, built.id),
+            "unaccepted": f"{packaged[1]['unaccepted']}-{len(made)}-{os.getpid()}",
+        }
+        built.tag(receipt["unaccepted"])
+        (checkout / "image.json").write_text(json.dumps(receipt | (changed or {})))
         return checkout
 
     yield build
     for identity in made:
-        engine.images.remove(identity, force=True)
+        if image.exists(engine, identity):  # accept removes what it refuses
+            engine.images.remove(identity, force=True)
 
 
 def test_a_good_image_is_accepted_and_the_release_names_all_it_came_from(packaged, copy_of, stage, engine):
@@ -180,7 +188,42 @@ def test_an_image_of_another_candidate_is_told_with_what_to_do(packaged, copy_of
     (checkout / "image.json").write_text(json.dumps(packaged[1] | {"lineage": lineage}))
     done = stage(checkout, "accept")
     assert done.returncode == 2
-    assert "holds another 'onnxruntime' than this tree" in done.stderr
+    assert "and package had 000000000000" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "words"),
+    [
+        ("LABEL org.opencontainers.image.created=yesterday", "layers", "has the label org.opencontainers.image.created 'yesterday'"),
+        ("COPY note /tmp/note", "layers", "has the layers "),
+        ("COPY note /opt/paddleship/model/candidate.json", "contents", "has the digest of /opt/paddleship/model "),
+        ("COPY note /opt/paddleship/app/paddleship/candidate.py", "contents", "has the digest of /opt/paddleship/app "),
+    ],
+)
+def test_an_image_that_is_not_the_one_that_was_packaged_is_refused(derive, packaged, stage, tmp_path, line, key, words):
+    (tmp_path / "note").write_text("{}")
+    checkout = derive(line, files=[tmp_path / "note"], changed={key: packaged[1][key]})
+    done = stage(checkout, "accept")
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    assert "build it again with `dvc repro -f package`" in done.stderr
+
+
+def test_only_an_accepted_image_gets_its_name_and_a_refused_one_loses_its_tag(derive, stage, engine):
+    checkout = derive("LABEL good=yes")
+    receipt = json.loads((checkout / "image.json").read_text())
+    assert not image.exists(engine, receipt["image"]) or image.find(engine, receipt["image"]).id != receipt["image_id"]
+    assert stage(checkout, "accept").returncode == 0
+    assert image.find(engine, receipt["image"]).id == receipt["image_id"]
+    assert not image.exists(engine, receipt["unaccepted"])
+
+
+def test_a_refused_image_never_gets_a_name(derive, stage, engine):
+    checkout = derive('ENTRYPOINT ["python", "-c", "raise SystemExit(1)"]')
+    receipt = json.loads((checkout / "image.json").read_text())
+    assert stage(checkout, "accept").returncode == 3
+    assert not image.exists(engine, receipt["unaccepted"])
+    assert not image.exists(engine, receipt["image_id"])
 
 
 def test_without_a_receipt_the_stage_that_makes_it_is_named(packaged, copy_of, stage):

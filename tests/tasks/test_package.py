@@ -44,11 +44,16 @@ def test_the_size_that_the_choice_was_made_by_is_that_of_the_image(packaged):
     assert expected == pytest.approx(receipt["size_bytes"] - base, rel=0.15)
 
 
-def test_two_builds_of_the_same_inputs_give_identical_layers(packaged, copy_of, stage):
+def test_two_builds_give_identical_layers_and_an_image_without_a_name_that_anybody_asks_for(packaged, copy_of, stage, engine):
     checkout, receipt = packaged
     again = copy_of(checkout)
     assert stage(again, "package").returncode == 0
-    assert json.loads((again / "image.json").read_text())["layers"] == receipt["layers"]
+    second = json.loads((again / "image.json").read_text())
+    assert second["layers"] == receipt["layers"]
+    assert second["contents"] == receipt["contents"]
+    tags = engine.images.get(second["image_id"]).tags
+    assert second["unaccepted"] in tags
+    assert second["image"] not in tags
 
 
 def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engine):
@@ -126,7 +131,9 @@ def test_the_address_for_people_is_one_that_docker_takes(engine, monkeypatch):
 def test_an_image_with_paddle_in_it_serves_too(packaged, copy_of, stage):
     checkout = copy_of(packaged[0])
     choice = checkout / "models/benchmark/choice.json"
-    choice.write_text(json.dumps(json.loads(choice.read_text()) | {"candidate": "paddle"}))
+    proven = json.loads((checkout / "models/parity/passed.json").read_text())
+    other = {"candidate": "paddle", "digest": proven["paddle"]["digest"]}
+    choice.write_text(json.dumps(json.loads(choice.read_text()) | other))
     for name in ("package", "accept"):
         done = stage(checkout, name)
         assert done.returncode == 0, done.stderr

@@ -5,11 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
-from paddleship import files
+from paddleship import files, params
+from paddleship.candidate import Candidate
 from tasks import verify
 
 SCALED = """
@@ -155,6 +157,7 @@ def test_a_wrong_candidate_is_caught_and_does_not_take_part(trained, tmp_path):
     for stage in ("export", "optimize"):
         assert run(checkout, stage).returncode == 0
     move_a_weight(checkout / "models/candidates/onnxruntime")
+    noted_as_made(checkout, "onnxruntime")
     assert run(checkout, "verify").returncode == 0
     rows = report(checkout, "verify")["candidates"]
     assert rows["onnxruntime"]["status"] == "failed"
@@ -171,6 +174,10 @@ def test_a_candidate_that_is_lost_after_it_was_proven_is_a_row_and_the_others_ar
         assert run(checkout, stage).returncode == 0
     (checkout / "models/candidates/paddle/model.json").unlink()
     move_a_weight(checkout / "models/candidates/onnxruntime")
+    passed = checkout / "models/parity/passed.json"
+    proven = json.loads(passed.read_text())
+    proven["onnxruntime"]["digest"] = Candidate.load(checkout / "models/candidates/onnxruntime").digest
+    passed.write_text(json.dumps(proven))
     assert run(checkout, "benchmark").returncode == 3
     rows = report(checkout, "benchmark")["candidates"]
     assert {name: row["status"] for name, row in rows.items()} == {
@@ -214,7 +221,7 @@ def test_a_side_that_no_row_takes_fails_where_coverage_is_required(trained, tmp_
 
 
 def test_a_candidate_that_was_not_made_keeps_its_precision(tmp_path):
-    row, contender = verify._entry(tmp_path / "paddle-int8", {})
+    row, contender = verify._entry(tmp_path / "paddle-int8", params.load(Path(__file__).parents[2] / "params.yaml"), {}, ())
     assert (row["status"], row["precision"], contender) == ("not made", "int8", None)
 
 
@@ -245,7 +252,7 @@ def as_another(path):
         ("model.onnx", lambda path: path.write_bytes(path.read_bytes()[:-1]), "is not the file the candidate was made with"),
         ("candidate.json", lambda path: path.write_text("{"), "cannot be read"),
         ("", lambda path: shutil.rmtree(path.parent), "models/candidates is missing"),
-        ("", as_another, "holds the candidate 'paddle' and not 'onnxruntime'"),
+        ("", as_another, "says name 'paddle', and the folder that it lies in says 'onnxruntime'"),
     ],
 )
 def test_a_candidate_folder_that_was_changed_is_bad_input(trained, tmp_path, file, change, words):
@@ -258,16 +265,14 @@ def test_a_candidate_folder_that_was_changed_is_bad_input(trained, tmp_path, fil
     done = run(checkout, "verify")
     assert done.returncode == 2, done.stderr
     assert words in last_line(done)
-    assert "dvc repro -f optimize" in last_line(done)
+    assert "run `dvc repro" in last_line(done) or "with `dvc repro -f optimize`" in last_line(done)
     assert sorted(path.name for path in (checkout / "models").iterdir()) == before
 
 
 def move_a_weight(folder):
-    """Move one weight by a thousandth and sign the candidate anew, as a faulty converter would."""
+    """Move one weight by a thousandth and write the candidate anew."""
     import onnx
     from onnx import numpy_helper
-
-    from paddleship.candidate import Candidate
 
     candidate = Candidate.load(folder)
     model = onnx.load(folder / "model.onnx")
@@ -280,11 +285,70 @@ def move_a_weight(folder):
     candidate.save(folder)
 
 
+def noted_as_made(checkout, name):
+    """Note a changed candidate as optimize would: as the work of a faulty converter."""
+    folder = checkout / "models/candidates"
+    made = json.loads((folder / "made.json").read_text())
+    (folder / "made.json").write_text(json.dumps(made | {name: Candidate.load(folder / name).digest}))
+
+
+@pytest.mark.parametrize(
+    ("claim", "value", "words"),
+    [
+        ("classes", ["yes", "no"], "says classes ['yes', 'no'], and data.classes says []"),
+        ("precision", "bfloat16", "says precision 'bfloat16', and its name says 'float32'"),
+        ("task", "classification", "says task 'classification', and data.task says 'regression'"),
+        ("weights_sha256", "0" * 64, "says weights '0000"),
+        ("code_sha256", "0" * 64, "says code '0000"),
+        ("library_sha256", "0" * 64, "says library '0000"),
+    ],
+)
+def test_a_candidate_that_claims_what_its_sources_do_not_say_is_refused(benchmarked, copy_of, stage, claim, value, words):
+    checkout = copy_of(benchmarked)
+    about = checkout / "models/candidates/onnxruntime/candidate.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {claim: value}))
+    noted_as_made(checkout, "onnxruntime")
+    done = stage(checkout, "verify")
+    assert done.returncode == 2, done.stderr
+    assert words in last_line(done)
+    assert "run `dvc repro export optimize`" in last_line(done)
+
+
+@pytest.mark.parametrize(("name", "by"), [("verify", "optimize"), ("benchmark", "verify"), ("package", "verify")])
+def test_a_candidate_that_was_exchanged_after_a_stage_is_refused_by_the_next_one(benchmarked, copy_of, stage, name, by):
+    checkout = copy_of(benchmarked)
+    folder = checkout / "models/candidates/onnxruntime"
+    before = Candidate.load(folder).digest
+    move_a_weight(folder)
+    done = stage(checkout, name)
+    assert done.returncode == 2, done.stderr
+    assert f"has the digest {Candidate.load(folder).digest[:12]}, and {by} had {before[:12]}" in last_line(done)
+
+
+def test_a_choice_of_another_candidate_than_was_measured_is_refused(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked)
+    choice = checkout / "models/benchmark/choice.json"
+    choice.write_text(json.dumps(json.loads(choice.read_text()) | {"digest": "0" * 64}))
+    done = stage(checkout, "package")
+    assert done.returncode == 2, done.stderr
+    assert "and benchmark had 000000000000" in last_line(done)
+
+
+def test_an_exported_program_that_claims_other_classes_is_refused_by_optimize(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked)
+    about = checkout / "models/exported/candidate.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"classes": ["b", "a"]}))
+    done = stage(checkout, "optimize")
+    assert done.returncode == 2, done.stderr
+    assert "says classes ['b', 'a'], and data.classes says []" in last_line(done)
+
+
 def test_a_candidate_that_prepares_its_inputs_in_another_way_is_told_as_it_is_found(benchmarked, copy_of, stage):
     checkout = copy_of(benchmarked, optimize={"candidates": ["paddle"]})
     about = checkout / "models/candidates/paddle/candidate.json"
     values = json.loads(about.read_text())
     about.write_text(json.dumps(values | {"preprocess": {**values["preprocess"], "another": 1}}))
+    noted_as_made(checkout, "paddle")
     done = stage(checkout, "verify")
     assert done.returncode == 3, done.stderr
     assert "paddle: error: preprocess-differs: " in done.stdout
