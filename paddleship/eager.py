@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from paddleship import layers, model
+from paddleship.doubling import Doubled
 from paddleship.errors import ModelError
 from paddleship.params import Code, Model, Params
 from paddleship.references import explain
@@ -40,9 +41,18 @@ class Eager:
     """The checkpoint in eager mode, float32 (the reference) or float64 (the truth); evaluation mode, no gradients.
 
     `static`: as `to_static` in memory, full graph, one program for the shapes of `specs`; without them, one for each shape that comes.
+    `by_operator`: built in float32, and each operator computes in float64.
     """
 
-    def __init__(self, subject: Subject, *, dtype: str = "float32", static: bool = False, specs: Sequence[TensorSpec] = ()) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        dtype: str = "float32",
+        static: bool = False,
+        specs: Sequence[TensorSpec] = (),
+        by_operator: bool = False,
+    ) -> None:
         import paddle
 
         layer = _build(subject, dtype)
@@ -53,10 +63,16 @@ class Eager:
         self._names = [spec.name for spec in subject.model.inputs]
         self._dtype = dtype
         self._mode = nullcontext() if static else layers.Eagerly()
+        self._doubled = Doubled() if by_operator else nullcontext()
         self._form = model.form(layer, subject.model)
         given = self._form.give({spec.name: spec for spec in specs}) if specs else ()
         self._layer = model.to_static(layer, given) if static else layer
         self._paddle = paddle
+
+    @property
+    def single(self) -> list[str]:
+        """The operators that computed in float32 although float64 was asked for, so far."""
+        return sorted(self._doubled.single) if isinstance(self._doubled, Doubled) else []
 
     @property
     def layer(self) -> Any:
@@ -64,7 +80,7 @@ class Eager:
         return self._layer
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
-        with self._paddle.no_grad(), self._mode:
+        with self._paddle.no_grad(), self._mode, self._doubled:
             tensors = {name: self._paddle.to_tensor(self._cast(inputs[name])) for name in self._names}
             return {name: tensor.numpy() for name, tensor in model.forward(self._layer, self._form.give(tensors)).items()}
 

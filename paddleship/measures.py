@@ -65,6 +65,37 @@ def agreement(answer: Array, reference: Array, *, rounding: float) -> float:
     return max(0.0, 1 - residual / max(spread, least)) if max(spread, least) else float(not residual)
 
 
+def likeness(answer: Array, reference: Array, *, valid: Array, rounding: float) -> tuple[float, float]:
+    """How an answer's size and place compare with the reference's along their first axis, over what is `valid`.
+
+    The first number is the slope of the answer on the reference or its inverse, whichever is smaller, at least 0: 1 for the same
+    size, and where the reference varies by no more than `rounding` explains. The second is the largest distance between the means.
+    """
+    count = np.maximum(valid.sum(0), 1)
+    mine, theirs = (np.where(valid, wide(array), 0) for array in (answer, reference))
+    means = mine.sum(0) / count, theirs.sum(0) / count
+    offset = float(np.abs(means[0] - means[1]).max(initial=0))
+    first, second = np.where(valid, mine - means[0], 0), np.where(valid, theirs - means[1], 0)
+    spread = float((second**2).sum())
+    if spread <= 10 * rounding**2 * float((theirs**2).sum()):
+        return 1.0, offset
+    slope = max(0.0, float((first * second).sum()) / spread)
+    return min(slope, 1 / slope) if slope else 0.0, offset
+
+
+def spread_apart(answer: Array, reference: Array, *, rounding: float) -> float:
+    """How far two arrays vary apart along their first axis, in units of the reference's variance.
+
+    That counts as at least so much that `likeness` and `agreement` do not take it for rounding.
+    """
+    valid = np.isfinite(reference) & np.isfinite(answer)
+    mine, theirs = (np.where(valid, wide(array), 0) for array in (answer, reference))
+    apart = (mine - mine.mean(0)) - (theirs - theirs.mean(0))
+    spread = float(((theirs - theirs.mean(0)) ** 2).sum())
+    least = 50 * rounding**2 * float((theirs**2).sum())
+    return float((apart**2).sum()) / max(spread, least) if max(spread, least) else 0.0
+
+
 def accuracy(outputs: Array, labels: Array) -> float:
     """Share of rows whose largest score is at their label."""
     return float((outputs.argmax(-1) == labels).mean())

@@ -32,8 +32,14 @@ _SUFFICIENT = {
     "output-structure",
     "not-deterministic",
 }
-_DECISIONS = {"flip_rate_high", "metric_drop_high", "decisions"}  # checks that a lower precision can miss without a fault
-_CIRCUMSTANCES = {"threads_ratio", "repeat_ratio"}  # checks that no layer is to blame for
+_DECISIONS = {
+    "flip_rate_high",
+    "metric_drop_high",
+    "decisions",
+    "decided_slope",
+    "decided_offset",
+}  # what a low precision alone can miss
+_CIRCUMSTANCES = {"threads_ratio", "repeat_ratio", "negative_controls"}  # checks that no layer is to blame for
 
 Say = Callable[[str], None]
 

@@ -5,15 +5,17 @@ and it has at least the relative noise of the rows, because it has few elements.
 one float32 rounding at least. Whole numbers and bools must be the reference's wherever that agrees with the truth.
 Where the reference is NaN or infinite there is no distance: the answer must be the same, see parity.
 
-Where a model cannot run in float64, the reference stands in for the truth and the noise is the difference between
-eager answers to a row alone and in a batch, at least NOISE_FLOOR; `rule` says so and `why`.
+Where a model does not run in float64 as a whole, each operator does by itself, see `doubling`. Where that fails too, the
+reference stands in for the truth and the noise is measured: how far eager's answers move when its weights and inputs are
+nudged by two float32 roundings, in the same batches. That is at least NOISE_FLOOR and at most NOISE_CEILING of the scale,
+so that no model can make it large enough for wrong answers. `rule` says which of the three it is, and `why`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,14 @@ from paddleship.runtimes import Arrays
 
 EPSILON = float(np.finfo(np.float32).eps)
 NOISE_FLOOR = 1e-6  # honest float32 networks err by 3e-7 to 4e-6 of their scale
+NOISE_CEILING = 1e-3  # of the scale, of a noise that was measured by nudging: eight times it is still below one percent
 _TINY = float(np.finfo(np.float32).tiny)
 
 _MASK, _DWARFS = 1e4, 1e3  # the smallest number that masks are made of, and how far it must be above the rest
 
 FLOAT64_TRUTH = "eager float64"
-MEASURED_NOISE = "eager float32 alone against in a batch"
+BY_OPERATOR = "eager float64, operator by operator"
+MEASURED_NOISE = "eager float32 with weights and inputs nudged"
 
 ROWS = "rows"
 
@@ -69,6 +73,7 @@ class Evidence:
             "rule": self.rule,
             "why": self.why,
             "task": self.task,
+            "noise": {group: {name: asdict(noise) for name, noise in outputs.items()} for group, outputs in self.noise.items()},
             "cases": [{"name": case.name, "group": case.group, "rows": case.rows} for case in self.cases],
         }
         (folder / "cases.json").write_text(json.dumps(meta, indent=1) + "\n")
@@ -86,11 +91,11 @@ class Evidence:
             count = len(meta["cases"])
             inputs, truth, reference = (_load_arrays(folder / f"{name}.npz", count) for name in ("inputs", "truth", "reference"))
             labels = np.load(folder / "labels.npy", allow_pickle=False)
-        except (OSError, ValueError, KeyError) as error:
+            noise = {group: {name: Noise(**found) for name, found in outputs.items()} for group, outputs in meta["noise"].items()}
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise CandidateError(f"parity evidence in {str(folder)!r} cannot be read ({error}): run `dvc repro -f verify`") from None
         cases = [Case(item["name"], item["group"], part, tuple(item["rows"])) for item, part in zip(meta["cases"], inputs, strict=True)]
-        real_truth = truth if meta["rule"] == FLOAT64_TRUTH else None
-        return gather(cases, reference, real_truth, task=meta["task"], labels=labels, why=meta["why"])
+        return cls(tuple(cases), truth, reference, meta["rule"], noise, meta["why"], meta["task"], labels)
 
     def only(self, wanted: Callable[[Case], bool]) -> Evidence:
         """The evidence of some of the cases, with the noise of all."""
@@ -112,21 +117,29 @@ def gather(
     reference: list[Arrays],
     truth: list[Arrays] | None,
     *,
+    rule: str = FLOAT64_TRUTH,
+    floor: float = EPSILON,
+    nudged: Sequence[list[Arrays]] = (),
     task: str | None = None,
     labels: Array | None = None,
     why: str = "",
 ) -> Evidence:
-    """Put the evidence together. Without a float64 `truth` (`why` says the reason), the noise is eager's own, alone against in a batch.
+    """Put the evidence together. Without a `truth` (`why` says the reason), the noise is what the `nudged` answers show.
 
-    Raises CandidateError without cases, ModelError where the answers of eager have nothing to compare with.
+    `floor` is the least relative error that the reference is taken to have. Raises CandidateError without cases, ModelError
+    where the answers of eager have nothing to compare with.
     """
     if not cases:
         raise CandidateError("there is nothing to compare: verify.samples must be 1 or more, and the model must answer one case at least")
     if said := nothing_finite(reference):
         raise ModelError(said)
-    rule = MEASURED_NOISE if truth is None else FLOAT64_TRUTH
-    bare = Evidence(tuple(cases), truth or reference, reference, rule, {}, why, task, np.zeros(0) if labels is None else labels)
-    return replace(bare, noise=_noise(bare))
+    numbers = np.zeros(0) if labels is None else labels
+    if truth is not None:
+        bare = Evidence(tuple(cases), truth, reference, rule, {}, why, task, numbers)
+        return replace(bare, noise=_noise(bare, [reference], floor=floor, ceiling=np.inf))
+    noisy = [_comparable(reference, one) for one in nudged]
+    bare = Evidence(tuple(cases), _steady(reference, noisy), reference, MEASURED_NOISE, {}, why, task, numbers)
+    return replace(bare, noise=_noise(bare, noisy, floor=NOISE_FLOOR, ceiling=NOISE_CEILING))
 
 
 def nothing_finite(answers: Sequence[Arrays]) -> str:
@@ -183,41 +196,50 @@ def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = Non
     return np.stack([found[row][1] for row in rows]), rows
 
 
-def _noise(evidence: Evidence) -> dict[str, dict[str, Noise]]:
+def _noise(evidence: Evidence, noisy: Sequence[list[Arrays]], *, floor: float, ceiling: float) -> dict[str, dict[str, Noise]]:
+    """How far the noisy answers are from the truth, between floor and ceiling of the scale; whole numbers have no noise."""
     found: dict[str, dict[str, Noise]] = {}
     groups = evidence.groups
     for group in sorted(groups, key=lambda group: group != ROWS):  # the rows first: they are the measure for the rest
         found[group] = {}
-        for name in evidence.reference[0]:
+        for name, array in evidence.reference[0].items():
             scale, _ = sizes_of(evidence, name, groups[group])
-            if evidence.rule == FLOAT64_TRUTH:
-                largest, typical, _ = distance(evidence, evidence.reference, name, groups[group])
-                floor = EPSILON
-            else:
-                largest = typical = _batch_noise(evidence, name) * scale
-                floor = NOISE_FLOOR
+            if array.dtype.kind != "f":
+                found[group][name] = Noise(scale, _TINY, _TINY)
+                continue
+            apart = [distance(evidence, one, name, groups[group]) for one in noisy]
+            sizes = [max((one[place] for one in apart), default=0.0) for place in (0, 1)]
             general = found.get(ROWS, {}).get(name)
             if general is not None and general.scale:
-                largest = max(largest, general.largest / general.scale * scale)
-                typical = max(typical, general.typical / general.scale * scale)
+                sizes = [max(sizes[0], general.largest / general.scale * scale), max(sizes[1], general.typical / general.scale * scale)]
+            largest, typical = (min(size, ceiling * scale) for size in sizes)
             found[group][name] = Noise(scale, max(largest, floor * scale, _TINY), max(typical, floor / 4 * scale, _TINY))
     return found
 
 
-def _batch_noise(evidence: Evidence, name: str) -> float:
-    """The largest difference between eager's answers to one row in different batches, over the size of the answer."""
-    seen: dict[int, Array] = {}
-    worst = 0.0
-    for case, answer in zip(evidence.cases, evidence.reference, strict=True):
-        array = answer[name]
-        if not case.rows or not array.ndim or len(array) != len(case.rows):
-            continue
-        for row, values in zip(case.rows, wide(array), strict=True):
-            first = seen.setdefault(row, values)
-            if first.shape == values.shape and (size := measures.finite_max([first])):
-                apart = measures.apart(first, values)
-                worst = max(worst, float(apart[np.isfinite(apart)].max(initial=0)) / size)
-    return worst
+def _comparable(reference: list[Arrays], nudged: Sequence[Arrays]) -> list[Arrays]:
+    """The nudged answers, with the reference's own where those are of another shape or not finite."""
+    return [
+        {name: _kept(array, found[name]) if name in found else array for name, array in expected.items()}
+        for expected, found in zip(reference, nudged, strict=True)
+    ]
+
+
+def _kept(array: Array, nudged: Array) -> Array:
+    if nudged.shape != array.shape:
+        return array
+    return np.where(np.isfinite(nudged), nudged, array) if array.dtype.kind == "f" else nudged
+
+
+def _steady(reference: list[Arrays], nudged: Sequence[list[Arrays]]) -> list[Arrays]:
+    """The reference, with other whole numbers wherever a nudge changes them: there, it agrees with no truth."""
+    truth = [dict(answer) for answer in reference]
+    for one in nudged:
+        for place, answer in enumerate(one):
+            for name, array in reference[place].items():
+                if array.dtype.kind != "f":
+                    truth[place][name] = np.where(answer[name] != array, answer[name], truth[place][name])
+    return truth
 
 
 def sizes_of(evidence: Evidence, name: str, places: Sequence[int]) -> tuple[float, float]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
 
 from paddleship.controlflow.tracing import Spot, TracedEager
 from paddleship.eager import Eager, Subject
@@ -17,12 +20,15 @@ from paddleship.preprocess import Batch
 from paddleship.progress import Progress
 from paddleship.proof import answering, stability
 from paddleship.proof import evidence as evidences
-from paddleship.proof.evidence import Evidence
+from paddleship.proof.evidence import BY_OPERATOR, EPSILON, MEASURED_NOISE, NOISE_FLOOR, Evidence
 from paddleship.proof.inputs import Case
 from paddleship.runtimes import Arrays
 
 TO_STATIC = "to_static"
 Say = Callable[[str], None]
+Form = Literal["float32", "float64", "by operator", "static"]
+
+_NUDGES = 2
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ def _ask_all(subject: Subject, cases: Sequence[Case], settings: Verify, *, task:
         return Isolated("eager", Originals, subject, timeout_s=settings.timeout_s, environment=threads(1))
 
     with child() as eager:
-        eager.call("become", "float32", False)
+        eager.call("become", "float32")
         told = _ask_eager("eager", eager, cases)
         refused = {case.name: answer for case, answer in zip(cases, told, strict=True) if isinstance(answer, str)}
         kept = [case for case in cases if case.name not in refused]
@@ -78,24 +84,60 @@ def _ask_all(subject: Subject, cases: Sequence[Case], settings: Verify, *, task:
         reference = [answer for answer in told if not isinstance(answer, str)]
         again = answering.ask("eager, again", eager, kept[:2])
         taken = eager.call("taken")
-        truth, why = _truth(eager, child, kept, reference)
-        if truth is None:
-            say(f"float64 is not to be had ({why}): measuring eager's own noise instead")
-        evidence = evidences.gather(kept, reference, truth, task=task, labels=labels, why=why)
+        evidence = _measured(eager, child, kept, reference, task=task, labels=labels, say=say)
         return Told(evidence, _static(eager, child, kept), refused, _oddities(evidence, again, settings), taken)
 
 
 @contextmanager
-def _form(eager: Isolated, child: Callable[[], Isolated], dtype: str, *, static: bool) -> Iterator[Isolated]:
+def _form(eager: Isolated, child: Callable[[], Isolated], form: Form) -> Iterator[Isolated]:
     """The model in another form: in the process that has Paddle already, or in one of its own where it cannot be built there again."""
     try:
-        eager.call("become", dtype, static)
+        eager.call("become", form)
     except BadInput:
         with child() as other:
-            other.call("become", dtype, static)
+            other.call("become", form)
             yield other
         return
     yield eager
+
+
+def _measured(
+    eager: Isolated,
+    child: Callable[[], Isolated],
+    cases: Sequence[Case],
+    reference: list[Arrays],
+    *,
+    task: str | None,
+    labels: Array | None,
+    say: Say,
+) -> Evidence:
+    """The evidence with the best truth that this model has: in float64 as a whole, operator by operator, or its own nudged answers."""
+    truth, why, _ = _truth(eager, child, cases, reference, "float64")
+    if truth is not None:
+        return evidences.gather(cases, reference, truth, task=task, labels=labels)
+    say(f"the model does not run in float64 as a whole ({why}): computing operator by operator in float64")
+    truth, also, single = _truth(eager, child, cases, reference, "by operator")
+    if truth is not None:
+        why += f"; {', '.join(single)} know float32 only" if single else ""
+        floor = NOISE_FLOOR if single else EPSILON
+        return evidences.gather(cases, reference, truth, rule=BY_OPERATOR, floor=floor, task=task, labels=labels, why=why)
+    say(f"float64 is unavailable ({also}): measuring eager's own noise")
+    nudged = _nudged(eager, child, cases, reference)
+    return evidences.gather(cases, reference, None, nudged=nudged, task=task, labels=labels, why=f"{why}; operator by operator: {also}")
+
+
+def _nudged(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], reference: list[Arrays]) -> list[list[Arrays]]:
+    """Eager float32 again, with weights and inputs that are off by a rounding or two; its own answers where it refuses them."""
+    found = []
+    try:
+        with _form(eager, child, "float32") as other:
+            for seed in range(_NUDGES):
+                other.call("nudge", seed)
+                told = _ask_eager("eager, nudged", other, cases)
+                found.append([own if isinstance(answer, str) else answer for own, answer in zip(reference, told, strict=True)])
+    except (BadInput, _DeadlyError):
+        return found
+    return found
 
 
 def _ask_eager(name: str, child: Isolated, cases: Sequence[Case]) -> list[Arrays | str]:
@@ -114,21 +156,22 @@ def _ask_eager(name: str, child: Isolated, cases: Sequence[Case]) -> list[Arrays
 
 
 def _truth(
-    eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], reference: list[Arrays]
-) -> tuple[list[Arrays] | None, str]:
-    """The float64 answers, or None and the reason why they cannot be had."""
+    eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], reference: list[Arrays], form: Form
+) -> tuple[list[Arrays] | None, str, list[str]]:
+    """The float64 answers, or None and the reason why there are none; and which operators computed in float32 nevertheless."""
     try:
-        with _form(eager, child, "float64", static=False) as exact:
-            told = _ask_eager("eager float64", exact, cases)
+        with _form(eager, child, form) as exact:
+            told = _ask_eager(f"eager {form}", exact, cases)
+            single: list[str] = exact.call("single")
     except BadInput as error:
-        return None, str(error)
+        return None, str(error), []
     except _DeadlyError as end:
         if end.case.group != "rows":
             raise
-        return None, f"{end.case.name}: {end}"
+        return None, f"{end.case.name}: {end}", []
     if why := _unlike(cases, reference, told):
-        return None, why
-    return [answer for answer in told if not isinstance(answer, str)], ""
+        return None, why, []
+    return [answer for answer in told if not isinstance(answer, str)], "", single
 
 
 def _unlike(cases: Sequence[Case], reference: Sequence[Arrays], told: Sequence[Arrays | str]) -> str:
@@ -150,7 +193,7 @@ def _unlike(cases: Sequence[Case], reference: Sequence[Arrays], told: Sequence[A
 def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case]) -> list[Arrays] | str:
     """The answers of `to_static` in memory, or why there are none."""
     try:
-        with _form(eager, child, "float32", static=True) as static:
+        with _form(eager, child, "static") as static:
             told = answering.ask(TO_STATIC, static, cases)
     except BadInput as error:
         return str(error)
@@ -160,9 +203,12 @@ def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case
 def _oddities(evidence: Evidence, again: Sequence[Arrays | str], settings: Verify) -> list[Finding]:
     """What makes the eager model itself hard to compare with."""
     found = []
-    if evidence.why:
-        message = f"float64 is not to be had ({evidence.why}), so errors are measured in eager's own noise"
-        found.append(Finding("no-float64", "note", message, "nothing has to be done: it is a weaker measure, and an honest one"))
+    if evidence.rule == BY_OPERATOR:
+        message = f"the model does not run in float64 as a whole ({evidence.why}), so each operator computed in float64 by itself"
+        found.append(Finding("no-float64", "note", message, "no action is needed"))
+    if evidence.rule == MEASURED_NOISE:
+        message = f"float64 is unavailable ({evidence.why}), so errors are measured by how far eager's answers move when it is nudged"
+        found.append(Finding("no-float64", "note", message, "no action is needed: it is a weaker measure, at most 0.001 of the scale"))
     places = range(len(again))
     if (
         change := stability.change(evidence, places, evidence.reference, [answer if isinstance(answer, dict) else {} for answer in again])
@@ -185,18 +231,43 @@ class Originals:
         self._subject = subject
         self._eager: Eager | None = None
         self._traced: TracedEager | None = None
+        self._random: np.random.Generator | None = None
 
-    def become(self, dtype: str, static: bool) -> None:
+    def become(self, form: Form) -> None:
         self._eager = None  # one set of weights at a time
-        if dtype == "float32" and not static:
+        self._random = None
+        if form == "float32":
             self._traced = self._eager = TracedEager(self._subject)
+        elif form == "static":
+            self._eager = Eager(self._subject, static=True)
         else:
-            self._eager = Eager(self._subject, dtype=dtype, static=static)
+            by_operator = form == "by operator"
+            self._eager = Eager(self._subject, dtype="float32" if by_operator else form, by_operator=by_operator)
+
+    def nudge(self, seed: int) -> None:
+        """Move every float32 weight, and from now on every float32 input, by up to two roundings."""
+        if self._eager is None:
+            return
+        self._random = np.random.default_rng(seed)
+        for tensor in self._eager.layer.state_dict().values():
+            if (array := tensor.numpy()).dtype == np.float32:
+                tensor.set_value(self._moved(array))
+
+    def _moved(self, array: Array) -> Array:
+        if self._random is None or array.dtype != np.float32:
+            return array
+        moved: Array = (array * (1 + EPSILON * self._random.uniform(-2, 2, array.shape))).astype(np.float32)
+        return moved
+
+    def single(self) -> list[str]:
+        """The operators that know float32 only, where each computed in float64 by itself."""
+        return self._eager.single if self._eager else []
 
     def run(self, inputs: Batch) -> Arrays | str:
         """The answer, or why there is none."""
         try:
-            return self._eager.run(inputs) if self._eager else "nothing is loaded"
+            moved = {name: self._moved(array) for name, array in inputs.items()}
+            return self._eager.run(moved) if self._eager else "nothing is loaded"
         except ModelError as refusal:
             return str(refusal)
 

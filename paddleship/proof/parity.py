@@ -7,9 +7,12 @@ the truth as eager itself. `typical_ratio` is the same for the root mean square 
 moves between honest runs, so its limit is tighter, and a small fault that touches many answers shows in it.
 
 A candidate of lower precision promises decisions, not digits: `flip_rate` and `metric_drop` decide, and it is the
-unfavourable end of their 95% interval that must be within the limit. They are about the first output; every other one
-is held to `output_agreement` (its variance over the rows, which it must repeat to LEAST_AGREEMENT) or, where it has whole
-numbers or bools, to `output_flip_rate`.
+unfavourable end of their 95% interval that must be within the limit. They are about the first output, which must also
+have eager's size and place, because decisions alone do not see that scores are halved or shifted: `decided_slope` and
+`decided_offset`. Every other output is held to `output_agreement` (its variance over the rows, which it must repeat to
+LEAST_AGREEMENT) or, where it has whole numbers or bools, to `output_flip_rate`.
+
+What is decided here is decided of wrong answers too, in every run: see `controls`.
 
 Where eager float32 is NaN or infinite, a candidate of any precision must be the same, also where float64 is not: what
 ships stands in for eager.
@@ -17,7 +20,7 @@ ships stands in for eager.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,7 +35,8 @@ from paddleship.runtimes import Arrays
 from paddleship.verdict import Check
 
 LEAST_AGREEMENT = 0.9  # a wrong sign leaves 0, two outputs exchanged that correlate by 0.95 leave this; honest bfloat16 0.999
-_ROUNDING = 2.0**-6  # of an output's size, which a constant one may be off: two roundings of bfloat16 or int8
+LEAST_SLOPE, MOST_OFFSET = 2 / 3, 0.2  # scores halved leave 0.5, shifted by 0.4 of the scale 0.4; honest int8 0.9 and 0.05
+ROUNDING = 2.0**-6  # of an output's size, which a constant one may be off: two roundings of bfloat16 or int8
 
 
 @dataclass(frozen=True)
@@ -63,27 +67,40 @@ def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, prec
         limit = "names, dtypes, shapes and finite values of eager"
         check = Check(name="answers", measured=finding.message, limit=limit, passed=False)
         return Judgement({}, [check], place, evidence.cases[place].name, findings=[finding])
-    outputs = {name: _measure(evidence, answers, name) for name in evidence.reference[0]}
+    outputs = {name: _ratios(evidence, answers, name) for name in evidence.reference[0]}
     worst_output = max(outputs, key=lambda name: outputs[name]["noise_ratio"])
-    metrics = {key: max(row[key] for row in outputs.values()) for key in next(iter(outputs.values())) if key not in ("cosine", "worst")}
+    worst = int(outputs[worst_output]["worst"])
+    for name, row in outputs.items():
+        row.pop("worst")
+        row |= _differences(evidence, answers, name)
+    metrics = {key: max(row[key] for row in outputs.values()) for key in next(iter(outputs.values())) if key != "cosine"}
     metrics["cosine"] = min(row["cosine"] for row in outputs.values())
     metrics |= _decisions(evidence, answers)
-    others = {} if precision == "float32" else _others(evidence, answers, decided=bool(metrics.keys() & {"flip_rate", "metric_drop"}))
-    for name, measured in others.items():
-        outputs[name] |= measured
-    worst = int(outputs[worst_output].pop("worst"))
-    for row in outputs.values():
-        row.pop("worst", None)
     if precision == "float32":
-        checks = _noise_checks(metrics, limits)
+        checks = list(noise_checks(metrics, limits))
     else:
-        other_checks = _other_checks(others, limits)
-        metrics |= {check.name: float(check.measured) for check in other_checks if isinstance(check.measured, float | int)}
-        checks = [*_decision_checks(metrics, limits), *other_checks]
+        others = {name: _agreement(evidence, answers, name) for name in undecided(evidence)}
+        for name, measured in others.items():
+            outputs[name] |= measured
+        likeness = _likeness(evidence, answers) if next(iter(outputs)) not in others else {}
+        extra = [*_likeness_checks(likeness), *_other_checks(others, limits)]
+        metrics |= {check.name: float(check.measured) for check in extra if isinstance(check.measured, float | int)}
+        checks = [*_decision_checks(metrics, limits), *extra]
     return Judgement(metrics, checks, worst, f"{worst_output}, {evidence.cases[worst].name}", outputs)
 
 
-def _noise_checks(metrics: dict[str, float], limits: Verify) -> list[Check]:
+def checks_of(evidence: Evidence, answers: Sequence[Arrays], name: str, *, limits: Verify, lower: bool) -> Iterator[Check]:
+    """What `judge` decides by this one output of float32 or a lower precision, cheap checks first, each made when it is asked for."""
+    if not lower:
+        yield from noise_checks(_ratios(evidence, answers, name), limits)
+    elif name in undecided(evidence):
+        yield from _other_checks({name: _agreement(evidence, answers, name)}, limits)
+    else:
+        yield from _likeness_checks(_likeness(evidence, answers))
+        yield from _decision_checks(_decisions(evidence, answers), limits)
+
+
+def noise_checks(metrics: Mapping[str, float], limits: Verify) -> list[Check]:
     advice = "the candidate is further from the truth than eager's own rounding explains: do not ship it; see the findings in the report"
     return [
         Check.at_most("noise_ratio", metrics["noise_ratio"], limits.noise_limit, advice=advice),
@@ -138,9 +155,9 @@ def _form(message: str) -> Finding:
     return Finding("another-form", "error", message)
 
 
-def _measure(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict[str, float]:
-    """All measures of one output; `worst` is the place of its worst case."""
-    row = {"noise_ratio": 0.0, "typical_ratio": 0.0, "reference_error": 0.0, "cosine": 1.0, "worst": 0.0}
+def _ratios(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict[str, float]:
+    """One output's errors in units of eager's noise; `worst` is the place of its worst case."""
+    row = {"noise_ratio": 0.0, "typical_ratio": 0.0, "reference_error": 0.0, "worst": 0.0}
     for group, places in evidence.groups.items():
         noise = evidence.noise[group][name]
         largest, typical, worst = distance(evidence, answers, name, places)
@@ -150,17 +167,23 @@ def _measure(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict[s
             row["typical_ratio"] = typical / noise.typical
         if noise.scale:
             row["reference_error"] = max(row["reference_error"], noise.largest / noise.scale)
+    return row
+
+
+def _differences(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict[str, float]:
+    """One output's distances from the reference in the units that people know, over all cases."""
+    row = {"cosine": 1.0}
     for answer, reference in zip(answers, evidence.reference, strict=True):
         for key, value in measures.differences(answer[name], reference[name]).items():
             row[key] = min(row[key], value) if key == "cosine" else max(row.get(key, 0.0), value)
     return row
 
 
-def _decisions(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
-    """Flip rate and drop of the task's score over distinct rows, each with its interval."""
+def _decisions(evidence: Evidence, answers: Sequence[Arrays], *, interval: bool = True) -> dict[str, float]:
+    """Flip rate and drop of the task's score over distinct rows, each with its interval, which takes a while for the score."""
     before, rows = by_row(evidence, evidence.reference)
     after, _ = by_row(evidence, answers)
-    if evidence.task is None or not len(before):
+    if evidence.task is None or not before.size:
         return {}
     found: dict[str, float] = {}
     if evidence.task == "classification" and before.ndim > 1:
@@ -169,31 +192,63 @@ def _decisions(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float
         found |= {"flip_rate": float(flips.mean()), "flip_rate_low": low, "flip_rate_high": high}
     labels = evidence.labels[rows] if len(evidence.labels) > max(rows) else None
     if labels is not None and (evidence.task == "regression" or before.ndim == labels.ndim + 1):
+        if not interval:
+            return found | {"metric_drop": 0.0}
         drop, low, high = measures.drop_interval(measures.SCORES[evidence.task], before, after, labels)
         found |= {"metric": measures.SCORES[evidence.task](after, labels)}
         found |= {"metric_drop": drop, "metric_drop_low": low, "metric_drop_high": high}
     return found
 
 
-def _others(evidence: Evidence, answers: Sequence[Arrays], *, decided: bool) -> dict[str, dict[str, float]]:
-    """How far each output agrees with eager's that nothing else judges: all but the first, and that one too where it decides nothing."""
+def undecided(evidence: Evidence) -> list[str]:
+    """The outputs that no decision judges: all but the first, and that one too where it decides nothing."""
     names = list(evidence.reference[0])
-    single = evidence.task == "classification" and by_row(evidence, evidence.reference)[0].shape[-1:] == (1,)
-    return {name: _agreement(evidence, answers, name) for name in names[decided and not single :]}
+    rows = by_row(evidence, evidence.reference)[0]
+    single = evidence.task == "classification" and rows.shape[-1:] == (1,)
+    decided = bool(_decisions(evidence, evidence.reference, interval=False).keys() & {"flip_rate", "metric_drop"})
+    return names[decided and not single :]
+
+
+def _likeness(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
+    """Size and place of the deciding output over the rows: the smaller of its slope on eager's and the inverse, and how far its mean
+    is from eager's, over the scale. Slope 1 where eager's hardly varies."""
+    name = next(iter(evidence.reference[0]))
+    mine, theirs = by_row_or_all(evidence, answers, name)
+    if theirs.dtype.kind != "f":
+        return {}
+    scale, mask = sizes_of(evidence, name, evidence.groups[ROWS])
+    valid = np.isfinite(theirs) & np.isfinite(mine) & (np.abs(theirs) < mask)
+    slope, offset = measures.likeness(mine, theirs, valid=valid, rounding=ROUNDING)
+    return {"decided_slope": slope, "decided_offset": offset / scale if scale else offset}
+
+
+def _likeness_checks(likeness: Mapping[str, float]) -> list[Check]:
+    if not likeness:
+        return []
+    advice = "decisions are kept and the numbers are not: look for a wrong scale in the quantisation, or ship a more precise candidate"
+    return [
+        Check.at_least("decided_slope", likeness["decided_slope"], LEAST_SLOPE, advice=advice),
+        Check.at_most("decided_offset", likeness["decided_offset"], MOST_OFFSET, advice=advice),
+    ]
 
 
 def _agreement(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict[str, float]:
     """The agreement of one output over distinct rows, or over all its values where it has none or rows of several shapes."""
-    told = [by_row(evidence, one, name)[0] for one in (answers, evidence.reference)]
-    if not told[1].size:
-        told = [np.concatenate([one[place][name].ravel() for place in evidence.groups[ROWS]]) for one in (answers, evidence.reference)]
-    mine, theirs = told
+    mine, theirs = by_row_or_all(evidence, answers, name)
     if theirs.dtype.kind == "f":
         scale, mask = sizes_of(evidence, name, evidence.groups[ROWS])
         masked = np.isfinite(theirs) & (np.abs(theirs) >= mask)
         shrunk = np.where(masked, scale / np.where(masked, np.abs(wide(theirs)), 1), 1)
-        return {"agreement": measures.agreement(mine * shrunk, theirs * shrunk, rounding=_ROUNDING)}
+        return {"agreement": measures.agreement(mine * shrunk, theirs * shrunk, rounding=ROUNDING)}
     return {"flip_rate": float((mine != theirs).mean()) if theirs.size else 0.0}
+
+
+def by_row_or_all(evidence: Evidence, answers: Sequence[Arrays], name: str) -> tuple[Array, Array]:
+    """One output of the answers and of eager over distinct rows, or all its values where it has no rows or rows of several shapes."""
+    told = [by_row(evidence, one, name)[0] for one in (answers, evidence.reference)]
+    if not told[1].size:
+        told = [np.concatenate([one[place][name].ravel() for place in evidence.groups[ROWS]]) for one in (answers, evidence.reference)]
+    return told[0], told[1]
 
 
 def _other_checks(others: dict[str, dict[str, float]], limits: Verify) -> list[Check]:

@@ -3,16 +3,16 @@
 Each candidate lives in a process of its own, whose death is its row. Besides its answers themselves, three
 things are proven of it, in the same unit of eager's own noise: a row's answer does not depend on its batch
 (where eager's does not), the same question gives the same answer later, and callers on many threads get what one
-caller gets.
+caller gets. Before anyone is judged, the judge is given wrong answers, all of which it must refuse, see `controls`.
 
 `to_static` and the exported program on eager's own kernels are held to eager itself, see `drift`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paddleship import isolate
 from paddleship.controlflow.tracing import Spot
@@ -21,8 +21,9 @@ from paddleship.errors import BadInput, OutOfTime
 from paddleship.finding import Finding
 from paddleship.measures import Array
 from paddleship.params import Verify
-from paddleship.proof import drift, originals, parity, stability
+from paddleship.proof import controls, drift, originals, parity, stability
 from paddleship.proof.answering import Caller, Contender, Queue, ask
+from paddleship.proof.controls import Control
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
 from paddleship.proof.originals import TO_STATIC, Say
@@ -30,13 +31,16 @@ from paddleship.proof.parity import Judgement
 from paddleship.runtimes import Arrays
 from paddleship.verdict import Check
 
+YARDSTICK = "negative_controls"  # the check that a candidate misses whose rule passes wrong answers
+
 
 @dataclass(frozen=True)
 class Proof:
     """What is known after all were asked: one judgement per name, and the cases that eager itself refused, with its words.
 
-    `answers` holds what each contender said to every case, None where it died; `taken` which ways the inputs took in eager mode.
-    Contenders for which a deadline left no time have neither.
+    `answers` holds what each contender said to every case, None where it died; `taken` which ways the inputs took in eager mode;
+    `controls` which wrong answers the judge was given. Contenders for which a deadline left no time have no answers and no judgement.
+    An error among the `findings` is about eager or the judge: then nothing is proven.
     """
 
     evidence: Evidence
@@ -45,6 +49,12 @@ class Proof:
     refused: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     taken: dict[Spot, set[int]] = field(default_factory=dict, repr=False)
+    controls: list[Control] = field(default_factory=list, repr=False)
+
+    @property
+    def sound(self) -> bool:
+        """Whether eager and the judge are fit to prove anything by."""
+        return not any(finding.severity == "error" for finding in self.findings)
 
 
 def prove(
@@ -60,14 +70,27 @@ def prove(
     """Ask eager, the truth, `to_static` and every contender all cases, and judge. Raises ModelError when eager answers none."""
     order = sorted(contenders.items(), key=lambda item: not item[1].exact)
     with Queue(order, timeout_s=settings.timeout_s) as queue:
-        return _prove(subject, cases, queue, settings=settings, task=task, labels=labels, say=say)
+        precisions = {contender.precision for contender in contenders.values()}
+        return _prove(subject, cases, queue, precisions, settings=settings, task=task, labels=labels, say=say)
 
 
 def _prove(
-    subject: Subject, cases: Sequence[Case], queue: Queue, *, settings: Verify, task: str | None, labels: Array | None, say: Say
+    subject: Subject,
+    cases: Sequence[Case],
+    queue: Queue,
+    precisions: Collection[str],
+    *,
+    settings: Verify,
+    task: str | None,
+    labels: Array | None,
+    say: Say,
 ) -> Proof:
     told = originals.ask(subject, cases, settings, task=task, labels=labels, say=say)
     evidence, static = told.evidence, told.static
+    wrong = controls.run(evidence, limits=settings, lower=any(precision != "float32" for precision in precisions))
+    empty = {rule: controls.accepted(wrong, rule) for rule in (controls.FLOAT32, controls.LOWER)}
+    for finding in [*empty[controls.FLOAT32], *empty[controls.LOWER]]:
+        say(str(finding))
     judgements: dict[str, Judgement] = {}
     answers: dict[str, list[Arrays] | None] = {}
     if isinstance(static, str):
@@ -86,8 +109,19 @@ def _prove(
             program = answered
         elif program and answered and contender.precision == "float32":
             judgements[name] = drift.hold_to_program(judgement, evidence, answered, program=program)
+        if contender.precision != "float32" and empty[controls.LOWER]:
+            judgements[name] = _without_yardstick(judgement, empty[controls.LOWER])
         _tell(name, judgements[name], say, precision=contender.precision)
-    return Proof(evidence, judgements, answers, told.refused, told.findings, told.taken)
+    findings = [*told.findings, *empty[controls.FLOAT32]]
+    return Proof(evidence, judgements, answers, told.refused, findings, told.taken, wrong)
+
+
+def _without_yardstick(judgement: Judgement, findings: Sequence[Finding]) -> Judgement:
+    """The judgement by a rule that passes wrong answers: it cannot be a pass."""
+    check = Check(
+        name=YARDSTICK, measured=findings[0].message, limit="negative controls are refused", passed=False, advice=findings[0].advice
+    )
+    return replace(judgement, checks=[*judgement.checks, check], findings=[*judgement.findings, *findings])
 
 
 def _in_time(queue: Queue) -> Iterator[tuple[str, Contender, isolate.Isolated | BadInput]]:

@@ -166,14 +166,38 @@ def test_comparing_nothing_is_an_error():
         evidences.gather([], [], [])
 
 
-def test_without_float64_the_noise_of_eager_itself_is_the_measure():
-    reference = answers()
-    reference[0]["logits"] *= np.float32(1 + 1e-5)
-    known = evidences.gather(CASES, reference, None, why="a custom operator knows float32 only")
+def test_without_float64_the_noise_is_what_a_nudge_shows():
+    nudged = changed(lambda _, array: array * np.float32(1 + 1e-5))
+    known = evidences.gather(CASES, answers(), None, nudged=[nudged], why="a custom operator knows float32 only")
     assert known.rule == evidences.MEASURED_NOISE
     assert known.noise["rows"]["logits"].largest / known.noise["rows"]["logits"].scale == pytest.approx(1e-5, rel=0.2)
-    assert judge(reference, known)
+    assert judge(nudged, known)
     assert not judge(changed(lambda _, array: array + np.float32(1e-2)), known)
+
+
+def test_a_measured_noise_is_bounded_however_far_a_nudge_moves_the_answers():
+    known = evidences.gather(CASES, answers(), None, nudged=[changed(lambda _, array: -array)], why="it draws lots")
+    noise = known.noise["rows"]["logits"]
+    assert noise.largest == noise.typical == evidences.NOISE_CEILING * noise.scale
+    for wrong in (lambda _, array: array * 0, lambda _, array: array / 2, lambda _, array: array[:, ::-1].copy()):
+        assert not judge(changed(wrong), known)
+
+
+def test_a_nudge_that_changes_shapes_or_overflows_is_no_noise():
+    nudged = changed(lambda case, array: array[:1] if case.name == "zeros" else np.full_like(array, np.inf))
+    known = evidences.gather(CASES, answers(), None, nudged=[nudged])
+    assert known.noise["rows"]["logits"].largest == evidences.NOISE_FLOOR * known.noise["rows"]["logits"].scale
+
+
+def test_a_whole_number_that_a_nudge_changes_is_not_compared_and_every_other_one_is():
+    reference = [{"id": answer["logits"].argmax(-1) * 10**9} for answer in answers()]
+    nudged = [{"id": answer["id"].copy()} for answer in reference]
+    nudged[2]["id"][5] += 1
+    known = evidences.gather(CASES, reference, None, nudged=[nudged])
+    for place, passes in ((5, True), (6, False)):
+        other = [{"id": answer["id"].copy()} for answer in reference]
+        other[2]["id"][place] += 1
+        assert bool(judge(other, known)) == passes
 
 
 def test_evidence_survives_disk(tmp_path):
@@ -183,6 +207,13 @@ def test_evidence_survives_disk(tmp_path):
     assert back.noise == evidence().noise
     assert judge(answers(), back)
     assert judge(answers()[:1], back.only(lambda case: case.name == "row 0 alone"))
+
+
+def test_evidence_that_was_measured_by_nudging_survives_disk(tmp_path):
+    known = evidences.gather(CASES, answers(), None, nudged=[changed(lambda _, array: array * np.float32(1 + 1e-5))], why="it refuses")
+    known.save(tmp_path)
+    back = Evidence.load(tmp_path)
+    assert (back.rule, back.why, back.noise) == (known.rule, known.why, known.noise)
 
 
 def test_missing_evidence_says_what_to_run(tmp_path):

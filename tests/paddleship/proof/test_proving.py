@@ -72,6 +72,37 @@ class Single(Plain):
     def forward(self, x):
         return self.linear(x.astype("float32"))
 
+class Spectral(Plain):
+    # Weighs a series by the strongest frequencies of its whole batch, and takes float32 only.
+    def forward(self, x):
+        if x.dtype != paddle.float32:
+            raise TypeError("float32 only")
+        strongest = paddle.fft.rfft(x, axis=1).abs().mean([0, 2]).topk(3)[1].astype("float32")
+        steps = paddle.arange(x.shape[1], dtype="float32")
+        waves = paddle.cos(steps.unsqueeze(-1) * strongest / 4).sum(-1)
+        return self.linear(x * waves.unsqueeze(-1))
+
+class Chaotic(Plain):
+    # Answers with the digits that float32 loses.
+    def forward(self, x):
+        return paddle.sin(self.linear(x) * 1e7)
+
+class OneOperatorInFloat32(Plain):
+    # Has an operator without a float64 kernel, as custom ones are.
+    def forward(self, x):
+        return self.linear(x) + only_float32(x).sum(-1, keepdim=True)
+
+def refuse_float64(*arguments):
+    if any(argument.dtype == paddle.float64 for argument in arguments):
+        raise RuntimeError("no kernel")
+    return tanh(*arguments)
+
+tanh = paddle._C_ops.tanh
+paddle._C_ops.only_float32 = refuse_float64
+
+def only_float32(x):
+    return paddle._C_ops.only_float32(x)
+
 class Refuses(Plain):
     def forward(self, x):
         raise ValueError("never")
@@ -151,6 +182,26 @@ class SlightlyOffAndRoundedOtherwise(SlightlyOff):
         return self.exact.run(batch)["output"].astype(np.float32)
 
 
+class Answers(Honest):
+    """Does something to every answer."""
+
+    def __init__(self, subject, kind):
+        super().__init__(subject)
+        self.kind = kind
+
+    def run(self, batch):
+        output = super().run(batch)["output"]
+        shift = np.float32(0.3 * np.abs(output).max())
+        wrong = {
+            "zero": output * 0,
+            "halved": output / 2,
+            "negated": -output,
+            "shifted": output + shift,
+            "reversed": output[:, ::-1].copy(),
+        }
+        return {"output": wrong[self.kind].astype(np.float32)}
+
+
 class Dies(Honest):
     def run(self, batch):
         os.kill(os.getpid(), 11)
@@ -192,8 +243,8 @@ def their_package(tmp_path, monkeypatch):
 
 @pytest.fixture
 def subject_of(tmp_path):
-    def make(name):
-        settings = Model(factory=f"their_proofs:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", 4]}])
+    def make(name, *shape):
+        settings = Model(factory=f"their_proofs:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", *(shape or [4])]}])
         model.save(model.build(settings), tmp_path / "checkpoint", {})
         return Subject(settings, tmp_path / "checkpoint")
 
@@ -243,12 +294,45 @@ def test_a_model_whose_rows_depend_on_each_other_is_warned_of_and_can_be_proven(
     assert proved.judgements["honest"]
 
 
-def test_without_float64_the_rule_is_stated_with_its_reason(subject_of):
-    proved = prove(subject_of("Single"), honest=Honest)
-    assert proved.evidence.rule == "eager float32 alone against in a batch"
+@pytest.mark.parametrize("name", ["Single", "Recurrent"])
+def test_a_model_that_refuses_float64_as_a_whole_is_measured_operator_by_operator(subject_of, name):
+    proved = prove(subject_of(name), honest=Honest)
+    assert proved.evidence.rule == "eager float64, operator by operator"
+    assert proved.evidence.truth[0]["output"].dtype == np.float64
     (note,) = proved.findings
     assert (note.kind, note.severity) == ("no-float64", "note")
     assert proved.evidence.why in note.message
+    assert proved.judgements["honest"]
+
+
+def test_an_operator_that_knows_float32_only_is_named_and_the_rest_computes_in_float64(subject_of):
+    proved = prove(subject_of("OneOperatorInFloat32"), honest=Honest)
+    assert proved.evidence.rule == "eager float64, operator by operator"
+    assert "only_float32 know float32 only" in proved.evidence.why
+    noise = proved.evidence.noise["rows"]["output"]
+    assert noise.largest == 1e-6 * noise.scale
+    assert proved.judgements["honest"]
+
+
+def test_wrong_answers_of_a_model_that_depends_on_its_batch_and_takes_float32_only_are_refused(subject_of):
+    subject = subject_of("Spectral", 24, 4)
+    kinds = ("zero", "halved", "negated", "shifted", "reversed")
+    proved = prove(subject, honest=Honest, **{kind: Contender(Answers, (subject, kind)) for kind in kinds})
+    assert proved.evidence.rule == "eager float32 with weights and inputs nudged"
+    assert [finding.kind for finding in proved.findings] == ["no-float64", "batch-dependent"]
+    assert [name for name, judgement in proved.judgements.items() if judgement] == ["to_static", "honest"]
+    assert "noise_ratio" in failed(proved.judgements["shifted"])
+    assert proved.controls
+    assert all(control.refused for control in proved.controls)
+    assert proved.sound
+
+
+def test_a_model_by_whose_noise_wrong_answers_pass_cannot_be_proven(subject_of):
+    proved = prove(subject_of("Chaotic"), honest=Honest)
+    assert not proved.sound
+    (finding,) = [finding for finding in proved.findings if finding.severity == "error"]
+    assert finding.kind == "empty-yardstick"
+    assert "'output'" in finding.message
 
 
 def test_a_factory_that_fills_in_float32_values_is_measured_in_float64(subject_of):

@@ -1,0 +1,153 @@
+"""Negative controls: answers that are plainly wrong, put through the very judge that decides about candidates, in every run.
+
+A judge whose unit is too large passes anything, and its green means nothing. So eager's own answers to the rows, output by
+output, are set to zero, halved, negated, shifted, given to other rows, reversed along every other axis, and shuffled. Each
+must be refused. A control that changes an answer by less than five percent of its scale (the reversal of a symmetric one, zeros
+of zeros) is none, and is left out; where none is left the output was not exercised, see `exercise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from paddleship import measures
+from paddleship.finding import Finding
+from paddleship.measures import Array
+from paddleship.params import Verify
+from paddleship.proof import parity
+from paddleship.proof.evidence import ROWS, Evidence, distance, sizes_of
+from paddleship.proof.inputs import Case
+from paddleship.runtimes import Arrays
+from paddleship.verdict import Check
+
+FLOAT32, LOWER = "float32", "a lower precision"
+_SHIFT = {FLOAT32: 0.1, LOWER: 0.4}  # of the scale; decisions say less than numbers
+_PLAIN = 5e-2  # of the scale, by which a control must change an answer
+_UNLIKE = 0.8  # of the variance over the rows, by which a permutation must change an answer for a rule that is about variance
+_MANY_FLIPS = 5  # times the allowed share of changed values, for a rule that is about shares
+_ENOUGH = 2_000_000  # numbers of one output that are judged; a larger output has more cases than it needs
+_ORDERS = frozenset({"given to other rows", "shuffled"})
+Change = Callable[[Case, Array], Array]
+
+
+@dataclass(frozen=True)
+class Control:
+    """One wrong answer to all rows: the output that was changed and how, the rule, what it said, and whether it refused."""
+
+    output: str
+    change: str
+    rule: str
+    refused: bool
+    measured: str
+
+
+def run(evidence: Evidence, *, limits: Verify, lower: bool = False) -> list[Control]:
+    """Put all controls through the rule for float32, and where a candidate has a `lower` precision through that one too."""
+    few = _enough(evidence)
+    return [
+        control for rule in (FLOAT32, *([LOWER] if lower else [])) for name in few.reference[0] for control in _run(few, name, rule, limits)
+    ]
+
+
+def accepted(controls: Sequence[Control], rule: str) -> list[Finding]:
+    """That the judge passes wrong answers by this rule, output by output."""
+    by_output: dict[str, list[Control]] = {}
+    for control in controls:
+        if control.rule == rule and not control.refused:
+            by_output.setdefault(control.output, []).append(control)
+    return [_finding(output, passed) for output, passed in by_output.items()]
+
+
+def _finding(output: str, passed: Sequence[Control]) -> Finding:
+    words = "; ".join(f"{control.change} ({control.measured})" for control in passed)
+    what = "in the unit of eager's own noise" if passed[0].rule == FLOAT32 else "by the rule for lower precision"
+    message = f"answers to {output!r} that are plainly wrong pass {what}: {words}: nothing can be proven of it"
+    advice = (
+        "eager itself is too unsure of this output: look for a choice between near equals (top-k, argmax, thresholds) or a loss of digits"
+        if passed[0].rule == FLOAT32
+        else "give more or other labelled rows, or leave out the candidates of lower precision"
+    )
+    return Finding("empty-yardstick", "error", message, advice)
+
+
+def _run(evidence: Evidence, name: str, rule: str, limits: Verify) -> Iterator[Control]:
+    places = evidence.groups[ROWS]
+    scale, _ = sizes_of(evidence, name, places)
+    for words, change in _changes(evidence, name, rule, scale).items():
+        answers = list(evidence.reference)
+        for place in places:
+            answers[place] = {**answers[place], name: change(evidence.cases[place], evidence.reference[place][name])}
+        if not _tells(evidence, answers, name, words, rule, limits):
+            continue
+        checks: list[Check] = []
+        for check in parity.checks_of(evidence, answers, name, limits=limits, lower=rule == LOWER):
+            checks.append(check)
+            if not check.passed:
+                break
+        yield Control(name, words, rule, not all(check.passed for check in checks), ", ".join(_said(check) for check in checks))
+
+
+def _said(check: Check) -> str:
+    return str(check.model_copy(update={"advice": ""}))
+
+
+def _changes(evidence: Evidence, name: str, rule: str, scale: float) -> dict[str, Change]:
+    """What is done to an output, by the words for it."""
+    kind = evidence.reference[0][name].dtype.kind
+    shift = _SHIFT[rule] * scale if kind == "f" else 1
+    changes: dict[str, Change] = {"all zero": lambda _, array: np.zeros_like(array)}
+    if kind == "b":
+        changes["negated"] = lambda _, array: ~array
+    else:
+        changes["halved"] = lambda _, array: (array / 2).astype(array.dtype)
+        changes["negated"] = lambda _, array: (-array).astype(array.dtype)
+        changes["shifted"] = lambda _, array: (array + shift).astype(array.dtype)
+    changes["given to other rows"] = _rolled
+    for axis in range(1, max(answer[name].ndim for answer in evidence.reference)):
+        changes[f"reversed along axis {axis}"] = partial(_reversed, axis)
+    random = np.random.default_rng(0)
+    changes["shuffled"] = lambda _, array: random.permutation(array.ravel()).reshape(array.shape)
+    return changes
+
+
+def _reversed(axis: int, _: Case, array: Array) -> Array:
+    return np.flip(array, axis) if axis < array.ndim else array
+
+
+def _rolled(case: Case, array: Array) -> Array:
+    return np.roll(array, len(array) // 2, axis=0) if array.ndim and len(array) == len(case.rows) else array
+
+
+def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, words: str, rule: str, limits: Verify) -> bool:
+    """Whether the changed answers are plainly others, so that a judge must refuse them."""
+    scale, _ = sizes_of(evidence, name, evidence.groups[ROWS])
+    float_output = evidence.reference[0][name].dtype.kind == "f"
+    apart = distance(evidence, answers, name, evidence.groups[ROWS])[0]
+    if apart <= (_PLAIN * scale if float_output else 0):
+        return False
+    if rule == FLOAT32:
+        return True
+    mine, theirs = parity.by_row_or_all(evidence, answers, name)
+    if not float_output:
+        return bool((mine != theirs).mean() > _MANY_FLIPS * limits.max_flip_rate)
+    if not (words in _ORDERS or words.startswith("reversed")):
+        return True
+    return measures.spread_apart(mine, theirs, rounding=parity.ROUNDING) > _UNLIKE
+
+
+def _enough(evidence: Evidence) -> Evidence:
+    """The smaller cases of rows, up to a size at which more would only take longer; one of several rows at least."""
+    chosen: list[int] = []
+    total = 0
+    size = {place: sum(array.size for array in evidence.reference[place].values()) for place in evidence.groups[ROWS]}
+    for place in sorted(size, key=lambda place: size[place]):
+        if chosen and total + size[place] > _ENOUGH and any(len(evidence.cases[kept].rows) > 1 for kept in chosen):
+            break
+        chosen.append(place)
+        total += size[place]
+    kept = {id(evidence.cases[place]) for place in chosen}
+    return evidence.only(lambda case: id(case) in kept)
