@@ -39,7 +39,7 @@ def test_int8_is_judged_by_its_decisions_and_refused_when_badly_calibrated(subje
     assert outcome.made, outcome.reason
     judgement = judged(subject, tmp_path / name)
     assert bool(judgement) is proven
-    assert {check.name for check in judgement.checks} == {"flip_rate_high", "metric_drop_high"}
+    assert {check.name for check in judgement.checks} == {"flip_rate_high", "metric_drop_high", "decided_slope", "decided_offset"}
     if not proven:
         assert judgement.metrics["flip_rate"] > 0.15
 

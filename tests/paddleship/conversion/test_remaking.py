@@ -83,5 +83,5 @@ def test_a_pruned_model_is_judged_by_its_decisions_and_refused_where_it_needs_th
     assert outcome.made, outcome.reason
     judgement = judged(subject_of(name), tmp_path / "pruned")
     assert bool(judgement) is proven
-    assert {check.name for check in judgement.checks} == {"flip_rate_high", "metric_drop_high"}
+    assert {check.name for check in judgement.checks} == {"flip_rate_high", "metric_drop_high", "decided_slope", "decided_offset"}
     assert judgement.metrics["noise_ratio"] > 1000  # other digits than eager's, in both
