@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ from paddleship.proof.proving import Proof
 from paddleship.proof.training_parity import TrainingParity
 from paddleship.report import Report
 from paddleship.spec import TensorSpec
+from paddleship.weights import weighing
+from paddleship.weights.comparing import Weighed
+from paddleship.weights.weighing import Files
 from tasks.stage import main
 
 
@@ -42,16 +45,20 @@ def verify(params: Params) -> Report:
     folder = Path(params.paths.candidates)
     entries = {name: _entry(folder / name, params, config, specs) for name in catalogue.chosen(params.optimize.candidates)}
     contenders: dict[str, answering.Contender] = {name: contender for name, (_, contender) in entries.items() if contender}
-    proved = proving.prove(Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels)
+    weighed = _weigh(params, contenders)
+    proved = proving.prove(
+        Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels, weighed=weighed
+    )
     if refused := next((case.name for case in real if case.name in proved.refused), None):
         raise ModelError(f"the eager model fails on real rows ({refused}): {proved.refused[refused]}")
-    coverage, ways = _control_flow(params, proved)
+    branches, ways = _control_flow(params, proved)
     verified = Verified(
         proved,
         {name: before for name, (before, _) in entries.items()},
         _explain(params, proved, config),
-        coverage,
+        branches,
         ways,
+        specs,
         _train(params, preprocess) if params.verify.training else None,
     )
     with new_folder(Path(params.paths.parity)) as beside:
@@ -80,6 +87,16 @@ def _entry(
     return row(precision=candidate.precision, digest=candidate.digest), contender
 
 
+def _weigh(params: Params, names: Iterable[str]) -> dict[str, Weighed]:
+    """Every weight in the files of the candidates and of the exported program, compared with the checkpoint."""
+    folders = {name: Path(params.paths.candidates) / name for name in names}
+    files = Files(Path(params.paths.checkpoint), Path(params.paths.exported), folders)
+    weighed = weighing.weigh(files, timeout_s=params.verify.timeout_s)
+    for problem in weighed[weighing.EXPORTED].problems():
+        print(f"the exported program: {problem}")
+    return weighed
+
+
 def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[str, float]]:
     """What the inputs exercised of the program's control flow."""
     decisions = regions.read(Path(params.paths.exported))
@@ -106,6 +123,7 @@ def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str,
             settings=params.verify,
             failed=[check.name for check in judgement.checks if not check.passed],
             preprocess=config,
+            weighed=proved.weighed.get(name),
         )
         for finding in found[name].findings:
             print(f"{name}: {finding}")

@@ -81,7 +81,8 @@ def read(folder: Path) -> list[Decision]:
 def judge(
     found: Sequence[Decision], taken: Mapping[Spot, set[int]], *, require_coverage: bool = False, agreed: bool = False
 ) -> tuple[list[Finding], dict[str, float]]:
-    """Findings, one for each line, and the metrics `regions`, `regions_exercised` (share of their sides) and `frozen_branches`.
+    """Findings, one for each line, and the metrics `regions`, `regions_exercised` (share of their sides), `sides`, `sides_exercised` and
+    `frozen_branches`.
 
     `found` is of an export, `taken` of eager on the inputs of the proof (`TracedEager.taken`). `agreed` says that the
     program answered these inputs as eager does: a branch that was decided otherwise is then a warning, since what it
@@ -96,7 +97,8 @@ def judge(
     ]
     frozen = sum(finding.kind not in ("uncovered-branch", "frozen-value") for finding in findings)
     share = sum(sides) / len(sides) if sides else 1.0
-    return findings, {"regions": len(regions), "regions_exercised": round(share, 4), "frozen_branches": frozen}
+    counts = {"regions": len(regions), "sides": len(sides), "sides_exercised": sum(sides), "frozen_branches": frozen}
+    return findings, counts | {"regions_exercised": round(share, 4)}
 
 
 def _sides(decision: Decision, taken: Mapping[Spot, set[int]]) -> list[bool]:

@@ -16,7 +16,7 @@ import numpy as np
 from paddleship import isolate, measures, model, runtimes, structure
 from paddleship.candidate import Candidate, Program
 from paddleship.controlflow import deciding, regions
-from paddleship.conversion import fixing
+from paddleship.conversion import fixing, places
 from paddleship.eager import Eager, Subject
 from paddleship.errors import BadInput, ModelError
 from paddleship.finding import Finding
@@ -174,6 +174,7 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], sk
     weights = model.restore(layer, subject.checkpoint)
     layer.eval()
     _leave_to_python(layer, skip)
+    names = places.collect(layer)
     try:
         with deciding.watching(layer) as decisions:
             sources, constants = convert_layer(layer, folder, model.form(layer, subject.model).give({spec.name: spec for spec in specs}))
@@ -185,6 +186,7 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], sk
             "keep Python values, numpy and data-dependent Python control flow out of forward, and name every input in model.inputs"
         ) from None
     regions.write(folder, regions.decisions(decisions))
+    places.write(folder, names)
     return Saved(weights, sources, constants)
 
 

@@ -1,4 +1,4 @@
-"""What a candidate's files hold: weights, modes and dtypes, read without running them and without unpickling.
+"""Modes, dtypes and inputs of a candidate's program, read without running it and without unpickling.
 
 For a process of its own: reading a Paddle program needs static mode, which is global, and a broken file may kill.
 """
@@ -6,16 +6,17 @@ For a process of its own: reading a Paddle program needs static mode, which is g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from paddleship import model
-from paddleship.candidate import Candidate
+from paddleship.candidate import Candidate, Program
 from paddleship.catalogue import EAGER, OTHER_WEIGHTS
-from paddleship.diagnosis import weights
+from paddleship.conversion import fixing
 from paddleship.finding import Finding
 from paddleship.measures import Array
 from paddleship.spec import TensorSpec
@@ -24,17 +25,23 @@ _RANDOM = ("uniform", "gaussian", "bernoulli", "randint", "randperm", "multinomi
 _EVAL = "call eval() on the model before it is converted, and give dropout training=self.training"
 
 
+def is_readable(candidate: Candidate) -> bool:
+    """Whether the candidate holds a program that can be read here: not the eager model's code, and nothing that was quantised."""
+    return candidate.runtime != EAGER and candidate.precision not in OTHER_WEIGHTS
+
+
 def inspect(folder: Path, checkpoint: Path) -> list[Finding]:
-    """Findings on the files of the candidate in `folder`: weights-differ, train-mode, dtype-differs, frozen-dimension."""
+    """Findings on the program of the candidate in `folder`: train-mode, dtype-differs, frozen-dimension."""
     from safetensors.numpy import load_file
 
     candidate = Candidate.load(folder)
-    if candidate.precision in OTHER_WEIGHTS:
-        return []
     own: dict[str, Array] = load_file(checkpoint / model.WEIGHTS)
-    look = _LOOKS.get(candidate.runtime, _inspect_onnx)
-    found = look(folder, candidate, own)
-    return [finding for finding in found if finding.kind != "dtype-differs" or candidate.precision == "float32"]
+    look = _inspect_program if candidate.runtime == "paddle" else _inspect_onnx
+    found: dict[str, Finding] = {}
+    for program in candidate.programs or (Program(".", {}),):
+        fixed = replace(candidate, inputs=fixing.fixed(candidate.inputs, program.sizes))
+        found |= {str(finding): finding for finding in look(folder / program.folder, fixed, own)}
+    return [finding for finding in found.values() if finding.kind != "dtype-differs" or candidate.precision == "float32"]
 
 
 def _inspect_program(folder: Path, candidate: Candidate, own: Mapping[str, Array]) -> list[Finding]:
@@ -59,7 +66,6 @@ def _inspect_program(folder: Path, candidate: Candidate, own: Mapping[str, Array
         if any(dtype in str(value.type()) for value in operator.results() for dtype in ("xf16", "xbf16", "<f16", "<bf16")):
             small.append(f"{attrs.get('struct_name', '')} {name}".strip())
     return [
-        *weights.compare(own, list(held.values()), exact_layout=True),
         *findings,
         *_precision(small, candidate),
         *_inputs(shapes, candidate.inputs),
@@ -117,12 +123,11 @@ def _inputs(found: Mapping[str, tuple[list[int], str]], specs: tuple[TensorSpec,
     return findings
 
 
-def _inspect_onnx(folder: Path, candidate: Candidate, own: Mapping[str, Array]) -> list[Finding]:
+def _inspect_onnx(folder: Path, candidate: Candidate, _own: Mapping[str, Array]) -> list[Finding]:
     import onnx
 
     graph = onnx.load(str(folder / "model.onnx")).graph
-    held = [onnx.numpy_helper.to_array(tensor) for tensor in _constants(graph)]
-    findings = weights.compare(own, [array for array in held if array.dtype.kind == "f"], exact_layout=False)
+    findings = []
     for operator in _onnx_operators(graph):
         training = any(attribute.name == "training_mode" and attribute.i for attribute in operator.attribute)
         if training or operator.op_type in ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli"):
@@ -137,18 +142,6 @@ def _inspect_onnx(folder: Path, candidate: Candidate, own: Mapping[str, Array]) 
         sizes = [size.dim_value if size.HasField("dim_value") else -1 for size in kind.shape.dim]
         shapes[value.name] = (sizes, str(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)))
     return [*findings, *_precision(halves, candidate), *_inputs(shapes, candidate.inputs)]
-
-
-def _inspect_weights(folder: Path, _candidate: Candidate, own: Mapping[str, Array]) -> list[Finding]:
-    from safetensors.numpy import load_file
-
-    return weights.compare(own, list(load_file(folder / model.WEIGHTS).values()), exact_layout=True)
-
-
-_LOOKS: Mapping[str, Callable[[Path, Candidate, Mapping[str, Array]], list[Finding]]] = {
-    "paddle": _inspect_program,
-    EAGER: _inspect_weights,
-}
 
 
 def _onnx_operators(graph: Any) -> Iterator[Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -22,6 +21,7 @@ from paddleship.finding import Finding
 from paddleship.params import Verify
 from paddleship.proof.evidence import EPSILON, FLOAT64_TRUTH, NOISE_FLOOR, Evidence
 from paddleship.runtimes import Arrays
+from paddleship.weights.comparing import Weighed
 
 _SUFFICIENT = {
     "weights-differ",
@@ -40,6 +40,11 @@ _DECISIONS = {
     "decided_offset",
 }  # what a low precision alone can miss
 _CIRCUMSTANCES = {"threads_ratio", "repeat_ratio", "negative_controls"}  # checks that no layer is to blame for
+_FOLLOWS = {
+    "train-mode": {"not-deterministic", "batch-variant", "thread-specific", "shape-specific"},
+    "not-deterministic": {"batch-variant", "thread-specific", "shape-specific"},
+}
+_LOGS_PASSES = {"paddle", "onnxruntime"}  # runtimes whose optimisation passes can be switched off one by one
 
 Say = Callable[[str], None]
 
@@ -52,6 +57,18 @@ class Diagnosis:
     layers: list[LayerError] = field(default_factory=list, repr=False)
 
 
+@dataclass
+class Looked:
+    """What was looked at without finding anything, and what was not or could not be, in words for a person."""
+
+    clean: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        clean = f"checked, and nothing was found: {', '.join(self.clean)}" if self.clean else "nothing could be checked"
+        return clean + (f"; not checked: {', '.join(self.left)}" if self.left else "")
+
+
 def explain(
     subject: Subject,
     folder: Path | None,
@@ -61,39 +78,52 @@ def explain(
     settings: Verify,
     failed: Sequence[str] = (),
     preprocess: Mapping[str, Any] | None = None,
+    weighed: Weighed | None = None,
     say: Say = lambda _: None,
 ) -> Diagnosis:
     """Explain a candidate that failed its proof.
 
     `folder` is None for `to_static` in memory, `answers` None for a candidate that died. `failed` names the checks that
-    it missed; `preprocess` is the config that the data was prepared with. Each child process has `settings.timeout_s`; when the
-    deadline of the block is over, the findings are those that were made by then.
+    it missed; `preprocess` is the config that the data was prepared with, `weighed` what comparing its files with the checkpoint
+    found. Each child process has `settings.timeout_s`; when the deadline of the block is over, the findings are those that were
+    made by then.
     """
     limit = settings.noise_limit * (replay.coarseness(Candidate.load(folder).precision) if folder is not None else 1)
-    findings = [*_facts(subject, folder, preprocess), *_contents(subject, folder, settings)]
+    looked = Looked()
+    findings = [*_facts(subject, folder, preprocess), *_weights(weighed, looked), *_contents(subject, folder, settings, looked)]
     ratios = symptoms.case_ratios(evidence, answers) if answers is not None else []
     if answers is not None:
         specs = [item.spec() for item in subject.model.inputs]
         findings += symptoms.read(evidence, answers, specs, limit=limit)
-    if {finding.kind for finding in findings} & _SUFFICIENT or (failed and set(failed) <= _CIRCUMSTANCES):
+    if {finding.kind for finding in findings} & _SUFFICIENT or _by_chance(failed):
         return Diagnosis(findings)
     if folder is not None and Candidate.load(folder).precision in OTHER_WEIGHTS:  # a layer by itself is not changed as the whole was
         return Diagnosis([*findings, *_coarse(folder, failed)])
     if _is_eager(folder):
-        return Diagnosis([*findings, _nothing(evidence, ratios, limit)])
+        return Diagnosis([*findings, _nothing(evidence, ratios, limit, looked)])
     if folder is not None and max(ratios, default=inf) <= limit and (coarse := _coarse(folder, failed)):
         return Diagnosis([*findings, *coarse])  # no answer is wrong in itself, so there is no layer or pass to look for
     place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
     located = _locate(subject, _stripped(subject, folder), evidence, place, settings, say)
     if isinstance(located, str):
-        return Diagnosis([*findings, Finding("wrong-answers", "error", f"the layers could not be replayed ({located})")])
-    findings += located.findings
-    with suppress(OutOfTime):
-        if folder is not None and (guilty := _optimiser(folder, evidence, place, settings, limit=limit)):
-            findings.append(guilty)
+        looked.left.append(f"layers (they could not be replayed: {located})")
+    else:
+        findings += located.findings
+        _note_layers(located, looked)
+    try:
+        findings += _optimiser(folder, evidence, place, settings, looked, limit=limit) if folder is not None else []
+    except OutOfTime:
+        looked.left.append("optimisation passes (there was no time left)")
     if not any(finding.severity == "error" for finding in findings):
-        findings += (_coarse(folder, failed) if folder is not None else []) or [_nothing(evidence, ratios, limit)]
-    return Diagnosis(findings, located.errors)
+        findings += (_coarse(folder, failed) if folder is not None else []) or [_nothing(evidence, ratios, limit, looked)]
+    return Diagnosis(findings, [] if isinstance(located, str) else located.errors)
+
+
+def told_apart(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings without repeats, and without what only follows from another: random answers also change with their batch."""
+    kinds = {finding.kind for finding in findings if finding.severity == "error"}
+    follows = {kind for cause, consequences in _FOLLOWS.items() if cause in kinds for kind in consequences}
+    return [finding for finding in dict.fromkeys(findings) if finding.kind not in follows]
 
 
 def along(subject: Subject, folder: Path | None, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Diagnosis:
@@ -127,16 +157,43 @@ def _facts(subject: Subject, folder: Path | None, preprocess: Mapping[str, Any] 
     return found
 
 
-def _contents(subject: Subject, folder: Path | None, settings: Verify) -> list[Finding]:
-    if folder is None:
+def _by_chance(failed: Sequence[str]) -> bool:
+    """Whether the same question got another answer, or only the circumstances matter: then no layer's answer can be blamed."""
+    return "repeat_ratio" in failed or (bool(failed) and set(failed) <= _CIRCUMSTANCES)
+
+
+def _weights(weighed: Weighed | None, looked: Looked) -> list[Finding]:
+    if weighed is None:
+        looked.left.append("weights")
+        return []
+    if weighed:
+        looked.clean.append(f"weights ({weighed.compared_share:.0%} of them compared)")
+    looked.left += [f"{share:.1%} of the weights ({why})" for why, share in weighed.left().items()]
+    return weighed.problems()
+
+
+def _contents(subject: Subject, folder: Path | None, settings: Verify, looked: Looked) -> list[Finding]:
+    what = "modes, dtypes and inputs of the program"
+    if folder is None or not contents.is_readable(Candidate.load(folder)):
+        looked.left.append(what)
         return []
     try:
         found: list[Finding] = isolate.run(
             "reading the candidate", contents.inspect, folder, subject.checkpoint, timeout_s=settings.timeout_s
         )
     except BadInput as obstacle:
-        return [Finding("wrong-answers", "note", f"the candidate's files could not be read ({obstacle})")]
+        looked.left.append(f"{what} (they could not be read: {obstacle})")
+        return []
+    looked.clean += [] if found else [what]
     return found
+
+
+def _note_layers(located: Located, looked: Looked) -> None:
+    asked = [error for error in located.errors if error.ratio is not None]
+    if asked and not any(finding.severity == "error" for finding in located.findings):
+        looked.clean.append(f"{len(asked)} layers, each by itself")
+    if silent := len(located.errors) - len(asked):
+        looked.left.append(f"{silent} layers that could not be asked by themselves")
 
 
 def _is_eager(folder: Path | None) -> bool:
@@ -188,13 +245,18 @@ def _sizes_apart(inputs: Mapping[str, Any], batch: Mapping[str, Any]) -> int:
     return sum(a != b for name, array in batch.items() for a, b in zip(array.shape, inputs[name].shape, strict=True))
 
 
-def _optimiser(folder: Path, evidence: Evidence, place: int, settings: Verify, *, limit: float) -> Finding | None:
+def _optimiser(folder: Path, evidence: Evidence, place: int, settings: Verify, looked: Looked, *, limit: float) -> Iterator[Finding]:
     only = replace(evidence, cases=(evidence.cases[place],), truth=[evidence.truth[place]], reference=[evidence.reference[place]])
 
     def is_right(answer: Arrays) -> bool:
         return symptoms.case_ratios(only, [answer])[0] <= limit
 
-    return passes.guilty(folder, evidence.cases[place].inputs, is_right, timeout_s=settings.timeout_s)
+    if Candidate.load(folder).runtime not in _LOGS_PASSES:
+        looked.left.append("optimisation passes")
+    elif guilty := passes.guilty(folder, evidence.cases[place].inputs, is_right, timeout_s=settings.timeout_s):
+        yield guilty
+    else:
+        looked.clean.append("optimisation passes")
 
 
 def _coarse(folder: Path, failed: Sequence[str]) -> list[Finding]:
@@ -207,8 +269,9 @@ def _coarse(folder: Path, failed: Sequence[str]) -> list[Finding]:
     return [Finding("low-precision", "error", message, advice)]
 
 
-def _nothing(evidence: Evidence, ratios: Sequence[float], limit: float) -> Finding:
+def _nothing(evidence: Evidence, ratios: Sequence[float], limit: float, looked: Looked) -> Finding:
     wrong = [case.name for case, ratio in zip(evidence.cases, ratios, strict=False) if ratio > limit]
     words = f"{len(wrong)} of {len(evidence.cases)} cases are wrong ({', '.join(wrong[:4])}{' …' if len(wrong) > 4 else ''})"
-    advice = "compare the exported program with the model by hand: weights, modes, dtypes, layers and passes are as they should be"
-    return Finding("wrong-answers", "error", words if wrong else "the candidate gave no answer", advice)
+    if not wrong:
+        words = "the candidate gave no answer" if not ratios else "every case is right by itself, and a check over all of them is not"
+    return Finding("wrong-answers", "error", f"{words}; {looked}", "compare the exported program with the model by hand")

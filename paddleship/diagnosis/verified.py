@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from paddleship.diagnosis import exhibits
+from paddleship.diagnosis import exhibits, explaining
 from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.finding import Finding
 from paddleship.params import Params
+from paddleship.proof import coverage
+from paddleship.proof.coverage import Coverage
 from paddleship.proof.evidence import ROWS
 from paddleship.proof.parity import Judgement
 from paddleship.proof.proving import Proof
 from paddleship.proof.training_parity import TrainingParity
 from paddleship.report import Report
+from paddleship.spec import TensorSpec
 from paddleship.verdict import Check, Verdict
 
 _MEASURES = (
     "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio", "departure_ratio", "departure_share",
     "max_abs_diff", "max_rel_diff", "required_atol", "max_ulp", "cosine",
     "flip_rate", "flip_rate_low", "flip_rate_high", "metric", "metric_drop", "metric_drop_low", "metric_drop_high",
-    "output_agreement", "output_flip_rate",
+    "output_agreement", "output_flip_rate", "weights_compared_share", "weights_exact_share",
 )  # fmt: skip
 _KEPT = ("digest", "precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
 
@@ -48,15 +52,23 @@ class Verified:
     """The proof and what goes with it.
 
     `rows` has a row for every candidate as it was before it was asked, `diagnoses` why those that failed did so,
-    `coverage` and `ways` what the inputs exercised of the control flow, `training` its parity where it was compared.
+    `branches` and `ways` what the inputs exercised of the control flow, `specs` the model's inputs, `training` its parity where it
+    was compared.
     """
 
     proof: Proof
     rows: Mapping[str, dict[str, Any]]
     diagnoses: Mapping[str, Diagnosis]
-    coverage: list[Finding]
+    branches: list[Finding]
     ways: Mapping[str, float]
+    specs: Sequence[TensorSpec]
     training: TrainingParity | None = None
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """What was asked, and compared of the candidates that are proven."""
+        weighed = {name: found for name, found in self.proof.weighed.items() if name in self.passed}
+        return coverage.measure(self.proof.evidence.cases, self.specs, weighed, self.proof.findings, self.ways)
 
     @property
     def table(self) -> dict[str, dict[str, Any]]:
@@ -77,7 +89,7 @@ class Verified:
             for name in self.passed
             for finding in self.proof.judgements[name].findings
         ]
-        return [*self.proof.findings, *self.coverage, *(self.training.findings if self.training else []), *proven]
+        return [*self.proof.findings, *self.branches, *(self.training.findings if self.training else []), *proven]
 
     def report(self, params: Params) -> Report:
         evidence, table, passed = self.proof.evidence, self.table, self.passed
@@ -93,13 +105,15 @@ class Verified:
         return Report(
             stage="verify",
             headline=f"{len(passed)} of {len(self.rows)} candidates proven"
-            + (f", noise ratio {min(proven):.2f} to {max(proven):.2f}" if proven else ""),
+            + (f", noise ratio {min(proven):.2f} to {max(proven):.2f}" if proven else "")
+            + (f". Covered: {self.coverage}" if passed else ""),
             metrics={
                 "proven_candidates": len(passed),
                 "verified_rows": len({number for case in evidence.cases for number in case.rows}),
                 "verified_batches": len(evidence.cases),
                 "reference_error_log10": round(math.log10(own_error), 3) if own_error else 0.0,
                 **self.ways,
+                **self.coverage.metrics,
             },
             verdict=Verdict(checks=self._checks(params)),
             findings=self.findings,
@@ -116,9 +130,14 @@ class Verified:
             "status": "proven" if judgement and sound else "failed",
             "reason": "; ".join(str(check) for check in judgement.checks if not check.passed),
             "worst_case": judgement.worst_case,
-            "findings": [finding.to_dict() for finding in [*judgement.findings, *causes]],
+            "findings": [finding.to_dict() for finding in explaining.told_apart([*judgement.findings, *causes])],
             **{key: judgement.metrics.get(key) for key in _MEASURES},
+            **self._weights(name),
         }
+
+    def _weights(self, name: str) -> dict[str, float]:
+        weighed = self.proof.weighed.get(name)
+        return {} if weighed is None else {f"weights_{what}_share": getattr(weighed, f"{what}_share") for what in ("compared", "exact")}
 
     def _checks(self, params: Params) -> list[Check]:
         errors = [finding for finding in self.proof.findings if finding.severity == "error"]
@@ -129,7 +148,7 @@ class Verified:
             Check.at_most("eager_errors", len(errors), 0, advice=own),
         ]
         if params.verify.require_branch_coverage:
-            missing = [finding for finding in self.coverage if finding.kind == "uncovered-branch" and finding.severity == "error"]
+            missing = [finding for finding in self.branches if finding.kind == "uncovered-branch" and finding.severity == "error"]
             words = f"{missing[0].message}, at {missing[0].where}: {missing[0].advice}" if missing else ""
             checks.append(Check.at_most("uncovered_branches", len(missing), 0, advice=words))
         return checks + (self.training.checks if self.training else [])
@@ -142,6 +161,8 @@ class Verified:
             "noise": {group: {name: noise.__dict__ for name, noise in outputs.items()} for group, outputs in evidence.noise.items()},
             "cases": [{"name": case.name, "group": case.group, "rows": len(case.rows)} for case in evidence.cases],
             "refused": self.proof.refused,
+            "coverage": self.coverage.to_dict(),
+            "weights": {name: weighed.to_dict() for name, weighed in self.proof.weighed.items()},
             "outputs": {name: judgement.outputs for name, judgement in self.proof.judgements.items()},
         }
         return facts | ({"training": {"losses": self.training.losses, "gradient_ratios": self.training.ratios}} if self.training else {})

@@ -32,6 +32,8 @@ from paddleship.proof import answering, inputs, proving
 from paddleship.proof.inputs import Case
 from paddleship.proof.originals import TO_STATIC
 from paddleship.proof.proving import Proof
+from paddleship.weights import weighing
+from paddleship.weights.weighing import Files
 
 RUNTIMES = ("paddle", "paddle-onednn", "onnxruntime")
 _PROGRAM = "paddle"  # the candidate that is the exported program itself
@@ -162,9 +164,11 @@ class Visit:
         make = carried(partial(self._make, exported=exported, case=answered[0]))
         with ThreadPoolExecutor(2) as pool:
             outcomes = list(pool.map(make, self._candidates))
-        contenders = {outcome.name: answering.candidate(self._work / outcome.name) for outcome in outcomes if outcome.made}
-        self._say("comparing all answers with the truth")
-        proved = proving.prove(self._subject, answered, contenders, settings=self._settings, say=self._report)
+        made = {outcome.name: self._work / outcome.name for outcome in outcomes if outcome.made}
+        contenders = {name: answering.candidate(folder) for name, folder in made.items()}
+        self._say("comparing all weights and answers")
+        weighed = weighing.weigh(Files(self._subject.checkpoint, exported, made), timeout_s=self._settings.timeout_s)
+        proved = proving.prove(self._subject, answered, contenders, settings=self._settings, weighed=weighed, say=self._report)
         self.rows = {outcome.name: remarks.row(outcome, proved) for outcome in outcomes}
         self.judged = all(outcome.name in proved.judgements for outcome in outcomes if outcome.made)
         self.findings = remarks.judged(self.findings, self.rows)
@@ -253,7 +257,13 @@ class Visit:
         self._say(f"looking for the reason why {name} is wrong")
         failed = [check.name for check in judgement.checks if not check.passed]
         explained = explaining.explain(
-            self._subject, folder, evidence=proved.evidence, answers=proved.answers[name], settings=self._settings, failed=failed
+            self._subject,
+            folder,
+            evidence=proved.evidence,
+            answers=proved.answers[name],
+            settings=self._settings,
+            failed=failed,
+            weighed=proved.weighed.get(name),
         )
         kinds = {item.kind for item in explained.findings}
         where = next((item.where for item in explained.findings if item.where), None)

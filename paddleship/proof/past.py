@@ -1,15 +1,18 @@
-"""The cases that were worst in earlier runs: asked again in every run, so that what was mended stays mended."""
+"""The cases that were worst in earlier runs: asked again in every run, so that what was fixed stays fixed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
+from paddleship.errors import DataError
 from paddleship.files import new_folder
 from paddleship.proof.inputs import Case
 from paddleship.spec import TensorSpec
@@ -18,12 +21,21 @@ _KEPT = 16
 
 
 def read(folder: Path, specs: Sequence[TensorSpec]) -> list[Case]:
-    """The kept cases that the model still takes: a case of other inputs, dtypes or fixed sizes is of another model."""
+    """The kept cases that the model still takes: a case of other inputs, dtypes or fixed sizes is of another model.
+
+    Raises DataError for files that cannot be read.
+    """
     if not (folder / "cases.json").exists():
         return []
-    names = json.loads((folder / "cases.json").read_text())
-    with np.load(folder / "cases.npz", allow_pickle=False) as stored:
-        arrays = {key: stored[key] for key in stored.files}
+    try:
+        names = [str(name) for name in json.loads((folder / "cases.json").read_text(encoding="utf-8"))]
+        with (folder / "cases.npz").open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = {key: stored[key] for key in stored.files}
+    except (OSError, ValueError, TypeError, EOFError, BadZipFile, zlib.error) as error:
+        raise DataError(
+            f"the worst inputs of earlier runs in {str(folder)!r} cannot be read ({type(error).__name__}: {error}): restore them with "
+            f"`dvc checkout {folder}`, or delete the folder to go on without them"
+        ) from None
     cases = [
         Case(name, "past", {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{place}/")})
         for place, name in enumerate(names)

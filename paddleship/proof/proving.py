@@ -28,8 +28,10 @@ from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
 from paddleship.proof.originals import TO_STATIC, Say
 from paddleship.proof.parity import Judgement
+from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.runtimes import Arrays
 from paddleship.verdict import Check
+from paddleship.weights.comparing import Weighed
 
 YARDSTICK = "negative_controls"  # the check that a candidate misses whose rule passes wrong answers
 
@@ -39,6 +41,7 @@ class Proof:
     """What is known after all were asked: one judgement per name, and the cases that eager itself refused, with its words.
 
     `answers` holds what each contender said to every case, None where it died; `taken` which ways the inputs took in eager mode;
+    `weighed` what comparing files with the checkpoint found, of the exported program too;
     `controls` which wrong answers the judge was given. Contenders for which a deadline left no time have no answers and no judgement.
     An error among the `findings` is about eager or the judge: then nothing is proven.
     """
@@ -50,6 +53,7 @@ class Proof:
     findings: list[Finding] = field(default_factory=list)
     taken: dict[Spot, set[int]] = field(default_factory=dict, repr=False)
     controls: list[Control] = field(default_factory=list, repr=False)
+    weighed: dict[str, Weighed] = field(default_factory=dict, repr=False)
 
     @property
     def sound(self) -> bool:
@@ -65,13 +69,17 @@ def prove(
     settings: Verify,
     task: str | None = None,
     labels: Array | None = None,
+    weighed: Mapping[str, Weighed] | None = None,
     say: Say = print,
 ) -> Proof:
-    """Ask eager, the truth, `to_static` and every contender all cases, and judge. Raises ModelError when eager answers none."""
+    """Ask eager, the truth, `to_static` and every contender all cases, and judge. Raises ModelError when eager answers none.
+
+    `weighed` says what comparing each contender's files with the checkpoint found.
+    """
     order = sorted(contenders.items(), key=lambda item: not item[1].exact)
     with Queue(order, timeout_s=settings.timeout_s) as queue:
         precisions = {contender.precision for contender in contenders.values()}
-        return _prove(subject, cases, queue, precisions, settings=settings, task=task, labels=labels, say=say)
+        return _prove(subject, cases, queue, precisions, weighed or {}, settings=settings, task=task, labels=labels, say=say)
 
 
 def _prove(
@@ -79,6 +87,7 @@ def _prove(
     cases: Sequence[Case],
     queue: Queue,
     precisions: Collection[str],
+    weighed: Mapping[str, Weighed],
     *,
     settings: Verify,
     task: str | None,
@@ -111,9 +120,10 @@ def _prove(
             judgements[name] = drift.hold_to_program(judgement, evidence, answered, program=program)
         if contender.precision != "float32" and empty[controls.LOWER]:
             judgements[name] = _without_yardstick(judgement, empty[controls.LOWER])
+        judgements[name] = hold_to_checkpoint(judgements[name], weighed.get(name))
         _tell(name, judgements[name], say, precision=contender.precision)
     findings = [*told.findings, *empty[controls.FLOAT32]]
-    return Proof(evidence, judgements, answers, told.refused, findings, told.taken, wrong)
+    return Proof(evidence, judgements, answers, told.refused, findings, told.taken, wrong, dict(weighed))
 
 
 def _without_yardstick(judgement: Judgement, findings: Sequence[Finding]) -> Judgement:

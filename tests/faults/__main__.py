@@ -106,6 +106,7 @@ def summary(rows: Sequence[tuple[Outcome, bool, bool | None]]) -> dict[str, floa
         "faulty_exports": len(real),
         "caught_share": sum(row[0].refused for row in real) / len(real),
         "caught_share_goal": 1.0,
+        "caught_by_answers_share": sum(row[0].answers_refused for row in real) / len(real),
         "allclose_caught_share": sum(row[1] for row in real) / len(real),
         "polygraphy_caught_share": sum(bool(row[2]) for row in real) / len(real) if asked else None,
         "below_noise": sum(row[0].name != "honest" and row[0].change <= 2 for row in rows),

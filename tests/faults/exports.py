@@ -17,6 +17,8 @@ from paddleship.proof import evidence as evidences
 from paddleship.proof import inputs
 from paddleship.proof.evidence import Evidence
 from paddleship.runtimes import Arrays
+from paddleship.weights.comparing import Weighed
+from paddleship.weights.weighing import Scales
 from tests.faults.faults import Weights
 from tests.faults.models import INPUTS
 
@@ -101,6 +103,12 @@ class Exports:
     def load(self, exported: Path) -> dict[str, Any]:
         """The export in every runtime that takes it, the program itself first."""
         return {kind: runtimes.load(folder) for kind, folder in self._folders(exported).items()}
+
+    def weigh(self, subject: Subject) -> dict[str, Weighed]:
+        """What comparing the files of the last export with the subject's checkpoint finds."""
+        folders = {PROGRAM: "exported", "paddle-onednn": "onednn", "onnxruntime": "onnx"}
+        scales = Scales(subject.checkpoint, self._work / "exported")
+        return {kind: scales.weigh(self._work / folder) for kind, folder in folders.items()}
 
     def _folders(self, exported: Path) -> dict[str, Path]:
         made, base = {PROGRAM: exported}, Candidate.load(exported)

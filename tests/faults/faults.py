@@ -21,6 +21,7 @@ Weights = dict[str, np.ndarray[Any, Any]]
 IMAGES, TEXTS = ("ConvolutionalNet", "DepthwiseNet"), ("Recurrent", "Attention", "Tagger")
 TABLES = ("TwoTowers", "Branching")
 ALL = (*IMAGES, *TEXTS, *TABLES)
+_RARE = 6  # ids
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,28 @@ def _channels_swapped(weights: Weights, _: Weights) -> Weights:
     return replaced(weights, name, array)
 
 
+def _layers_exchanged(weights: Weights, _: Weights) -> Weights:
+    """The first two matrices of one shape, each in the other's place."""
+    matrices = [name for name, array in weights.items() if array.ndim == 2]
+    one, two = next(
+        (one, two)
+        for place, one in enumerate(matrices)
+        for two in matrices[place + 1 :]
+        if weights[one].shape == weights[two].shape and not np.array_equal(weights[one], weights[two])
+    )
+    first, second = weights[one], weights[two]
+    return {
+        name: second if np.array_equal(array, first) else first if np.array_equal(array, second) else array
+        for name, array in weights.items()
+    }
+
+
+def _rare_ids_shifted(weights: Weights, _: Weights) -> Weights:
+    """The rows of the last ids, which a text has seldom, moved by one."""
+    array = weights["embed.weight"]
+    return replaced(weights, "embed.weight", np.concatenate([array[:-_RARE], np.roll(array[-_RARE:], 1, axis=0)]))
+
+
 def _bias_dropped(weights: Weights, _: Weights) -> Weights:
     name = next(name for name in reversed(weights) if "bias" in name)
     array = weights[name].copy()
@@ -232,6 +255,8 @@ def _saturated(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 FAULTS = (
     Fault("one weight off by 1e-3", ALL, weights=_one_weight_off),
     Fault("two channels swapped", ALL, weights=_channels_swapped),
+    Fault("weights of two equal layers exchanged", ("Recurrent", "Attention", *TABLES), weights=_layers_exchanged),
+    Fault("rows of rare ids moved by one", TEXTS, weights=_rare_ids_shifted),
     Fault("a stale checkpoint", ALL, weights=lambda _, stale: stale),
     Fault("one bias dropped", ALL, weights=_bias_dropped),
     Fault("weights in float16", ALL, weights=_rounded(10)),

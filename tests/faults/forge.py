@@ -15,8 +15,11 @@ from paddleship.proof import drift, proving, stability
 from paddleship.proof.answering import Answering, Contender
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.parity import Judgement
+from paddleship.proof.weights import CHECK as WEIGHTS
+from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.runtimes import Arrays
 from paddleship.runtimes.turns import Turns
+from paddleship.weights.comparing import Weighed
 from tests.faults import small
 from tests.faults.exports import PROGRAM, Exports
 from tests.faults.faults import FAULTS, Fault, NoTurns
@@ -32,6 +35,7 @@ Answers = dict[str, list[Arrays]]
 class Outcome:
     """What became of one export: whether the gate refused it and why, and how much it changed in units of eager's noise.
 
+    `answers_refused` says whether its answers alone were enough for that, without a look at its weights.
     `pair` holds eager's and the export's answer to one random input, for the peers.
     """
 
@@ -39,6 +43,7 @@ class Outcome:
     model: str
     runtime: str
     refused: bool
+    answers_refused: bool
     why: str
     change: float
     noise_ratio: float
@@ -66,7 +71,8 @@ class Forge:
     def honest(self, seed: int) -> list[Outcome]:
         """A clean export in each runtime."""
         evidence, subject = self._exports.evidence(seed)
-        return list(self._ask(HONEST, evidence, self._made(subject, evidence)))
+        made = self._made(subject, evidence)
+        return list(self._ask(HONEST, evidence, made, weighed=self._exports.weigh(subject)))
 
     def faulty(self, seed: int) -> list[Outcome]:
         """Every fault that can be put into this model: in each runtime where it changes the export, else around one."""
@@ -78,11 +84,12 @@ class Forge:
             if self._name in fault.models:
                 last = next(reversed(runtimes))
                 made = {last: fault.wrap(runtimes[last])} if fault.wrap else self._made(self._broken(subject, fault), evidence)
-                outcomes += self._ask(fault.name, evidence, made, clean, crowd=fault.crowd)
+                weighed = {} if fault.wrap else self._exports.weigh(subject)
+                outcomes += self._ask(fault.name, evidence, made, clean, weighed=weighed, crowd=fault.crowd)
         for kind in SMALL:
             for size in small.SIZES:
                 made = self._made(self._slightly_broken(subject, evidence, kind, size), evidence)
-                outcomes += self._ask(kind.name, evidence, made, clean)
+                outcomes += self._ask(kind.name, evidence, made, clean, weighed=self._exports.weigh(subject))
         return outcomes
 
     def _made(self, subject: Subject, evidence: Evidence) -> dict[str, Any]:
@@ -106,9 +113,19 @@ class Forge:
         return broken(small.dose(kind, size, moved))
 
     def _ask(
-        self, name: str, evidence: Evidence, made: Mapping[str, Any], clean: Answers | None = None, *, crowd: bool = False
+        self,
+        name: str,
+        evidence: Evidence,
+        made: Mapping[str, Any],
+        clean: Answers | None = None,
+        *,
+        weighed: Mapping[str, Weighed],
+        crowd: bool = False,
     ) -> Iterator[Outcome]:
-        """Each runtime's outcome, the program's first: what is converted from one that departs is held to it, as `verify` does."""
+        """Each runtime's outcome, the program's first: what is converted from one that departs is held to it, as `verify` does.
+
+        `weighed` says what comparing the files with the checkpoint found, where they are the ones that were loaded.
+        """
         program: list[Arrays] | None = None
         for kind, runtime in made.items():
             judgement, told = _question(evidence, runtime, exact=kind == PROGRAM, crowd=crowd)
@@ -116,6 +133,7 @@ class Forge:
                 program = told
             elif program:
                 judgement = drift.hold_to_program(judgement, evidence, told, program=program)
+            judgement = hold_to_checkpoint(judgement, weighed.get(kind))
             yield self._outcome(name, kind, evidence, judgement, told, clean[kind] if clean else None)
 
     def _outcome(
@@ -128,6 +146,7 @@ class Forge:
             self._name,
             kind,
             not judgement,
+            any(not check.passed for check in judgement.checks if check.name != WEIGHTS),
             "; ".join(check.name for check in judgement.checks if not check.passed),
             max([stability.change(evidence, range(len(told)), clean, told), *ways]) if clean else 0.0,
             judgement.metrics.get("noise_ratio", float("inf")),

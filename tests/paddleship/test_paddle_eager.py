@@ -17,12 +17,12 @@ from paddleship import isolate, layers, model, runtimes
 from paddleship.candidate import Candidate
 from paddleship.conversion import bundle, exporting
 from paddleship.conversion.converting import Workshop, plan
-from paddleship.diagnosis import contents
 from paddleship.eager import Eager, Subject
 from paddleship.errors import CandidateError
 from paddleship.files import sha256
 from paddleship.params import Code, Model
 from paddleship.structure import rebuild
+from paddleship.weights.weighing import Scales
 
 REPOSITORY = Path(__file__).parents[2]
 INPUTS = [
@@ -235,7 +235,8 @@ def test_weights_that_were_changed_are_found(packed, tmp_path):
     weights["head.weight"] = weights["head.weight"] * np.float32(1.01)
     save_file(weights, folder / layers.WEIGHTS)
     candidate.save(folder)
-    assert [(finding.kind, finding.layer) for finding in contents.inspect(folder, tmp_path / "checkpoint")] == [("weights-differ", "head")]
+    (finding,) = Scales(tmp_path / "checkpoint", tmp_path / "exported").weigh(folder).findings
+    assert (finding.kind, finding.layer) == ("weights-differ", "head")
 
 
 def test_as_many_threads_are_used_as_are_allowed(packed, monkeypatch):

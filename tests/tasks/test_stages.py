@@ -136,6 +136,9 @@ def test_the_chain_from_export_to_benchmark_proves_and_chooses(trained):
     rows = report(trained, "verify")["candidates"]
     assert set(rows) == {"to_static", "paddle", "paddle-onednn", "onnxruntime"}
     assert all(row["status"] == "proven" for row in rows.values())
+    assert {rows[name]["weights_exact_share"] for name in ("paddle", "paddle-onednn", "onnxruntime")} == {1.0}
+    assert ". Covered: 32 rows, batch 1 to 8, 100% of weights" in report(trained, "verify")["headline"]
+    assert report(trained, "verify")["facts"]["weights"]["exported"]["exact_share"] == 1.0
     benchmark = report(trained, "benchmark")
     assert set(benchmark["candidates"]) == {"eager", *rows}
     assert benchmark["facts"]["winner"] in rows
@@ -162,7 +165,8 @@ def test_a_wrong_candidate_is_caught_and_does_not_take_part(trained, tmp_path):
     rows = report(checkout, "verify")["candidates"]
     assert rows["onnxruntime"]["status"] == "failed"
     assert rows["onnxruntime"]["noise_ratio"] > 8
-    assert rows["onnxruntime"]["findings"]
+    assert "weights: 1 differs" in rows["onnxruntime"]["reason"]
+    assert "weights-differ" in [finding["kind"] for finding in rows["onnxruntime"]["findings"]]
     assert list(json.loads((checkout / "models/parity/passed.json").read_text())) == ["paddle", "paddle-onednn"]
 
 

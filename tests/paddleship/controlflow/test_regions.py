@@ -257,7 +257,7 @@ def built(name):
 def test_a_region_whose_sides_were_both_taken_gives_no_finding(theirs, name):
     found, metrics, _ = judged(built(name), [*rows(-1, 1), *rows(3, batch=3)])
     assert found == []
-    assert metrics == {"regions": 1, "regions_exercised": 1.0, "frozen_branches": 0}
+    assert metrics == {"regions": 1, "regions_exercised": 1.0, "sides": 2, "sides_exercised": 2, "frozen_branches": 0}
 
 
 @pytest.mark.parametrize("name", ["plain_if", "early_return", "nested", "elif_", "ternary", "both", "read"])
@@ -279,7 +279,7 @@ def test_a_required_side_that_is_missing_is_an_error(theirs):
 
 def test_ternaries_of_one_statement_are_told_apart(theirs):
     found, metrics, _ = judged(built("two_ternaries"), rows(-1, -2000))
-    assert metrics == {"regions": 2, "regions_exercised": 0.75, "frozen_branches": 0}
+    assert metrics == {"regions": 2, "regions_exercised": 0.75, "sides": 4, "sides_exercised": 3, "frozen_branches": 0}
     (only,) = found
     assert "no input took the side where it is true: `… if x.sum() > 0 else …`" in only.message
 
@@ -449,7 +449,7 @@ def test_paddles_own_networks_give_no_finding(make, shape):
     batches = [np.ones((size, *shape), np.float32) for size in (1, 2)]
     found, metrics, _ = judged(layer, batches, [spec])
     assert found == []
-    assert metrics == {"regions": 0, "regions_exercised": 1.0, "frozen_branches": 0}
+    assert metrics == {"regions": 0, "regions_exercised": 1.0, "sides": 0, "sides_exercised": 0, "frozen_branches": 0}
 
 
 def test_an_export_writes_what_verify_reads(theirs, tmp_path, monkeypatch):

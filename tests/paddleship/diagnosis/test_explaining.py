@@ -13,8 +13,11 @@ from paddleship.conversion import converting, exporting
 from paddleship.diagnosis import contents, explaining, replay
 from paddleship.diagnosis.recording import Call
 from paddleship.eager import Eager, Subject
+from paddleship.finding import Finding
 from paddleship.params import Model, Verify
 from paddleship.proof import evidence, inputs
+from paddleship.weights.comparing import Apart, Weighed
+from paddleship.weights.weighing import Scales
 
 SOURCE = """
 import paddle
@@ -34,6 +37,10 @@ class Plain(nn.Layer):
 class Halved(Plain):
     def forward(self, x):
         return super().forward(x.astype("float16").astype("float32"))
+
+class Dropping(Plain):
+    def forward(self, x):
+        return super().forward(x) * (paddle.rand([4]) >= 0.5).astype(x.dtype)  # dropout left on
 
 class Gram(Plain):
     def forward(self, x):
@@ -157,13 +164,14 @@ def cases(subject):
     return inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
 
 
-def explain(subject, folder, *, failed=("noise_ratio",), **facts):
+def explain(subject, folder, *, failed=("noise_ratio",), answer_as=lambda answer: answer, **facts):
     asked = cases(subject)
     truth = [Eager(subject, dtype="float64").run(case.inputs) for case in asked]
     reference = [Eager(subject).run(case.inputs) for case in asked]
     runtime = runtimes.load(folder)
-    answers = [runtime.run(case.inputs) for case in asked]
+    answers = [answer_as(runtime.run(case.inputs)) for case in asked]
     proved = evidence.gather(asked, reference, truth)
+    facts = {"weighed": Scales(subject.checkpoint, folder.parent / "exported").weigh(folder)} | facts
     return explaining.explain(subject, folder, evidence=proved, answers=answers, settings=SETTINGS, failed=failed, **facts)
 
 
@@ -318,6 +326,52 @@ def test_a_frozen_dimension_is_read_off_the_program(subject_of, convert):
     (finding,) = isolate.run("reading", contents.inspect, folder, subject.checkpoint, timeout_s=60)
     assert finding.kind == "frozen-dimension"
     assert "batch was frozen" in finding.message
+
+
+@pytest.mark.parametrize("runtime", ["paddle", "onnxruntime"])
+def test_dropout_that_was_left_on_is_train_mode_and_blames_no_line_or_batch(subject_of, convert, runtime):
+    subject = subject_of("Plain")
+    folder = convert(replace(subject, model=settings("Dropping")), runtime)
+    found = explain(subject, folder, failed=("noise_ratio", "repeat_ratio", "threads_ratio", "batch_ratio"))
+    assert set(kinds(found)) == {"train-mode"}
+    assert (found.layers, [finding.where for finding in found.findings]) == ([], [None] * len(found.findings))
+
+
+def test_what_follows_from_random_answers_is_not_told_beside_them():
+    def finding(kind):
+        return Finding(kind, "error", "words")
+
+    random, batch, mode = finding("not-deterministic"), finding("batch-variant"), finding("train-mode")
+    assert explaining.told_apart([random, batch, random]) == [random]
+    assert explaining.told_apart([random, batch, mode]) == [mode]
+    assert explaining.told_apart([batch]) == [batch]
+
+
+def test_what_was_checked_and_what_was_not_is_said_where_nothing_is_found(subject_of, convert):
+    subject = subject_of("Plain")
+    found = explain(
+        subject, convert(subject, "openvino"), answer_as=lambda answer: {name: array * 1.5 for name, array in answer.items()}, weighed=None
+    )
+    (said,) = [finding for finding in found.findings if finding.kind == "wrong-answers"]
+    assert "checked, and nothing was found: modes, dtypes and inputs of the program, 4 layers, each by itself" in said.message
+    assert "not checked: weights, optimisation passes" in said.message
+    assert "as they should be" not in str(said)
+
+
+def test_weights_that_were_compared_in_part_are_not_called_right():
+    looked = explaining.Looked()
+    weighed = Weighed(total=100, compared=60, exact=60, apart=(Apart("fc.weight", 40, "it was folded"),))
+    assert explaining._weights(weighed, looked) == []
+    assert (
+        str(looked) == "checked, and nothing was found: weights (60% of them compared); not checked: 40.0% of the weights (it was folded)"
+    )
+
+
+def test_files_that_cannot_be_read_are_the_cause_and_nothing_is_called_right():
+    unread = Weighed(unread="model.pdiparams ends within 'linear_0.w_0'")
+    looked = explaining.Looked()
+    assert explaining._weights(unread, looked)[0].message == "the weights cannot be compared (model.pdiparams ends within 'linear_0.w_0')"
+    assert looked.clean == []
 
 
 def test_an_honest_candidate_that_only_threads_disturb_is_not_replayed(subject_of, convert):

@@ -1,7 +1,9 @@
 """Inputs that find differences: every size that matters is there, values stay in range, and the worst come back."""
 
 import numpy as np
+import pytest
 
+from paddleship.errors import DataError
 from paddleship.preprocess import Tensors
 from paddleship.proof import inputs, past
 from paddleship.spec import TensorSpec
@@ -101,3 +103,16 @@ def test_the_worst_cases_of_another_model_are_left_out(tmp_path):
     assert past.read(tmp_path / "regression", [TensorSpec("ids", "int32", ("batch", "length"))]) == []
     assert past.read(tmp_path / "regression", [TensorSpec("ids", "int64", ("batch", 64))]) == []
     assert past.read(tmp_path / "nothing", [IDS]) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("cases.npz", b"PK"), ("cases.npz", None), ("cases.json", b"{"), ("cases.json", b"7"), ("cases.json", b"\xff")],
+)
+def test_damaged_cases_of_earlier_runs_are_one_error_with_the_next_step(tmp_path, file, content):
+    folder = tmp_path / "regression"
+    past.write(folder, [], [cases()[0]])
+    whole = (folder / file).read_bytes()
+    (folder / file).write_bytes(whole[: len(whole) // 2] if content is None else content)
+    with pytest.raises(DataError, match=r"cannot be read .*: restore them with `dvc checkout .*regression`, or delete the folder"):
+        past.read(folder, [IDS])

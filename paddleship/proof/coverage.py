@@ -1,0 +1,129 @@
+"""What a proof covers: the rows, sizes, ids and branches that were asked, the weights that were compared, and what was not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from paddleship.finding import Finding
+from paddleship.proof.inputs import Case
+from paddleship.spec import TensorSpec
+from paddleship.weights import comparing
+from paddleship.weights.comparing import Weighed
+
+NOT_EXERCISED = "not-exercised"  # the kind of a finding about an output or input that the cases say nothing about
+_MOST_IDS = 50_000_000  # of a declared range, whose share is counted
+_WHY = {
+    comparing.UNUSED: "unused",
+    comparing.MOVED: "folded",
+    comparing.UNPLACED: "by number alone",
+    comparing.CORRECTED: "corrected by the quantiser",
+}
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What was asked and compared.
+
+    `sizes` maps every dynamic dimension to its smallest and largest size, `ids` every whole-number input of a declared range to
+    the share of the range that was asked. `sides` counts those of the program's branches and loops, and those that an input took.
+    `weights` is the least share that was compared of any candidate, `left` the largest share that was not compared in its place,
+    by the reason. `unexercised` names outputs and inputs that the cases say nothing about.
+    """
+
+    rows: int
+    sizes: dict[str, tuple[int, int]]
+    ids: dict[str, float]
+    sides: tuple[int, int] = (0, 0)
+    weights: float | None = None
+    left: dict[str, float] = field(default_factory=dict)
+    unexercised: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Flat numbers for a report."""
+        shares = {"ids_share": min(self.ids.values(), default=None), "weights_compared_share": self.weights}
+        sizes = {f"largest_{name}": largest for name, (_, largest) in self.sizes.items()}
+        return {**sizes, **{name: share for name, share in shares.items() if share is not None}, "not_exercised": len(self.unexercised)}
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        parts = [f"{self.rows} rows", *(f"{name} {_span(*sizes)}" for name, sizes in self.sizes.items())]
+        if self.ids:
+            parts.append(f"{_percent(min(self.ids.values()))} of {'ids' if len(self.ids) > 1 else next(iter(self.ids))}")
+        if self.sides[0]:
+            parts.append(f"{self.sides[1]} of {self.sides[0]} branches")
+        if self.weights is not None:
+            left = "".join(f", {_percent(share)} {why}" for why, share in self.left.items())
+            parts.append(f"weights: {_percent(self.weights)} compared{left}" if left else f"{_percent(self.weights)} of weights")
+        if self.unexercised:
+            parts.append(f"not exercised: {', '.join(self.unexercised)}")
+        return ", ".join(parts)
+
+
+def measure(
+    cases: Sequence[Case],
+    specs: Sequence[TensorSpec],
+    weighed: Mapping[str, Weighed],
+    findings: Sequence[Finding] = (),
+    ways: Mapping[str, float] | None = None,
+) -> Coverage:
+    """The coverage of the cases that were asked; `weighed` of the candidates that are proven, `ways` as `regions.judge` counts them."""
+    counted = ways or {}
+    return Coverage(
+        len({number for case in cases for number in case.rows}),
+        _sizes(cases, specs),
+        {spec.name: share for spec in specs if (share := _ids(cases, spec)) is not None},
+        (int(counted.get("sides", 0)), int(counted.get("sides_exercised", 0))),
+        min((one.compared_share for one in weighed.values()), default=None),
+        _left(weighed),
+        tuple(finding.layer or finding.message for finding in findings if finding.kind == NOT_EXERCISED),
+    )
+
+
+def _sizes(cases: Sequence[Case], specs: Sequence[TensorSpec]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for spec in specs:
+        for axis, name in enumerate(spec.shape):
+            if isinstance(name, str) and name not in found:
+                seen = [case.inputs[spec.name].shape[axis] for case in cases]
+                found[name] = (min(seen), max(seen))
+    return found
+
+
+def _ids(cases: Sequence[Case], spec: TensorSpec) -> float | None:
+    """The share of a declared range of whole numbers that was asked; None for other inputs."""
+    if spec.low is None or spec.high is None or spec.numpy_dtype.kind not in "iu" or spec.high - spec.low >= _MOST_IDS:
+        return None
+    asked = np.zeros(int(spec.high - spec.low) + 1, bool)
+    for case in cases:
+        values = case.inputs[spec.name].ravel()
+        asked[(values[(values >= spec.low) & (values <= spec.high)] - int(spec.low)).astype(np.int64)] = True
+    return float(asked.mean())
+
+
+def _left(weighed: Mapping[str, Weighed]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in weighed.values():
+        for why, share in one.left().items():
+            found[_WHY[why]] = max(found.get(_WHY[why], 0.0), share)
+    return found
+
+
+def _span(smallest: int, largest: int) -> str:
+    return str(smallest) if smallest == largest else f"{smallest} to {largest}"
+
+
+def _percent(share: float) -> str:
+    """With as many digits as it needs not to say 100% of what is less, or 0% of what is more."""
+    if share in (0, 1):
+        return f"{share:.0%}"
+    for digits in range(4):
+        if 0 < round(share, 2 + digits) < 1:
+            return f"{share:.{digits}%}"
+    return "over 99.99%" if share > 0.5 else "under 0.01%"

@@ -1,0 +1,22 @@
+"""The check that a candidate holds the checkpoint's weights, where no row that is asked touches them too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paddleship.proof.parity import Judgement
+from paddleship.verdict import Check
+from paddleship.weights.comparing import Weighed
+
+CHECK = "weights"
+
+
+def hold_to_checkpoint(judgement: Judgement, weighed: Weighed | None) -> Judgement:
+    """The judgement with a check on the candidate's files; as it is where they were not compared."""
+    if weighed is None:
+        return judgement
+    problems = weighed.problems()
+    what = "the files cannot be read" if weighed.unread else f"{len(problems)} {'differs' if len(problems) == 1 else 'differ'}"
+    words = f"{problems[0].message}: {problems[0].advice}" if problems else ""
+    check = Check(name=CHECK, measured=what if problems else "none differs", limit="the checkpoint's", passed=not problems, advice=words)
+    return replace(judgement, checks=[*judgement.checks, check], findings=[*judgement.findings, *problems])

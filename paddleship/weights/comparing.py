@@ -1,0 +1,229 @@
+"""Every weight of the checkpoint against what stands in its place in a candidate's files.
+
+A weight is sought by the name that export recorded for it. Where a converter folded it into another tensor or gave it another
+name, it is sought by its numbers, which cannot tell equal tensors apart; what is found neither way is named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from paddleship.finding import Finding
+from paddleship.measures import Array, wide
+from paddleship.weights import deriving
+from paddleship.weights.differences import describe, equal, rounded
+from paddleship.weights.held import Tensor, Tensors
+
+UNUSED, MOVED, UNPLACED, CORRECTED = (
+    "the exported program does not use it",
+    "the converter folded it into another tensor or gave it another form",
+    "found by its numbers, under another name",
+    "its quantiser corrects biases",
+)
+_ADVICE = "convert again from this checkpoint: `dvc repro -f export optimize`"
+_MOSTLY, _FEW = 0.5, 3  # so many differ: another checkpoint, not a fault in one weight
+_NAMED = 20  # in a report
+_HALF = 0.5 + 1e-3  # of a step, with the rounding of the scale
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A weight that was not compared in its place: its name, how many numbers it has, and why."""
+
+    name: str
+    count: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """The comparison of one candidate's files with the checkpoint, in numbers (elements) of the checkpoint's tensors.
+
+    `exact` are equal to the bit; `compared` includes those, what a lower precision rounds, and what differs. `apart` lists what
+    was not compared in its place, `extra` counts the program's constants that are no weights of the checkpoint. `unread` says why
+    the files could not be read.
+    """
+
+    total: int = 0
+    compared: int = 0
+    exact: int = 0
+    apart: tuple[Apart, ...] = ()
+    extra: int = 0
+    findings: tuple[Finding, ...] = field(default=())
+    unread: str = ""
+
+    @property
+    def compared_share(self) -> float:
+        return self.compared / self.total if self.total else float(not self.unread)
+
+    @property
+    def exact_share(self) -> float:
+        return self.exact / self.total if self.total else float(not self.unread)
+
+    def __bool__(self) -> bool:
+        """Whether nothing differs and the files could be read."""
+        return not self.findings and not self.unread
+
+    def problems(self) -> list[Finding]:
+        """What is the matter: tensors that differ, or files that cannot be read."""
+        if self.unread:
+            return [Finding("weights-differ", "error", f"the weights cannot be compared ({self.unread})", _ADVICE)]
+        return list(self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a report: shares of all weights, and the first names of what was not compared in its place, by the reason."""
+        names: dict[str, list[str]] = {}
+        for one in self.apart:
+            names.setdefault(one.why, []).append(one.name)
+        left = {why: {"share": share, "names": names[why][:_NAMED], "tensors": len(names[why])} for why, share in self.left().items()}
+        return {
+            "numbers": self.total,
+            "compared_share": self.compared_share,
+            "exact_share": self.exact_share,
+            "not_in_place": left,
+            "constants": self.extra,
+            "differences": [finding.message for finding in self.problems()],
+        }
+
+    def left(self) -> dict[str, float]:
+        """The share of all weights that was not compared in its place, by the reason."""
+        counts = Counter[str]()
+        for one in self.apart:
+            counts[one.why] += one.count
+        return {why: count / self.total for why, count in counts.items()}
+
+
+@dataclass(frozen=True)
+class Original:
+    """What a candidate is compared with: the checkpoint, the program's name of each of its tensors, and what the exported program holds.
+
+    `program` is None where the exported program itself is compared.
+    """
+
+    checkpoint: Mapping[str, Array] = field(repr=False)
+    names: Mapping[str, str] = field(repr=False)
+    program: Tensors | None = field(default=None, repr=False)
+
+    def weights(self) -> dict[str, list[str]]:
+        """The keys of the checkpoint by their name in the program: one that several layers share has several."""
+        found: dict[str, list[str]] = {}
+        for key in self.checkpoint:
+            found.setdefault(self.names.get(key, key), []).append(key)
+        return found
+
+
+def compare(original: Original, held: Tensors, *, pruned: bool = False, corrects_biases: bool = False) -> Weighed:
+    """Compare what a candidate's files hold; `pruned` weights may be zero where the checkpoint's are not."""
+    weights = original.weights()
+    total = sum(original.checkpoint[keys[0]].size for keys in weights.values())
+    derived = _derived(original, held)
+    exact, compared, apart, words = 0, 0, list[Apart](), dict[str, str]()
+    for name, keys in weights.items():
+        own, tensor = original.checkpoint[keys[0]], held.get(name)
+        if tensor is not None:
+            same = any(equal(original.checkpoint[key], tensor.values) for key in keys)
+            if not same and corrects_biases and own.ndim < 2:
+                apart.append(Apart(keys[0], own.size, CORRECTED))
+                continue
+            exact += own.size * same
+            compared += own.size
+            if not same and not _is_near(own, tensor, pruned=pruned):
+                words[keys[0]] = describe(own, _shown(tensor), original.checkpoint)
+        elif derived.get(keys[0]) is not None:
+            compared += own.size
+            words |= {keys[0]: said} if (said := derived[keys[0]]) else {}
+        else:
+            apart.append(Apart(keys[0], own.size, MOVED if keys[0] in derived else _why(original, name, own, held)))
+    compared += sum(one.count for one in apart if one.why == UNPLACED)
+    constants, extra = _constants(original, held, weights)
+    found = _findings({**words, **constants}, {key: original.checkpoint[key] for key in words}, held, original.names)
+    return Weighed(total, compared, exact, tuple(apart), extra, tuple(found))
+
+
+def merge(parts: Sequence[Weighed]) -> Weighed:
+    """The comparison of a candidate of several programs: every difference, and the least that was compared of any."""
+    least = min(parts, key=lambda part: (part.compared, part.exact))
+    found = {str(finding): finding for part in parts for finding in part.findings}
+    return replace(least, findings=tuple(found.values()), unread=next((part.unread for part in parts if part.unread), ""))
+
+
+def _is_near(own: Array, tensor: Tensor, *, pruned: bool) -> bool:
+    """Whether a tensor is the weight in a lower precision: within half a step, or with zeros in the place of at most half."""
+    if tensor.values.size != own.size:
+        return False
+    values = wide(tensor.values.reshape(own.shape))
+    if pruned:
+        kept = values != 0
+        return bool((values[kept] == wide(own)[kept]).all()) and int((~kept).sum()) <= own.size / 2 + int((own == 0).sum())
+    if tensor.step is None:
+        return False
+    apart = np.abs(values - wide(own)).reshape(tensor.values.shape)
+    return bool((apart <= _HALF * tensor.step + np.finfo(np.float32).eps * np.abs(tensor.values)).all())
+
+
+def _shown(tensor: Tensor) -> Array:
+    """The values as the checkpoint has them, for the words."""
+    return tensor.values if tensor.step is None else tensor.values.astype(np.float32)
+
+
+def _derived(original: Original, held: Tensors) -> dict[str, str | None]:
+    """The weights that the program holds in a derived form, with what is the matter with that: nothing, or None where it is gone."""
+    found: dict[str, str | None] = {}
+    for path, name in original.names.items():
+        given = deriving.sources(path, original.checkpoint)
+        if path not in original.checkpoint and given:
+            right = name in held and deriving.matches(tuple(original.checkpoint[key] for key in given), held[name])
+            words = "" if right else f"is not what {path} was derived from in the candidate"
+            found |= dict.fromkeys(given, words if name in held else None)
+    return found
+
+
+def _why(original: Original, name: str, own: Array, held: Tensors) -> str:
+    """Why nothing stands in a weight's place."""
+    if original.program is None or name not in original.program:
+        return UNUSED
+    same = (tensor for tensor in held.values() if tensor.values.size == own.size)
+    return UNPLACED if any(_is_found(own, tensor) for tensor in same) else MOVED
+
+
+def _is_found(own: Array, tensor: Tensor) -> bool:
+    turned = Tensor(tensor.values.T, None if tensor.step is None else tensor.step.T)
+    return any(equal(own, one.values) or _is_near(own, one, pruned=False) for one in (tensor, turned))
+
+
+def _constants(original: Original, held: Tensors, weights: Mapping[str, list[str]]) -> tuple[dict[str, str], int]:
+    """What is the matter with constants of the program that are no weights of the checkpoint, and how many numbers they have."""
+    program = held if original.program is None else original.program
+    paths = {name: path for path, name in original.names.items()}
+    words, count = {}, 0
+    for name, tensor in program.items():
+        if name in weights:
+            continue
+        count += tensor.values.size
+        there = held.get(name)
+        if there is not None and there.step is None and not equal(tensor.values, there.values):
+            words[paths.get(name, name)] = describe(tensor.values, there.values, {}).replace("the checkpoint", "the exported program")
+    return words, count
+
+
+def _findings(words: Mapping[str, str], differing: Mapping[str, Array], held: Tensors, names: Mapping[str, str]) -> list[Finding]:
+    """One finding for each difference, or one for all where most differ."""
+    through = {key: rounded(array, held[names.get(key, key)].values) for key, array in differing.items() if names.get(key, key) in held}
+    if words and all(through.get(key) for key in words):
+        first = next(iter(words))
+        message = f"{len(words)} weights were rounded: {first} {words[first]}"
+        return [Finding("dtype-differs", "error", message, "convert in float32, or declare the lower precision", layer=_layer(first))]
+    if len(words) >= max(_FEW, _MOSTLY * len(names)) and not any("exchanged" in said for said in words.values()):
+        listed = ", ".join(list(words)[:_FEW])
+        message = f"{len(words)} weights are not the checkpoint's ({listed} …): the candidate was made from another one"
+        return [Finding("weights-differ", "error", message, _ADVICE)]
+    return [Finding("weights-differ", "error", f"{key} {said}", _ADVICE, layer=_layer(key)) for key, said in words.items()]
+
+
+def _layer(name: str) -> str:
+    return name.rpartition(".")[0] or name

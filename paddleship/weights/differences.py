@@ -1,0 +1,83 @@
+"""In words: how a tensor of a candidate differs from the checkpoint's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from paddleship.measures import Array, wide
+
+_SHOWN = 6
+
+
+def equal(own: Array, other: Array) -> bool:
+    """Whether two tensors hold the same numbers in the same order, NaN and shapes of one size included."""
+    if own.size != other.size:
+        return False
+    if own.dtype == other.dtype and own.tobytes() == other.tobytes():
+        return True
+    return own.dtype.kind == other.dtype.kind and bool(np.array_equal(own.ravel(), other.ravel(), equal_nan=own.dtype.kind == "f"))
+
+
+def describe(own: Array, other: Array, checkpoint: Mapping[str, Array]) -> str:
+    """What is the matter with `other`, which stands in the place of `own`; `checkpoint` holds what could stand there instead."""
+    if other.size != own.size:
+        return f"has the shape {list(other.shape)} in the candidate, {list(own.shape)} in the checkpoint"
+    if other.dtype.kind != own.dtype.kind:
+        return f"is {other.dtype} in the candidate, {own.dtype} in the checkpoint"
+    other = other.reshape(own.shape)
+    if twin := next((name for name, array in checkpoint.items() if array.shape == own.shape and equal(array, other)), None):
+        return f"holds the numbers of {twin}: the two were exchanged or one was repeated"
+    if not np.isfinite(wide(other)).all() and np.isfinite(wide(own)).all():
+        return "holds NaN or infinity in the candidate"
+    return rounded(own, other) or _permuted(own, other) or _zeroed(own, other) or _apart(own, other)
+
+
+def rounded(own: Array, other: Array) -> str:
+    """Words for a float32 tensor that was rounded through a smaller dtype; empty otherwise."""
+    if own.dtype != np.float32 or not own.size:
+        return ""
+    bits = own.view(np.uint32).astype(np.uint64)
+    brain = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+    with np.errstate(over="ignore"):
+        small = own.astype(np.float16).astype(np.float32)
+    for dtype, through in (("float16", small), ("bfloat16", brain)):
+        if np.array_equal(through, other) and not np.array_equal(through, own):
+            return f"was rounded through {dtype}"
+    return ""
+
+
+def _permuted(own: Array, other: Array) -> str:
+    """Words for a tensor that is the weight with slices in another order along one axis; empty otherwise."""
+    for axis in range(own.ndim if own.ndim > 1 else 0):
+        mine, theirs = ([part.tobytes() for part in np.moveaxis(array, axis, 0)] for array in (own, other))
+        if mine != theirs and sorted(mine) == sorted(theirs):
+            moved = [index for index, part in enumerate(mine) if part != theirs[index]]
+            return f"has its slices in another order along axis {axis} ({_listed(moved)})"
+    return ""
+
+
+def _zeroed(own: Array, other: Array) -> str:
+    """Words for a tensor that is the weight but for slices of zeros along one axis; empty otherwise."""
+    for axis in range(own.ndim):
+        differs = (own != other).any(axis=tuple(place for place in range(own.ndim) if place != axis))
+        places = np.flatnonzero(differs)
+        if len(places) < own.shape[axis] and not np.take(other, places, axis).any():
+            return f"is zero along axis {axis} at {_listed(places.tolist())}, and the checkpoint is not"
+    return ""
+
+
+def _apart(own: Array, other: Array) -> str:
+    apart = np.abs(wide(own) - wide(other))
+    worst = np.unravel_index(int(np.nan_to_num(apart, nan=np.inf).argmax()), own.shape)
+    place = f" at {[int(index) for index in worst]}" if own.ndim else ""
+    share = f" ({apart[worst] / abs(float(own[worst])):.2g} of it)" if own[worst] else ""
+    return (
+        f"differs from the checkpoint in {int((apart > 0).sum()):,} of {own.size:,} values, "
+        f"most{place}: {float(other[worst]):.6g}, expected {float(own[worst]):.6g}{share}"
+    )
+
+
+def _listed(places: list[int]) -> str:
+    return f"{', '.join(map(str, places[:_SHOWN]))}{' …' if len(places) > _SHOWN else ''}"

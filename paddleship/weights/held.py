@@ -1,0 +1,35 @@
+"""What the files of a candidate hold, by the names that the exported program gave: read without running or unpickling anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from paddleship.measures import Array
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of a file; `step` is the distance of two neighbouring quantised values along it, None where it is stored as it is."""
+
+    values: Array = field(repr=False)
+    step: Array | None = field(default=None, repr=False)
+
+
+Tensors = Mapping[str, Tensor]
+
+
+def dequantised(codes: Array, scale: Array, zero: Array, *, axis: int = -1) -> Tensor:
+    """The tensor that whole numbers stand for; scales of one axis lie along `axis`, those of two along the first and the last."""
+    steps, zeros = (_along(np.asarray(array, dtype=np.float64), codes, axis) for array in (scale, zero))
+    return Tensor((codes.astype(np.float64) - zeros) * steps, np.abs(steps))
+
+
+def _along(array: Array, codes: Array, axis: int) -> Array:
+    if array.size == 1:
+        return array.reshape(())
+    if array.ndim > 1:
+        return np.expand_dims(array, tuple(range(1, 1 + codes.ndim - array.ndim)))
+    return array.reshape([array.size if place == axis % codes.ndim else 1 for place in range(codes.ndim)])

@@ -1,0 +1,85 @@
+"""Compares the files of every candidate, and of the exported program, with the checkpoint; a broken file may kill no one but a child."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddleship import layers
+from paddleship.candidate import Candidate
+from paddleship.catalogue import EAGER, PRUNED
+from paddleship.conversion import places
+from paddleship.errors import BadInput, CandidateError
+from paddleship.isolate import Revived
+from paddleship.weights import comparing, onnx_files, openvino_files, paddle_files
+from paddleship.weights.comparing import Original, Weighed
+from paddleship.weights.held import Tensor, Tensors
+
+EXPORTED = "exported"
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where the checkpoint, the exported program and the candidates lie."""
+
+    checkpoint: Path
+    exported: Path
+    candidates: Mapping[str, Path]
+
+
+def weigh(files: Files, *, timeout_s: float) -> dict[str, Weighed]:
+    """The comparison of every candidate, and of the exported program under the name `exported`."""
+    found = {}
+    with Revived("the comparison of weights", Scales, files.checkpoint, files.exported, timeout_s=timeout_s) as scales:
+        for name, folder in {EXPORTED: files.exported, **files.candidates}.items():
+            try:
+                found[name] = scales.call("weigh", folder)
+            except BadInput as obstacle:
+                found[name] = Weighed(unread=str(obstacle))
+    return found
+
+
+class Scales:
+    """Lives in the child: holds the checkpoint, and compares what the files of one candidate after the other hold."""
+
+    def __init__(self, checkpoint: Path, exported: Path) -> None:
+        self._checkpoint = {name: tensor.values for name, tensor in _safetensors(checkpoint).items()}
+        self._exported = exported
+
+    def weigh(self, folder: Path) -> Weighed:
+        """Raises CandidateError for files that cannot be read."""
+        itself = folder == self._exported
+        candidate = Candidate.load(folder, stage="export" if itself else "optimize")
+        if candidate.runtime == EAGER:
+            return comparing.compare(Original(self._checkpoint, {}, {}), _safetensors(folder))
+        pruned, corrects = candidate.precision == PRUNED, (folder / "model.xml").exists()
+        parts = [program.folder for program in candidate.programs] or ["."]
+        return comparing.merge(
+            [
+                comparing.compare(self._original(None if itself else part), _read(folder / part), pruned=pruned, corrects_biases=corrects)
+                for part in parts
+            ]
+        )
+
+    def _original(self, part: str | None) -> Original:
+        program = None if part is None else paddle_files.read(self._exported / part)
+        return Original(self._checkpoint, places.read(self._exported), program)
+
+
+def _read(folder: Path) -> Tensors:
+    """What the program in `folder` holds, in whichever form it is."""
+    for file, read in (("model.json", paddle_files.read), ("model.xml", openvino_files.read), ("model.onnx", onnx_files.read)):
+        if (folder / file).exists():
+            return read(folder)
+    raise CandidateError(f"{folder} holds no program whose weights could be read: make it again with `dvc repro -f optimize`")
+
+
+def _safetensors(folder: Path) -> Tensors:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return {name: Tensor(array) for name, array in load_file(folder / layers.WEIGHTS).items()}
+    except (OSError, SafetensorError) as error:
+        raise CandidateError(f"{folder / layers.WEIGHTS} cannot be read ({error})") from None

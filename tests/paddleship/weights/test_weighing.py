@@ -1,0 +1,240 @@
+"""Real exports of a model with weights of many kinds: honest files are right to the last number, and each fault in a file is named."""
+
+import shutil
+import sys
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from safetensors.numpy import load_file, save_file
+
+from paddleship import layers, model
+from paddleship.candidate import Candidate
+from paddleship.conversion import exporting, places
+from paddleship.conversion.converting import Workshop
+from paddleship.eager import Subject
+from paddleship.errors import CandidateError
+from paddleship.params import Model
+from paddleship.proof import inputs
+from paddleship.weights import comparing, paddle_files, weighing
+from paddleship.weights.weighing import EXPORTED, Files, Scales
+
+SOURCE = """
+import paddle
+from paddle import nn
+from paddle.nn import functional as F
+
+class Mixed(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(40, 8, padding_idx=0)
+        self.lstm = nn.LSTM(8, 4, num_layers=2, direction="bidirect")
+        self.one, self.two = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.tied = nn.Linear(8, 8)
+        self.tied.weight = self.one.weight
+        self.normed = paddle.nn.utils.weight_norm(nn.Linear(8, 8))
+        self.spectral = paddle.nn.utils.spectral_norm(nn.Linear(8, 8))
+        self.conv, self.norm = nn.Conv1D(8, 8, 3, padding=1, groups=2), nn.BatchNorm1D(8)
+        self.unused = nn.Linear(8, 5)
+        self.register_buffer("shift", paddle.linspace(0, 1, 8))
+        self.register_buffer("table", paddle.linspace(1, 2, 8), persistable=False)
+        self.plain = paddle.linspace(2, 3, 8)
+        for parameter in self.parameters():
+            parameter.set_value(parameter + 0.01 * paddle.randn(parameter.shape))
+        self.norm._mean.set_value(paddle.linspace(-0.5, 0.5, 8))
+
+    def forward(self, ids):
+        y, _ = self.lstm(self.embed(ids))
+        y = F.relu(self.two(F.relu(self.one(y)))) + self.shift * self.table
+        y = self.spectral(self.normed(self.tied(y))) + self.plain
+        return self.norm(self.conv(y.transpose([0, 2, 1]))).mean(2)
+"""
+INPUTS = [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 39}]
+KINDS = ("paddle", "paddle-pruned", "onnxruntime", "onnxruntime-int8-dynamic", "openvino", "openvino-int8")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A checkpoint, its export and candidates of it."""
+    work = tmp_path_factory.mktemp("weighing")
+    (work / "their_weights.py").write_text(SOURCE)
+    for folder in ("exported", "scratch"):
+        (work / folder).mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(work)
+        settings = Model(factory="their_weights:Mixed", inputs=INPUTS)
+        subject = Subject(settings, work / "checkpoint")
+        model.save(model.build(settings), work / "checkpoint", {})
+        cases = inputs.generate([item.spec() for item in settings.inputs], seed=0, max_batch=4)
+        batches = [case.inputs for case in cases[:3]]
+        base = Candidate("exported", "test", "paddle", "float32", 1, (settings.inputs[0].spec(),), (), {"kind": "tensors"}, "", "")
+        exporting.export(subject, work / "exported", base, probes=batches, timeout_s=100)
+        workshop = Workshop(
+            work / "exported", work / "scratch", threads=1, probe=batches[0], timeout_s=100, subject=subject, batches=batches
+        )
+        outcomes = [workshop.make(kind, work / kind) for kind in KINDS]
+    sys.modules.pop("their_weights", None)
+    assert all(outcome.made for outcome in outcomes), [outcome.reason for outcome in outcomes]
+    return work
+
+
+@pytest.fixture
+def copy(made, tmp_path):
+    """Copy a candidate, to be spoilt; what saves it lets its hashes fit again, so that the content must tell."""
+
+    def make(kind):
+        shutil.copytree(made / kind, tmp_path / kind)
+        return tmp_path / kind
+
+    return make
+
+
+def weigh(made, folder, checkpoint=None):
+    Candidate.load(folder).save(folder)
+    return Scales(checkpoint or made / "checkpoint", made / "exported").weigh(folder)
+
+
+def spoil(folder, name, change):
+    """Change one tensor in the files of a candidate."""
+    candidate = Candidate.load(folder)
+    if (folder / "model.onnx").exists():
+        program = onnx.load(str(folder / "model.onnx"))
+        (node,) = [node for node in program.graph.node if node.output[0] == name]
+        array = change(numpy_helper.to_array(node.attribute[0].t).copy())
+        node.attribute[0].t.CopyFrom(numpy_helper.from_array(array, name))
+        onnx.save(program, str(folder / "model.onnx"))
+    else:
+        before = paddle_files.read(folder)[name].values
+        content = (folder / "model.pdiparams").read_bytes()
+        assert content.count(before.tobytes()) == 1
+        (folder / "model.pdiparams").write_bytes(content.replace(before.tobytes(), change(before.copy()).tobytes()))
+    candidate.save(folder)
+
+
+def name_of(made, key):
+    return places.read(made / "exported")[key]
+
+
+@pytest.mark.parametrize("kind", ["exported", "paddle", "onnxruntime", "openvino"])
+def test_honest_files_hold_every_weight_in_its_place(made, kind):
+    weighed = weigh(made, made / kind)
+    unused = 45 / weighed.total
+    assert weighed.findings == ()
+    assert weighed.left() == {comparing.UNUSED: unused}
+    assert weighed.compared_share == pytest.approx(1 - unused)
+    derived = 8 + 64 + 64 + 8 + 8  # weight_norm and spectral_norm are compared with what they make
+    assert weighed.exact == weighed.total - 45 - derived
+    assert weighed.extra == 64 + 64 + 8 + 8  # what they made, the table and the plain tensor
+
+
+def test_a_lower_precision_is_compared_in_its_own_way(made):
+    pruned, dynamic, quantised = (weigh(made, made / kind) for kind in ("paddle-pruned", "onnxruntime-int8-dynamic", "openvino-int8"))
+    assert (pruned.findings, dynamic.findings, quantised.findings) == ((), (), ())
+    assert pruned.exact < pruned.compared == weigh(made, made / "paddle").compared
+    for weighed in (dynamic, quantised):
+        assert weighed.compared + sum(one.count for one in weighed.apart if one.why != comparing.UNPLACED) == weighed.total
+        assert {comparing.UNUSED} < set(weighed.left())
+
+
+@pytest.mark.parametrize("kind", ["paddle", "onnxruntime"])
+def test_exchanged_weights_of_two_equal_layers_are_refused(made, copy, kind):
+    folder = copy(kind)
+    own = load_file(made / "checkpoint" / layers.WEIGHTS)
+    spoil(folder, name_of(made, "one.weight"), lambda _: own["two.weight"] * np.float32(1))
+    marker = np.full((8, 8), 7, np.float32)
+    spoil(folder, name_of(made, "two.weight"), lambda _: marker) if kind == "onnxruntime" else None
+    words = [finding.message for finding in weigh(made, folder).findings]
+    assert "one.weight holds the numbers of two.weight: the two were exchanged or one was repeated" in words
+
+
+@pytest.mark.parametrize("kind", ["paddle", "onnxruntime", "openvino"])
+def test_rows_of_rare_ids_that_moved_by_one_are_refused(made, copy, kind):
+    folder = copy(kind)
+    spoil(folder, name_of(made, "embed.weight"), lambda array: np.concatenate([array[:30], np.roll(array[30:], 1, axis=0)]))
+    (finding,) = weigh(made, folder).findings
+    assert (finding.kind, finding.layer) == ("weights-differ", "embed")
+    assert "slices in another order along axis 0 (30, 31, 32" in finding.message
+
+
+def test_a_channel_of_zeros_in_the_onnx_file_is_refused(made, copy):
+    def silence(array):
+        array[3] = 0
+        return array
+
+    folder = copy("onnxruntime")
+    spoil(folder, name_of(made, "conv.weight"), silence)
+    (finding,) = weigh(made, folder).findings
+    assert finding.message == "conv.weight is zero along axis 0 at 3, and the checkpoint is not"
+
+
+@pytest.mark.parametrize("key", ["normed.weight", "spectral.weight"])
+def test_a_derived_weight_that_was_changed_is_refused(made, copy, key):
+    folder = copy("onnxruntime")
+    spoil(folder, name_of(made, key), lambda array: array * np.float32(1.01))
+    assert f"is not what {key} was derived from" in weigh(made, folder).findings[0].message
+
+
+def test_a_constant_of_the_code_that_was_changed_is_refused(made, copy):
+    folder = copy("onnxruntime")
+    spoil(folder, name_of(made, "table"), lambda array: array[::-1].copy())
+    assert weigh(made, folder).findings[0].message.startswith("table ")
+
+
+@pytest.mark.parametrize("kind", ["paddle", "onnxruntime", "openvino-int8", "onnxruntime-int8-dynamic"])
+def test_a_stale_checkpoint_is_refused(made, tmp_path, kind):
+    own = load_file(made / "checkpoint" / layers.WEIGHTS)
+    random = np.random.default_rng(0)
+    other = {name: array + random.normal(size=array.shape).astype(np.float32) for name, array in own.items()}
+    shutil.copytree(made / "checkpoint", tmp_path / "other")
+    save_file({name: np.ascontiguousarray(array) for name, array in other.items()}, tmp_path / "other" / layers.WEIGHTS)
+    (finding, *more) = weigh(made, made / kind, tmp_path / "other").findings
+    assert finding.kind == "weights-differ"
+    assert more or "made from another one" in finding.message
+
+
+@pytest.mark.parametrize(("kind", "file"), [("paddle", "model.pdiparams"), ("onnxruntime", "model.onnx")])
+def test_a_truncated_file_is_refused_with_what_is_wrong(made, copy, kind, file):
+    folder = copy(kind)
+    candidate = Candidate.load(folder)
+    content = (folder / file).read_bytes()
+    (folder / file).write_bytes(content[: len(content) * 2 // 3])
+    candidate.save(folder)
+    weighed = weighing.weigh(Files(made / "checkpoint", made / "exported", {kind: folder}), timeout_s=60)
+    assert weighed[EXPORTED]
+    assert not weighed[kind]
+    (problem,) = weighed[kind].problems()
+    assert problem.kind == "weights-differ"
+    assert file in problem.message
+    assert "ends within '" in problem.message or "cannot be read" in problem.message
+
+
+def test_a_parameter_file_of_another_program_is_refused(made, copy):
+    folder = copy("paddle")
+    content = (folder / "model.pdiparams").read_bytes()
+    (folder / "model.pdiparams").write_bytes(content + b"more")
+    with pytest.raises(CandidateError, match="4 bytes after the last tensor"):
+        paddle_files.read(folder)
+    (folder / "model.pdiparams").write_bytes(content[200:])
+    with pytest.raises(CandidateError, match=r"another tensor|ends"):
+        paddle_files.read(folder)
+
+
+def test_an_exported_program_without_names_says_what_to_run(made, tmp_path):
+    shutil.copytree(made / "exported", tmp_path / "exported")
+    (tmp_path / "exported" / places.FILE).unlink()
+    weighed = weighing.weigh(Files(made / "checkpoint", tmp_path / "exported", {"paddle": made / "paddle"}), timeout_s=60)
+    assert "run `dvc repro -f export`" in weighed["paddle"].unread
+
+
+def test_the_eager_candidate_is_compared_by_key(made, tmp_path):
+    shutil.copyfile(made / "checkpoint" / layers.WEIGHTS, tmp_path / layers.WEIGHTS)
+    base = Candidate.load(made / "paddle")
+    replace(base, name="paddle-eager", runtime="paddle-eager").save(tmp_path)
+    assert weigh(made, tmp_path).exact_share == 1
+    own = load_file(tmp_path / layers.WEIGHTS)
+    own["one.weight"], own["two.weight"] = own["two.weight"], own["one.weight"]
+    save_file(own, tmp_path / layers.WEIGHTS)
+    replace(base, name="paddle-eager", runtime="paddle-eager").save(tmp_path)
+    assert len(weigh(made, tmp_path).findings) >= 2
