@@ -57,6 +57,9 @@ class Data(Section):
     classes: list[str] = Field([], description="names of the classes in the order of their ids")
     validation: Fraction = 0.1
     test: Fraction = 0.1
+    near_repeat_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.02, description="of the held-out rows that may nearly repeat a training row without a warning"
+    )
 
     @model_validator(mode="after")
     def _rows_to_train_on(self) -> Data:

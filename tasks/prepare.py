@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import dataset, pictures
+from paddleship import dataset, near_repeats, pictures
 from paddleship.dataset import Rows
 from paddleship.errors import DataError
 from paddleship.files import new_folder
@@ -36,11 +36,13 @@ def prepare(params: Params) -> Report:
     leaks = _in_two_parts({split: rows.hashes(params.preprocess.unicode_form) for split, rows in written.items()})
     normalised = _normalised(params.preprocess, written)
     alike = _alike(examples)
+    near = near_repeats.find(*_parts([spec.name for spec in preprocess.requests], written))
     lengths = [max(array.shape[0] if array.ndim else 1 for array in example.values()) for example in examples["train"]]
     facts = {
         "data_sha256": schema["data_sha256"],
         "rows": {split: len(rows) for split, rows in written.items()},
         "dropped": {reason: counts.get(reason, 0) for reason in ("empty", "repeated", "contradictory")},
+        "near_repeats": near.facts,
         "length": dict(
             zip(("p50", "p90", "p99", "max"), np.percentile(lengths, [50, 90, 99, 100]).round().astype(int).tolist(), strict=True)
         ),
@@ -57,7 +59,8 @@ def prepare(params: Params) -> Report:
         labels = written["train"].labels
         names = params.data.classes or [str(label) for label in np.unique(labels)]
         facts["class_share"] = {name: round(float((labels == index).mean()), 4) for index, name in enumerate(names)}
-    told = f"; the model cannot tell {alike} held-out rows from training rows" if alike else ""
+    told = f"; {len(near.pairs):,} held-out rows nearly repeat training rows" if near.pairs else ""
+    told += f"; the model cannot tell {alike} held-out rows from training rows" if alike else ""
     return Report(
         stage="prepare",
         headline=f"{counts['kept']:,} rows of {counts['rows']:,}, {facts['dropped']['repeated']:,} repeats dropped, {leaks} leaks{told}",
@@ -66,9 +69,11 @@ def prepare(params: Params) -> Report:
             "raw_rows": counts["rows"],
             "leaked_rows": leaks,
             "alike_rows": alike,
+            "near_repeat_rows": len(near.pairs),
             "normalised_rows": normalised,
         },
         verdict=Verdict(checks=[Check.at_most("leaked_rows", leaks, 0, advice="a row is in two parts: report it as a defect")]),
+        findings=near.findings(params.data.near_repeat_share),
         facts=facts,
         pictures=shown,
     )
@@ -77,6 +82,12 @@ def prepare(params: Params) -> Report:
 def _two_classes(labels: np.ndarray[Any, Any]) -> None:
     if len(np.unique(labels)) < 2:
         raise DataError(f"the training part has one class only (label {labels[0]}): a classifier needs two; check data.label")
+
+
+def _parts(names: Sequence[str], written: Mapping[str, Rows]) -> list[dict[str, list[Any]]]:
+    """The columns that the model is given, of the training rows and of the held-out rows."""
+    parts = [[written["train"]], [written["validation"], written["test"]]]
+    return [{name: [value for rows in part for value in rows.columns[name]] for name in names} for part in parts]
 
 
 def _in_two_parts(contents: Mapping[str, set[str]]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from paddleship.files import new_folder
 from paddleship.finding import Finding
 from paddleship.params import Params
 from paddleship.preprocess import Preprocess
-from paddleship.proof import answering, inputs, past, proving, training_parity
+from paddleship.proof import answering, influences, inputs, past, proving, training_parity
 from paddleship.proof.originals import TO_STATIC
 from paddleship.proof.proving import Proof
 from paddleship.proof.training_parity import TrainingParity
@@ -49,6 +50,8 @@ def verify(params: Params) -> Report:
     proved = proving.prove(
         Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels, weighed=weighed
     )
+    hidden = influences.find(Subject.of(params), proved.evidence, timeout_s=params.verify.timeout_s)
+    proved = replace(proved, findings=influences.add(hidden.findings, proved.findings))
     if refused := next((case.name for case in real if case.name in proved.refused), None):
         raise ModelError(f"the eager model fails on real rows ({refused}): {proved.refused[refused]}")
     branches, ways = _control_flow(params, proved)
@@ -66,7 +69,9 @@ def verify(params: Params) -> Report:
         (beside / "passed.json").write_text(json.dumps(verified.passed) + "\n")
     worst = [proved.evidence.cases[judgement.worst] for judgement in proved.judgements.values()]
     past.write(Path(params.paths.regression), known, worst)
-    return verified.report(params)
+    report = verified.report(params)
+    report.facts["influences"] = hidden.facts
+    return report
 
 
 def _entry(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from paddleship import host, isolate
 from paddleship.quiet import quiet
-from tests.faults import cost, peers
+from tests.faults import cost, hidden, peers
 from tests.faults.forge import Forge, Outcome, allclose_refuses
 from tests.faults.models import INPUTS
 
@@ -56,6 +56,9 @@ def measure(name: str, work: Path, seeds: int) -> list[Outcome]:
     with isolate.Isolated(name, Forge, name, work, timeout_s=_TIMEOUT_S, environment=isolate.threads(1)) as forge:
         outcomes: list[Outcome] = forge.call("faulty", 0)
         print(f"{name}: {len(outcomes)} faulty exports asked", flush=True)
+        evidence, subject = forge.call("originals", 0)
+        outcomes += hidden.ask(name, subject, evidence)
+        print(f"{name}: {len(hidden.HIDDEN)} hidden influences asked", flush=True)
         for seed in range(1, seeds + 1):
             outcomes += forge.call("honest", seed)
         print(f"{name}: {seeds} seeds of honest exports asked", flush=True)

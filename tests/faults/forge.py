@@ -68,6 +68,10 @@ class Forge:
     def __init__(self, name: str, work: Path) -> None:
         self._name, self._exports = name, Exports(name, work)
 
+    def originals(self, seed: int) -> tuple[Evidence, Subject]:
+        """The model itself, and what it answers."""
+        return self._exports.evidence(seed)
+
     def honest(self, seed: int) -> list[Outcome]:
         """A clean export in each runtime."""
         evidence, subject = self._exports.evidence(seed)

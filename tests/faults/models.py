@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -190,10 +192,40 @@ def _freeze(layer: nn.Layer) -> None:
     layer.frozen = True
 
 
+def _scaled(layer: nn.Layer, factor: Callable[[], float]) -> None:
+    """Let the first output depend on something that is no input."""
+    forward = layer.forward
+
+    def scaled(*inputs: Any) -> Any:
+        answer = forward(*inputs)
+        if not isinstance(answer, dict):
+            return answer * factor()
+        first = next(iter(answer))
+        return {**answer, first: answer[first] * factor()}
+
+    layer.forward = scaled
+
+
+def _tell_the_time(layer: nn.Layer) -> None:
+    _scaled(layer, lambda: 1 + time.localtime().tm_yday / 366)
+
+
+def _read_the_environment(layer: nn.Layer) -> None:
+    _scaled(layer, lambda: float(os.environ.get("TEMPERATURE", "1.0")))
+
+
+def _count(layer: nn.Layer) -> None:
+    asked = iter(range(1_000_000))
+    _scaled(layer, lambda: 1.0 + (next(asked) > 40))
+
+
 CHANGES: dict[str, Callable[[nn.Layer], None]] = {
     "dropout": _drop,
     "statistics": _use_batch_statistics,
     "epsilon": _widen_epsilon,
     "approximate": _approximate,
     "frozen": _freeze,
+    "clock": _tell_the_time,
+    "environment": _read_the_environment,
+    "count": _count,
 }

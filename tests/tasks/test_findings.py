@@ -10,6 +10,7 @@ from tests.tasks.conftest import edit_params
 
 SOURCE = """
 import json
+import time
 
 import paddle
 from paddle import nn
@@ -23,6 +24,8 @@ class Mean(nn.Layer):
     def forward(self, signal):
         hidden = paddle.tanh(signal)
         size = (signal.abs().sum(-1) > 0).astype("float32").sum(1, keepdim=True) if self.masked else signal.shape[1]
+        if self.masked == "until 2040" and time.time() > 2_208_988_800:
+            size = 1
         return self.linear(hidden.sum(1) / size)
 
 
@@ -103,6 +106,20 @@ def test_a_gate_for_another_kind_does_not_fire(optimized, copy_of, stage):
     checkout = copy_of(optimized, verify={"fail_on": ["random-forward", "nan-weights"]})
     done = stage(checkout, "verify")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_model_whose_answers_will_change_with_the_clock_cannot_be_proven(optimized, copy_of, stage):
+    checkout = copy_of(optimized, model={"kwargs": {"classes": 3, "masked": "until 2040"}})
+    for name in ("train", "export", "optimize"):
+        done = stage(checkout, name)
+        assert done.returncode == 0, done.stderr
+    done = stage(checkout, "verify")
+    assert done.returncode == 3, done.stdout
+    line = SOURCE.split("time.time()")[0].count("\n") + 1
+    assert "verify: error: hidden-influence: the answers change with the clock: 30 years later, output 'output' differs by" in done.stdout
+    assert f"their_sequences.py:{line}" in done.stdout
+    assert "the model itself cannot be proven: the answers change with the clock" in done.stderr
+    assert json.loads((checkout / "models/parity/passed.json").read_text()) == {}
 
 
 @pytest.mark.parametrize("count", [2, 5])

@@ -9,6 +9,7 @@ from paddleship.errors import DataError
 from tasks.prepare import prepare
 
 READER = """
+import numpy
 def good(raw):
     for index in range(100):
         yield {"x": [float(index), float(index % 10)], "id": index, "y": float(index)}
@@ -25,6 +26,16 @@ def repeated(raw):
 def numbered(raw):
     for row in good(raw):
         yield {**row, "x": [1.0, 2.0]}
+
+def different(raw):
+    random = numpy.random.default_rng(0)
+    for index in range(300):
+        yield {"x": random.normal(size=2).tolist(), "id": index, "y": float(index)}
+
+def twice_nearly(raw):
+    for row in different(raw):
+        yield row
+        yield {**row, "x": [value * (1 + 1e-6) for value in row["x"]]}
 
 def one_class(raw):
     for row in good(raw):
@@ -77,3 +88,19 @@ def test_held_out_rows_that_are_training_rows_to_the_model_are_told(settings):
     held_out = report.metrics["validation_rows"] + report.metrics["test_rows"]
     assert report.metrics["alike_rows"] == held_out > 0
     assert report.headline.endswith(f"the model cannot tell {held_out} held-out rows from training rows")
+
+
+def test_near_repeats_across_the_parts_are_counted_shown_and_above_the_share_a_warning(settings):
+    report = prepare(settings("twice_nearly"))
+    held_out = report.metrics["validation_rows"] + report.metrics["test_rows"]
+    assert 10 < report.metrics["near_repeat_rows"] < held_out
+    assert f"{report.metrics['near_repeat_rows']} held-out rows nearly repeat training rows" in report.headline
+    assert len(report.facts["near_repeats"]["examples"]) == 3
+    assert [(item.kind, item.severity) for item in report.findings] == [("near-repeat", "warning")]
+    assert prepare(settings("twice_nearly", near_repeat_share=1.0)).findings[0].severity == "note"
+
+
+def test_rows_that_are_all_different_have_no_near_repeats(settings):
+    report = prepare(settings("different"))
+    assert report.metrics["near_repeat_rows"] == 0
+    assert report.findings == []
