@@ -216,6 +216,7 @@ def _oddities(evidence: Evidence, again: Sequence[Arrays | str], settings: Verif
         message = f"the eager model answers the same question differently in evaluation mode ({change:.3g} × its own noise)"
         advice = "draw no random numbers in evaluation mode: give dropout training=self.training, and call nothing random otherwise"
         found.append(Finding("random-forward", "error", message, advice))
+        return found  # random answers also change with the batch, so nothing can be said of that
     dependent = [name for name, change in stability.batch_changes(evidence, evidence.truth).items() if change > settings.noise_limit]
     if dependent:
         message = f"eager's own {', '.join(dependent)} for a row depends on the other rows of its batch or on padding"

@@ -9,6 +9,7 @@ import numpy as np
 from paddleship.measures import Array, wide
 
 _SHOWN = 6
+_WHOLE = {"b", "i", "u"}  # kinds of numpy's that hold the same whole numbers; a converter may take another one
 
 
 def equal(own: Array, other: Array) -> bool:
@@ -17,7 +18,8 @@ def equal(own: Array, other: Array) -> bool:
         return False
     if own.dtype == other.dtype and own.tobytes() == other.tobytes():
         return True
-    return own.dtype.kind == other.dtype.kind and bool(np.array_equal(own.ravel(), other.ravel(), equal_nan=own.dtype.kind == "f"))
+    alike = own.dtype.kind == other.dtype.kind or {own.dtype.kind, other.dtype.kind} <= _WHOLE
+    return alike and bool(np.array_equal(own.ravel(), other.ravel(), equal_nan=own.dtype.kind == "f"))
 
 
 def describe(own: Array, other: Array, checkpoint: Mapping[str, Array]) -> str:

@@ -25,6 +25,7 @@ _HEAD = struct.Struct("<IQII")
 _DTYPES = {0: "?", 1: "<i2", 2: "<i4", 3: "<i8", 4: "<f2", 5: "<f4", 6: "<f8", 20: "u1", 21: "i1", 22: "<u2", 23: "<c8", 24: "<c16"}
 _COPIES = re.compile(r"(_deepcopy_\d+)+$")  # what Paddle adds to a parameter's name where it copies a layer to quantise it
 _QUANTISED = 127
+_LONGEST = 1_000  # bytes of a description that are read
 _PERSISTABLE = 0  # its place among a parameter's flags; the state that a dropout keeps is in no file
 
 
@@ -60,7 +61,7 @@ def _arrays(path: Path, content: bytes, shapes: Mapping[str, list[int]]) -> Iter
         if place + _HEAD.size > len(content):
             raise CandidateError(f"{path} ends before {name!r}, after {len(content):,} bytes")
         _, levels, _, size = _HEAD.unpack_from(content, place)
-        kind, shape = _description(content[place + _HEAD.size : place + _HEAD.size + size])
+        kind, shape = _description(content[place + _HEAD.size : place + _HEAD.size + min(size, _LONGEST)])
         if levels or kind not in _DTYPES or shape != shapes[name]:
             raise CandidateError(f"{path} holds another tensor than the program's {name!r} ({shape}, expected {shapes[name]})")
         dtype, count = np.dtype(_DTYPES[kind]), int(np.prod(shape, dtype=np.int64))
@@ -86,7 +87,7 @@ def _description(content: bytes) -> tuple[int, list[int]]:
         elif key == 0x10:
             shape.append(value)
         else:  # 0x12, packed: the value was the number of bytes
-            end = place + value
+            end = min(place + value, len(content))
             while place < end:
                 value, place = _number(content, place)
                 shape.append(value)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from paddleship import layers
 from paddleship.candidate import Candidate
-from paddleship.catalogue import EAGER, PRUNED
+from paddleship.catalogue import EAGER, OTHER_WEIGHTS, PRUNED
 from paddleship.conversion import places
 from paddleship.errors import BadInput, CandidateError
 from paddleship.isolate import Revived
@@ -17,6 +18,7 @@ from paddleship.weights.comparing import Original, Weighed
 from paddleship.weights.held import Tensor, Tensors
 
 EXPORTED = "exported"
+_COUNTED = re.compile(r"(eager_tmp|generated_\w+|_buffers_\w+)_\d+")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Scales:
     def __init__(self, checkpoint: Path, exported: Path) -> None:
         self._checkpoint = {name: tensor.values for name, tensor in _safetensors(checkpoint).items()}
         self._exported = exported
+        self._originals: dict[str | None, Original] = {}
 
     def weigh(self, folder: Path) -> Weighed:
         """Raises CandidateError for files that cannot be read."""
@@ -55,16 +58,21 @@ class Scales:
             return comparing.compare(Original(self._checkpoint, {}, {}), _safetensors(folder))
         pruned, corrects = candidate.precision == PRUNED, (folder / "model.xml").exists()
         parts = [program.folder for program in candidate.programs] or ["."]
-        return comparing.merge(
-            [
-                comparing.compare(self._original(None if itself else part), _read(folder / part), pruned=pruned, corrects_biases=corrects)
-                for part in parts
-            ]
-        )
+        found = []
+        for part in parts:
+            held = _read(folder / part)
+            if candidate.runtime == "paddle" and candidate.precision in OTHER_WEIGHTS:
+                held = _of_another_export(held)
+            original = self._original(None if itself else part)
+            found.append(comparing.compare(original, held, pruned=pruned, corrects_biases=corrects))
+        return comparing.merge(found)
 
     def _original(self, part: str | None) -> Original:
-        program = None if part is None else paddle_files.read(self._exported / part)
-        return Original(self._checkpoint, places.read(self._exported), program)
+        """What one of the programs is compared with; None for an exported program itself."""
+        if part not in self._originals:
+            program = None if part is None else paddle_files.read(self._exported / part)
+            self._originals[part] = Original(self._checkpoint, places.read(self._exported), program)
+        return self._originals[part]
 
 
 def _read(folder: Path) -> Tensors:
@@ -73,6 +81,11 @@ def _read(folder: Path) -> Tensors:
         if (folder / file).exists():
             return read(folder)
     raise CandidateError(f"{folder} holds no program whose weights could be read: make it again with `dvc repro -f optimize`")
+
+
+def _of_another_export(held: Tensors) -> Tensors:
+    """What a program holds that was exported anew after Paddle had changed the model: names that only count tensors mean others in it."""
+    return {f"{name} (another export)" if _COUNTED.fullmatch(name) else name: tensor for name, tensor in held.items()}
 
 
 def _safetensors(folder: Path) -> Tensors:

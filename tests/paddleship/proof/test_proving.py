@@ -286,6 +286,7 @@ def test_a_candidate_that_hangs_is_ended_and_the_next_is_asked(subject_of):
 def test_a_model_that_draws_random_numbers_is_named_not_waved_through(subject_of):
     findings = prove(subject_of("Random")).findings
     assert [finding.kind for finding in findings if finding.severity == "error"] == ["random-forward"]
+    assert "batch-dependent" not in [finding.kind for finding in findings]
 
 
 def test_a_model_whose_rows_depend_on_each_other_is_warned_of_and_can_be_proven(subject_of):

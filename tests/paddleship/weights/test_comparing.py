@@ -166,6 +166,14 @@ def test_quantised_weights_are_right_within_half_a_step(checkpoint):
     assert "one.weight differs" in said(weigh(checkpoint, wrong))[0][1]
 
 
+def test_flags_that_a_converter_keeps_as_whole_numbers_are_the_same():
+    flags = {"flags": np.array([True, False, True])}
+    original = Original(flags, {"flags": "flags"}, {"flags": Tensor(flags["flags"])})
+    assert compare(original, {"flags": Tensor(np.array([1, 0, 1], np.int32))}).exact_share == 1
+    assert not compare(original, {"flags": Tensor(np.array([1, 0, 0], np.int32))})
+    assert not compare(original, {"flags": Tensor(np.array([1, 0, 1], np.float32))})
+
+
 def test_a_scale_along_the_wrong_axis_is_a_difference(checkpoint):
     codes, scale = quantised(checkpoint["one.weight"])
     tensors = held(checkpoint) | {"parameter_1": dequantised(codes, scale, np.zeros(8, np.int8), axis=0)}
