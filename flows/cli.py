@@ -38,7 +38,14 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="say whether and how a model converts, and what to change")
     doctor.add_argument("model", nargs="?", metavar="MODULE:FACTORY", help="what makes the model (default: the one of params.yaml here)")
     doctor.add_argument(
-        "--input", action="append", default=[], metavar="SPEC", help="'NAME:DTYPE[DIM,…]' or with '=LOW..HIGH'; once per input"
+        "--input",
+        action="append",
+        default=[],
+        metavar="SPEC",
+        help="'NAME:DTYPE[DIM,…]' or with '=LOW..HIGH', where HIGH may be a DIM; once per input",
+    )
+    doctor.add_argument(
+        "--dimension", action="append", default=[], metavar="SIZES", help="'NAME=LOW..HIGH' or with '/MULTIPLE': sizes of a dimension"
     )
     doctor.add_argument("--kwargs", default="{}", metavar="JSON", help="arguments of the factory")
     doctor.add_argument("--root", metavar="FOLDER", help="folder that is put on the import path (default: . or code.root)")

@@ -9,7 +9,7 @@ import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from paddleship import params
+from paddleship import params, rules
 from paddleship.doctor import declaring, examining
 from paddleship.errors import ParamsError
 from paddleship.params import Model
@@ -33,7 +33,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _declared(arguments: argparse.Namespace) -> tuple[Model, str, int]:
     """The model, the folder it is imported from, and the seed."""
     if arguments.model is not None:
-        return declaring.parse_model(arguments.model, arguments.input, arguments.kwargs), arguments.root or ".", 0
+        return declaring.parse_model(arguments.model, arguments.input, arguments.kwargs, arguments.dimension), arguments.root or ".", 0
     found = params.load(Path("params.yaml"))
     inputs, absent = declaring.parse_inputs(arguments.input) if arguments.input else (found.model.inputs, found.model.absent)
-    return found.model.model_copy(update={"inputs": inputs, "absent": absent}), arguments.root or found.code.root, found.seed
+    sizes = found.model.dimensions | declaring.parse_sizes(arguments.dimension)
+    if wrong := rules.fault([item.spec() for item in inputs], [size.rule(name) for name, size in sizes.items()]):
+        raise ParamsError(f"--input and --dimension do not fit params.yaml: {wrong}")
+    changes = {"inputs": inputs, "absent": absent, "dimensions": sizes}
+    return found.model.model_copy(update=changes), arguments.root or found.code.root, found.seed

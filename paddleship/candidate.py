@@ -15,10 +15,10 @@ from typing import Any
 
 from paddleship.errors import CandidateError
 from paddleship.files import sha256, write_text
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec
 
 FILE = "candidate.json"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 5
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Candidate:
     the input that forward passes through. `nesting` is the form of the eager answer (paddleship.structure).
     `weights_sha256` is the hash of the checkpoint that the candidate was made from, `code_sha256` that of the user's code and
     `library_sha256` that of the part of this library that goes into the image. `classes` names the
-    classes of the first output for a classifier, empty otherwise. `warm_shapes` are shapes of real batches, by
+    classes of the first output for a classifier, empty otherwise. `max_batch` is the largest number of rows that it is
+    proven with, `dimensions` the sizes of a row: a server takes no others. `warm_shapes` are shapes of real batches, by
     input name, for a server to warm up with. `programs` is empty where one program takes every size, in the folder
     itself. `files` maps each file to its hash.
     """
@@ -59,6 +60,8 @@ class Candidate:
     sources: dict[str, int | str] = field(default_factory=dict)
     nesting: Any = None
     classes: tuple[str, ...] = ()
+    max_batch: int = 1
+    dimensions: tuple[Dimension, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     warm_shapes: tuple[dict[str, list[int]], ...] = ()
     programs: tuple[Program, ...] = ()
@@ -119,6 +122,7 @@ class Candidate:
 def _parse(values: dict[str, Any]) -> Candidate:
     specs: dict[str, Any] = {key: tuple(TensorSpec.from_dict(spec) for spec in values[key]) for key in ("inputs", "outputs")}
     specs["programs"] = tuple(Program(**item) for item in values["programs"])
+    specs["dimensions"] = tuple(Dimension(**item) for item in values["dimensions"])
     return Candidate(**{**values, **specs, "classes": tuple(values["classes"]), "warm_shapes": tuple(values["warm_shapes"])})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship import catalogue, model, sources
+from paddleship import catalogue, dataset, model, sources
 from paddleship.candidate import Candidate
 from paddleship.errors import CandidateError
 from paddleship.files import read_json, sha256, write_text
@@ -63,6 +63,8 @@ def require_honest(candidate: Candidate, params: Params, *, name: str, inputs: S
         "runtime": (candidate.runtime, kind.runtime, "its name"),
         "precision": (candidate.precision, kind.precision, "its name"),
         "inputs": (candidate.inputs, tuple(inputs), "the prepared data"),
+        "dimensions": (candidate.dimensions, dataset.read_dimensions(Path(params.paths.prepared)), "the prepared data"),
+        "max_batch": (candidate.max_batch, params.verify.max_batch, "verify.max_batch"),
         "weights": (candidate.weights_sha256, sha256(Path(params.paths.checkpoint) / model.WEIGHTS), "the checkpoint"),
         "code": (candidate.code_sha256, sources.code_sha256(params.code), "code.watch"),
         "library": (candidate.library_sha256, sources.library_sha256(), "this paddleship"),

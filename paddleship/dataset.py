@@ -6,19 +6,20 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from paddleship import ranges
 from paddleship.errors import DataError, RequestError
 from paddleship.intake import Intake, content_hash, value_bytes
 from paddleship.params import Data, Params
 from paddleship.preprocess import Preprocess, UnicodeForm, build, vocabulary
 from paddleship.progress import Progress
 from paddleship.references import explain, resolve
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec
 
 SPLITS = ("train", "validation", "test")
 _KEY = "__key__"
@@ -104,7 +105,7 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, intake: Intake | None =
 
 
 def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
-    """The schema that travels with the rows: preprocess config (vocabulary of the training part), ranges of integers, content hash."""
+    """The schema that travels with the rows: preprocess config (vocabulary of the training part), valid ranges and sizes, content hash."""
     config: dict[str, Any] = {"kind": params.preprocess.kind}
     if params.preprocess.kind == "characters":
         chosen = params.preprocess
@@ -126,7 +127,13 @@ def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
     for rows in splits.values():
         for key, label in zip(rows.keys, rows.labels, strict=True):
             digest.update(key.encode() + f"{label.dtype}{label.shape}".encode() + label.tobytes())
-    return {"preprocess": config, "inputs": [spec.to_dict() for spec in _observed(splits, params)], "data_sha256": digest.hexdigest()}
+    columns = [rows.columns for rows in splits.values()]
+    return {
+        "preprocess": config,
+        "inputs": [spec.to_dict() for spec in ranges.inputs(params.model, config, columns)],
+        "dimensions": [asdict(rule) for rule in ranges.dimensions(params.model, config, columns)],
+        "data_sha256": digest.hexdigest(),
+    }
 
 
 def write(splits: Mapping[str, Rows], schema: Mapping[str, Any], folder: Path) -> None:
@@ -157,12 +164,22 @@ def read(folder: Path, split: str) -> Rows:
 
 def read_preprocess(folder: Path) -> tuple[Preprocess, dict[str, Any], tuple[TensorSpec, ...]]:
     """The preprocess of the prepared data, its config, and the model's inputs with their ranges."""
+    schema = _schema(folder)
+    specs = tuple(TensorSpec.from_dict(item) for item in schema["inputs"])
+    return build(schema["preprocess"], specs, read_dimensions(folder)), schema["preprocess"], specs
+
+
+def read_dimensions(folder: Path) -> tuple[Dimension, ...]:
+    """The sizes that a row of the prepared data, and of a client, may have."""
+    return tuple(Dimension(**item) for item in _schema(folder)["dimensions"])
+
+
+def _schema(folder: Path) -> dict[str, Any]:
     path = folder / "schema.json"
     if not path.exists():
         raise DataError(f"{path} does not exist: run `dvc repro prepare`")
-    schema = json.loads(path.read_text(encoding="utf-8"))
-    specs = tuple(TensorSpec.from_dict(item) for item in schema["inputs"])
-    return build(schema["preprocess"], specs), schema["preprocess"], specs
+    schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return schema
 
 
 def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any, Any]]]:
@@ -175,19 +192,6 @@ def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any,
         raise DataError(
             f"model.inputs names {missing}, which is no column of the data (data.inputs: {', '.join(rows.columns)}): make them agree"
         ) from None
-
-
-def _observed(splits: Mapping[str, Rows], params: Params) -> list[TensorSpec]:
-    """The model's inputs; integers without a declared range get the one of the data, since a wilder id can kill a runtime."""
-    specs = []
-    for item in params.model.inputs:
-        spec = item.spec()
-        values = [value for rows in splits.values() for value in rows.columns.get(spec.name, [])]
-        if spec.numpy_dtype.kind in "iu" and spec.low is None and spec.high is None and values:
-            flat = np.concatenate([np.ravel(np.asarray(value)) for value in values])
-            spec = TensorSpec(spec.name, spec.dtype, spec.shape, float(flat.min()), float(flat.max()), spec.pad)
-        specs.append(spec)
-    return specs
 
 
 def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:

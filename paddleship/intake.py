@@ -19,7 +19,7 @@ import numpy as np
 from paddleship.errors import DataError, RequestError
 from paddleship.params import Data, Params
 from paddleship.preprocess import Tensors, UnicodeForm, normalise
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec
 
 _NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
 _KINDS = "biufU"  # what numpy calls truth values, integers, real numbers and text
@@ -30,12 +30,19 @@ _GIVE = "let the reader give numbers, truth values or text"
 class Intake:
     """Checks every row against data.inputs, data.label and what the model takes.
 
-    `tensors` are the model's inputs where they are columns already; `text` is the column that must hold text.
+    `tensors` are the model's inputs where they are columns already, with declared `dimensions`;
+    `text` is the column that must hold text.
     Texts that are equal in `unicode_form` with single spaces are one content.
     """
 
     def __init__(
-        self, data: Data, *, tensors: Sequence[TensorSpec] = (), text: str | None = None, unicode_form: UnicodeForm | None = "NFKC"
+        self,
+        data: Data,
+        *,
+        tensors: Sequence[TensorSpec] = (),
+        dimensions: Sequence[Dimension] = (),
+        text: str | None = None,
+        unicode_form: UnicodeForm | None = "NFKC",
     ) -> None:
         self._data, self._text, self._unicode_form = data, text, unicode_form
         self._names = [spec.name for spec in tensors]
@@ -43,7 +50,7 @@ class Intake:
             raise DataError(
                 f"model.inputs names {absent[0]!r}, which is no column of the data (data.inputs: {', '.join(data.inputs)}): make them agree"
             )
-        self._tensors = Tensors(tensors)
+        self._tensors = Tensors(tensors, dimensions)
         self._forms: dict[str, tuple[int, str]] = {}
         self._label_shape: tuple[int, tuple[int, ...]] | None = None
 
@@ -52,7 +59,7 @@ class Intake:
         form = params.preprocess.unicode_form
         if params.preprocess.kind == "characters":
             return cls(params.data, text=params.preprocess.column, unicode_form=form)
-        return cls(params.data, tensors=[item.spec() for item in params.model.inputs], unicode_form=form)
+        return cls(params.data, tensors=[item.spec() for item in params.model.inputs], dimensions=params.model.rules, unicode_form=form)
 
     def values(self, number: int, row: Mapping[str, Any]) -> list[Any] | None:
         """The columns that make row `number` what it is, in the order of data.inputs; None where one is empty. Raises DataError."""

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
 
-from paddleship import arguments, misfit
+from paddleship import arguments, misfit, rules
 from paddleship.catalogue import Name
 from paddleship.errors import ParamsError
 from paddleship.finding import KINDS
 from paddleship.graphmodes.catalogue import NETWORKS, ModeName, NetworkName
 from paddleship.preprocess import UnicodeForm
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
@@ -89,9 +89,18 @@ class Input(Section):
     name: str
     dtype: Literal["float32", "float64", "int32", "int64", "bool"]
     shape: Annotated[list[int | str], Field(min_length=1)]
-    low: float | None = None
-    high: float | None = None
+    low: float | str | None = Field(None, description="smallest valid value, or a dimension whose size in the same row it is")
+    high: float | str | None = Field(None, description="largest valid value, or a dimension, as in 'length' or 'length - 1'")
     pad: float = 0
+
+    @field_validator("low", "high", mode="before")
+    @classmethod
+    def _numbers_first(cls, value: Any) -> Any:
+        """A number that YAML takes for text, such as 1e-3, as a number."""
+        try:
+            return float(value) if isinstance(value, str) else value
+        except ValueError:
+            return value
 
     @model_validator(mode="after")
     def _batch_first(self) -> Input:
@@ -101,7 +110,7 @@ class Input(Section):
 
     @model_validator(mode="after")
     def _range_in_order(self) -> Input:
-        if self.low is not None and self.high is not None and self.low > self.high:
+        if isinstance(self.low, float) and isinstance(self.high, float) and self.low > self.high:
             raise ValueError(f"low must be at most high (got {self.low:g} and {self.high:g}): swap or correct them")
         return self
 
@@ -109,17 +118,46 @@ class Input(Section):
         return TensorSpec(self.name, self.dtype, tuple(self.shape), self.low, self.high, self.pad)
 
 
+class Size(Section):
+    """The sizes that one row may have in a dynamic dimension; an end that is left out is that of the data."""
+
+    low: Positive | None = None
+    high: Positive | None = None
+    multiple_of: Positive = 1
+
+    @model_validator(mode="after")
+    def _any_size(self) -> Size:
+        rule = self.rule("")
+        if self.high is not None and rule.smallest > self.high:
+            raise ValueError(f"no size is left (got {rule}): lower low or multiple_of, or raise high")
+        return self
+
+    def rule(self, name: str) -> Dimension:
+        return Dimension(name, self.low or 1, self.high, self.multiple_of)
+
+
 class Model(Section):
     factory: Reference
     kwargs: dict[str, Any] = {}
     inputs: Annotated[list[Input], Field(min_length=1)]
     absent: list[str] = Field([], description="arguments of forward, or places in them, that are None")
+    dimensions: dict[str, Size] = Field({}, description="sizes that a dynamic dimension may have")
+
+    @property
+    def rules(self) -> tuple[Dimension, ...]:
+        return tuple(size.rule(name) for name, size in self.dimensions.items())
 
     @model_validator(mode="after")
     def _names_once(self) -> Model:
         names = [item.name for item in self.inputs]
         _once([*names, *self.absent], "inputs")
         arguments.declared(names, self.absent)
+        return self
+
+    @model_validator(mode="after")
+    def _rules_of_dimensions(self) -> Model:
+        if fault := rules.fault([item.spec() for item in self.inputs], self.rules):
+            raise ValueError(fault)
         return self
 
 
@@ -281,6 +319,15 @@ class Params(Section):
         if strange := [name for name in self.export.buckets if name not in known]:
             raise ValueError(
                 f"export.buckets must name dynamic dimensions of model.inputs (got {strange[0]!r}): they have {', '.join(known)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _text_sets_its_sizes(self) -> Params:
+        if self.preprocess.kind == "characters" and self.model.dimensions:
+            raise ValueError(
+                f"model.dimensions must be empty for text (got {', '.join(self.model.dimensions)}): "
+                "preprocess.max_length and preprocess.multiple_of are its sizes"
             )
         return self
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from paddleship.errors import RequestError
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec, row_sizes
 
 Example = dict[str, np.ndarray[Any, Any]]  # one row, without the batch dimension
 Batch = dict[str, np.ndarray[Any, Any]]
@@ -41,20 +41,22 @@ class Preprocess(Protocol):
 
 
 class Tensors:
-    """The columns are the model's inputs already: check dtype, shape and range, then stack."""
+    """The columns are the model's inputs already: check dtype, shape, sizes and range, then stack."""
 
     longest_text: int | None = None
 
-    def __init__(self, specs: Sequence[TensorSpec]) -> None:
+    def __init__(self, specs: Sequence[TensorSpec], dimensions: Sequence[Dimension] = ()) -> None:
         self.requests = tuple(specs)
+        self._dimensions = {rule.name: rule for rule in dimensions}
         self._shared = _shared(specs)
 
     def encode(self, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
         encoded = {spec.name: [_checked(value, spec) for value in columns[spec.name]] for spec in self.requests}
         examples = [dict(zip(encoded, row, strict=True)) for row in zip(*encoded.values(), strict=True)]
-        for dimension, places in self._shared.items():
-            for example in examples:
+        for example in examples:
+            for dimension, places in self._shared.items():
                 _agree(example, dimension, places)
+            self._check(example, row_sizes(self.requests, example))
         return examples
 
     def collate(self, examples: Sequence[Example]) -> Batch:
@@ -62,6 +64,15 @@ class Tensors:
 
     def cuts(self, columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:  # noqa: ARG002 the protocol's form
         return []
+
+    def _check(self, example: Example, sizes: Mapping[str, int]) -> None:
+        """Raises RequestError where a row has a size or a value that the model was not proven with."""
+        for name, size in sizes.items():
+            if (rule := self._dimensions.get(name)) and not rule.allows(size):
+                spec = next(spec for spec in self.requests if name in spec.shape)
+                raise RequestError(f"input {spec.name!r} has {size} of the dimension {name!r}, the model takes {rule}: send such a size")
+        for spec in self.requests:
+            _in_range(example[spec.name], spec, sizes)
 
 
 class Characters:
@@ -132,13 +143,13 @@ def vocabulary(texts: Iterable[str], *, size: int, unicode_form: UnicodeForm | N
     return [character for character, _ in ranked[: size - 2]]
 
 
-def build(config: Mapping[str, Any], specs: Sequence[TensorSpec]) -> Preprocess:
-    """Build the preprocess that `config` describes, for a model whose inputs are `specs`."""
+def build(config: Mapping[str, Any], specs: Sequence[TensorSpec], dimensions: Sequence[Dimension] = ()) -> Preprocess:
+    """Build the preprocess that `config` describes, for a model whose inputs are `specs` and whose rows have sizes of `dimensions`."""
     settings = {key: value for key, value in config.items() if key != "kind"}
     if config["kind"] == "characters":
         dtype = next(spec.dtype for spec in specs if spec.name == settings["input"])
         return Characters(**settings, dtype=dtype)
-    return Tensors(specs)
+    return Tensors(specs, dimensions)
 
 
 def _shared(specs: Sequence[TensorSpec]) -> dict[str, list[tuple[str, int]]]:
@@ -162,7 +173,7 @@ def _agree(example: Example, dimension: str, places: Sequence[tuple[str, int]]) 
 
 
 def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
-    """One row of a tensor input, with its dtype, shape and range proven."""
+    """One row of a tensor input, with its dtype and shape proven."""
     try:
         array = np.asarray(value)
         if array.dtype.kind in "SU" and spec.numpy_dtype.kind == "b":
@@ -179,18 +190,27 @@ def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
         raise RequestError(f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold: round or clip them before you send them")
     if cast.dtype.kind == "f" and not np.isfinite(cast).all():
         raise RequestError(f"input {spec.name!r} holds NaN or infinity: send finite numbers")
-    if cast.size and ((spec.low is not None and cast.min() < spec.low) or (spec.high is not None and cast.max() > spec.high)):
-        raise RequestError(f"input {spec.name!r} is {_range(spec)} (got {cast.min():g} … {cast.max():g}): send values in range")
     return cast
 
 
-def _range(spec: TensorSpec) -> str:
+def _in_range(array: np.ndarray[Any, Any], spec: TensorSpec, sizes: Mapping[str, int]) -> None:
+    """Raises RequestError for a value that is not valid in a row of these sizes."""
+    low, high = spec.limits(sizes)
+    if not array.size or ((low is None or array.min() >= low) and (high is None or array.max() <= high)):
+        return
+    named = [limit for limit in (spec.low, spec.high) if isinstance(limit, str)]
+    why = f", of a row whose {' and '.join(named)} sets the limit" if named else ""
+    found = f"(got {array.min():g} … {array.max():g}{why})"
+    raise RequestError(f"input {spec.name!r} is {_missed(low, high)} {found}: send values in range")
+
+
+def _missed(low: float | None, high: float | None) -> str:
     """How a value misses the valid range."""
-    if spec.high is None:
-        return f"below {spec.low:g}"
-    if spec.low is None:
-        return f"above {spec.high:g}"
-    return f"outside {spec.low:g} … {spec.high:g}"
+    if high is None:
+        return f"below {low:g}"
+    if low is None:
+        return f"above {high:g}"
+    return f"outside {low:g} … {high:g}"
 
 
 def _stack(rows: Sequence[np.ndarray[Any, Any]], pad: float) -> np.ndarray[Any, Any]:

@@ -15,7 +15,7 @@ from paddleship.files import new_folder
 from paddleship.params import Params
 from paddleship.preprocess import Preprocess
 from paddleship.report import Report
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec, batch_dimension, sizes_of
 from paddleship.verdict import Check, Verdict
 from tasks.stage import main
 
@@ -24,6 +24,7 @@ def export(params: Params) -> Report:
     """Convert the trained model with `to_static` (full graph, dynamic dimensions) and save it as the first candidate."""
     prepared, folder = Path(params.paths.prepared), Path(params.paths.exported)
     preprocess, config, specs = dataset.read_preprocess(prepared)
+    dimensions = dataset.read_dimensions(prepared)
     examples = dataset.encode(
         preprocess, dataset.read(prepared, "validation").take(range(min(64, len(dataset.read(prepared, "validation")))))
     )
@@ -43,6 +44,8 @@ def export(params: Params) -> Report:
             code_sha256=sources.code_sha256(params.code),
             library_sha256=sources.library_sha256(),
             classes=tuple(params.data.classes),
+            max_batch=params.verify.max_batch,
+            dimensions=dimensions,
             options={"onednn": False},
         )
         candidate, findings = exporting.export(
@@ -51,7 +54,7 @@ def export(params: Params) -> Report:
             base,
             probes=probes,
             timeout_s=params.optimize.timeout_s,
-            sizes=partial(_sizes, params, preprocess, specs),
+            sizes=partial(_sizes, params, preprocess, specs, dimensions),
             skip=params.export.skip,
         )
     size = sum((folder / name).stat().st_size for name in candidate.files)
@@ -71,15 +74,15 @@ def export(params: Params) -> Report:
     )
 
 
-def _sizes(params: Params, preprocess: Preprocess, specs: Sequence[TensorSpec]) -> dict[str, list[int]]:
-    """Sizes that every dynamic dimension may be fixed to: those of export.buckets, or what the data shows."""
+def _sizes(params: Params, preprocess: Preprocess, specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> dict[str, list[int]]:
+    """Sizes that every dynamic dimension may be fixed to: those of export.buckets, or what the data shows and the largest allowed."""
     rows = [dataset.read(Path(params.paths.prepared), split) for split in dataset.SPLITS]
     batches = [preprocess.collate([example]) for part in rows for example in dataset.encode(preprocess, part)]
-    found = {str(specs[0].shape[0]): [1, params.verify.max_batch]}
-    for spec in specs:
-        for axis, name in enumerate(spec.shape[1:], start=1):
-            if isinstance(name, str):
-                found[name] = fixing.buckets([batch[spec.name].shape[axis] for batch in batches])
+    found = {str(batch_dimension(specs)): [1, params.verify.max_batch]}
+    seen = [sizes_of(specs, batch) for batch in batches]
+    for rule in dimensions:
+        largest = [] if rule.high is None else [rule.high]
+        found[rule.name] = sorted({*fixing.buckets([sizes[rule.name] for sizes in seen]), *largest})
     return found | params.export.buckets
 
 

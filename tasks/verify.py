@@ -20,7 +20,7 @@ from paddleship.files import new_folder
 from paddleship.finding import Finding
 from paddleship.params import Params
 from paddleship.preprocess import Preprocess
-from paddleship.proof import answering, influences, inputs, past, proving, training_parity
+from paddleship.proof import answering, ids, influences, inputs, limits, past, proving, training_parity
 from paddleship.proof.originals import TO_STATIC
 from paddleship.proof.proving import Proof
 from paddleship.proof.training_parity import TrainingParity
@@ -34,12 +34,17 @@ from tasks.stage import main
 
 def verify(params: Params) -> Report:
     """Judge the candidates by the float64 truth and the eager model's own error; the gate is that one at least is proven."""
-    preprocess, config, specs = dataset.read_preprocess(Path(params.paths.prepared))
-    held_out = dataset.read(Path(params.paths.prepared), "test")
+    prepared, max_batch = Path(params.paths.prepared), params.verify.max_batch
+    preprocess, config, specs = dataset.read_preprocess(prepared)
+    dimensions = dataset.read_dimensions(prepared)
+    held_out = dataset.read(prepared, "test")
     rows = held_out.take(range(min(params.verify.samples, len(held_out))))
-    real = inputs.from_rows(dataset.encode(preprocess, rows), specs, preprocess.collate, max_batch=params.verify.max_batch)
+    examples = dataset.encode(preprocess, rows)
+    ends = limits.rows(prepared, preprocess, specs, dimensions, examples)
+    real = inputs.from_rows(examples, specs, preprocess.collate, max_batch=max_batch, limits=ends)
     known = past.read(Path(params.paths.regression), specs)
-    cases = [*real, *inputs.edges(specs, [case.inputs for case in real]), *known]
+    batches = [case.inputs for case in real]
+    cases = [*real, *inputs.edges(specs, batches), *ids.walk(specs, batches, max_batch=max_batch), *known]
 
     if not Path(params.paths.candidates).is_dir():
         raise CandidateError(f"{params.paths.candidates} is missing, so there are no candidates: make them with `dvc repro -f optimize`")
@@ -52,8 +57,9 @@ def verify(params: Params) -> Report:
     )
     hidden = influences.find(Subject.of(params), proved.evidence, timeout_s=params.verify.timeout_s)
     proved = replace(proved, findings=influences.add(hidden.findings, proved.findings))
-    if refused := next((case.name for case in real if case.name in proved.refused), None):
-        raise ModelError(f"the eager model fails on real rows ({refused}): {proved.refused[refused]}")
+    if refused := next((case for case in real if case.name in proved.refused), None):
+        advice = "" if refused.rows else ": allow only sizes that it takes, in model.dimensions, or for text in preprocess.max_length"
+        raise ModelError(f"the eager model fails on real rows ({refused.name}): {proved.refused[refused.name]}{advice}")
     branches, ways = _control_flow(params, proved)
     verified = Verified(
         proved,

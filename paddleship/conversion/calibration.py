@@ -8,7 +8,7 @@ from pathlib import Path
 from paddleship import dataset
 from paddleship.preprocess import Batch
 from paddleship.runtimes import bucketed
-from paddleship.spec import TensorSpec
+from paddleship.spec import TensorSpec, sizes_of
 
 _BATCH = 4  # rows of a batch are padded to the longest: few of them keep padding from passing for data
 
@@ -30,5 +30,5 @@ def fitting(given: Sequence[Batch], specs: Sequence[TensorSpec], fixed: Mapping[
     return [
         {spec.name: bucketed.pad(row[spec.name], spec, fixed) for spec in specs}
         for row in rows
-        if all(size <= fixed.get(name, size) for name, size in bucketed.sizes_of(specs, row).items())
+        if all(size <= fixed.get(name, size) for name, size in sizes_of(specs, row).items())
     ]

@@ -1,6 +1,7 @@
-"""A model declared on a command line: `module:factory`, and inputs as `NAME:DTYPE[DIM,…]` with an optional `=LOW..HIGH`.
+"""A model declared on a command line: `module:factory`, inputs as `NAME:DTYPE[DIM,…]` with an optional `=LOW..HIGH`, and sizes.
 
 A name is that of an argument of forward, or the path to a place in it: `batch.ids`, `states[0]`. `NAME=none` gives None.
+An end of the range may be a dimension, as in `steps:int64[batch]=1..length`; `length=32..512/32` says which sizes it may have.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
+from paddleship import rules
 from paddleship.arguments import NAME
 from paddleship.errors import ParamsError
-from paddleship.params import Input, Model
+from paddleship.params import Input, Model, Size
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+_BOUND = rf"(?:{_NUMBER}|[A-Za-z_]\w*(?:[-+]\d+)?)"
 _ABSENT = re.compile(rf"({NAME.pattern})=none")
-_INPUT = re.compile(rf"(?P<name>{NAME.pattern}):(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?:=(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER}))?")
+_INPUT = re.compile(rf"(?P<name>{NAME.pattern}):(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?:=(?P<low>{_BOUND})\.\.(?P<high>{_BOUND}))?")
+_SIZES = re.compile(r"(?P<name>\w+)=(?P<low>\d+)\.\.(?P<high>\d+)?(?:/(?P<multiple_of>\d+))?")
 _EXAMPLE = "write it like 'ids:int64[batch,length]=0..4095' or 'image:float32[batch,3,224,224]'"
+_SIZES_EXAMPLE = "'length=32..512/32'"
 
 
 def parse_input(text: str) -> Input:
@@ -26,15 +31,14 @@ def parse_input(text: str) -> Input:
     found = _INPUT.fullmatch(text.strip())
     if found is None:
         raise ParamsError(f"--input {text!r} does not parse (NAME:DTYPE[DIM,…] with an optional =LOW..HIGH): {_EXAMPLE}")
-    low, high = (float(found[end]) if found[end] else None for end in ("low", "high"))
-    if low is not None and high is not None and low > high:
+    low, high = (_limit(found[end]) for end in ("low", "high"))
+    if isinstance(low, float) and isinstance(high, float) and low > high:
         raise ParamsError(f"--input {text!r} has an empty range ({low:g} to {high:g}): put the lower end first")
     shape = [_dimension(part.strip(), text) for part in found["shape"].split(",")]
     try:
         return Input.model_validate({"name": found["name"], "dtype": found["dtype"], "shape": shape, "low": low, "high": high})
     except ValidationError as error:
-        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise ParamsError(f"--input {text!r}: {reason[:1].lower()}{reason[1:]}: {_EXAMPLE}") from None
+        raise ParamsError(f"--input {text!r}: {_reason(error)}: {_EXAMPLE}") from None
 
 
 def parse_inputs(texts: Sequence[str]) -> tuple[list[Input], list[str]]:
@@ -43,8 +47,24 @@ def parse_inputs(texts: Sequence[str]) -> tuple[list[Input], list[str]]:
     return [parse_input(text) for text in texts if text not in absent], list(absent.values())
 
 
-def parse_model(factory: str, inputs: Sequence[str], kwargs: str) -> Model:
-    """The model, its inputs and the factory's arguments. Raises ParamsError."""
+def parse_sizes(texts: Sequence[str]) -> dict[str, Size]:
+    """The sizes that dynamic dimensions may have, by name. Raises ParamsError."""
+    sizes = {}
+    for text in texts:
+        found = _SIZES.fullmatch(text.strip())
+        if found is None:
+            raise ParamsError(
+                f"--dimension {text!r} does not parse (NAME=LOW..HIGH with an optional /MULTIPLE): write it like {_SIZES_EXAMPLE}"
+            )
+        try:
+            sizes[found["name"]] = Size.model_validate({key: found[key] for key in ("low", "high", "multiple_of") if found[key]})
+        except ValidationError as error:
+            raise ParamsError(f"--dimension {text!r}: {_reason(error)}; write it like {_SIZES_EXAMPLE}") from None
+    return sizes
+
+
+def parse_model(factory: str, inputs: Sequence[str], kwargs: str, dimensions: Sequence[str] = ()) -> Model:
+    """The model, its inputs with the sizes that they may have, and the factory's arguments. Raises ParamsError."""
     if not any(_ABSENT.fullmatch(text.strip()) is None for text in inputs):
         raise ParamsError(f"model {factory!r} has no declared input: give one --input for each argument of forward; {_EXAMPLE}")
     declared, absent = parse_inputs(inputs)
@@ -57,13 +77,28 @@ def parse_model(factory: str, inputs: Sequence[str], kwargs: str) -> Model:
         raise ParamsError(f"--kwargs {kwargs!r} is not JSON ({error}): write it like '{{\"width\": 32}}'") from None
     if not isinstance(arguments, dict):
         raise ParamsError(f"--kwargs {kwargs!r} must be an object (got {type(arguments).__name__}): write it like '{{\"width\": 32}}'")
+    sizes = parse_sizes(dimensions)
+    if wrong := rules.fault([item.spec() for item in declared], [size.rule(name) for name, size in sizes.items()]):
+        raise ParamsError(f"--input and --dimension do not fit together: {wrong}")
     try:
-        return Model(factory=factory, kwargs=arguments, inputs=declared, absent=absent)
+        return Model(factory=factory, kwargs=arguments, inputs=declared, absent=absent, dimensions=sizes)
     except ValidationError as error:
         fault = error.errors()[0]
         if fault["loc"] != ("factory",):
             raise ParamsError(f"--input: {fault['msg'].removeprefix('Value error, ')}") from None
         raise ParamsError(f"model {factory!r} is no reference: write module:factory, as in 'examples.reviews.model:build'") from None
+
+
+def _limit(text: str | None) -> float | str | None:
+    """A number, or the dimension that is the limit."""
+    if not text:
+        return None
+    return float(text) if re.fullmatch(_NUMBER, text) else text
+
+
+def _reason(error: ValidationError) -> str:
+    reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+    return f"{reason[:1].lower()}{reason[1:]}"
 
 
 def _dimension(part: str, text: str) -> int | str:

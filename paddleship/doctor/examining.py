@@ -28,7 +28,7 @@ from paddleship.eager import Subject
 from paddleship.errors import BadInput, CandidateError, OutOfTime
 from paddleship.finding import Finding, Severity
 from paddleship.params import Model, Verify
-from paddleship.proof import answering, inputs, proving
+from paddleship.proof import answering, ids, inputs, proving
 from paddleship.proof.inputs import Case
 from paddleship.proof.originals import TO_STATIC
 from paddleship.proof.proving import Proof
@@ -115,7 +115,9 @@ class Visit:
 
     def _draw(self) -> list[Case]:
         specs = [item.spec() for item in self._subject.model.inputs]
-        return inputs.generate(specs, seed=self._subject.seed, max_batch=min(self._settings.max_batch, _MAX_BATCH))
+        most, rules = min(self._settings.max_batch, _MAX_BATCH), self._subject.model.rules
+        cases = inputs.generate(specs, seed=self._subject.seed, max_batch=most, dimensions=rules)
+        return cases + ids.walk(specs, [case.inputs for case in cases], max_batch=self._settings.max_batch)
 
     def _checkup(self) -> Checkup:
         try:

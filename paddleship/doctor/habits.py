@@ -22,7 +22,7 @@ from paddleship.finding import Finding
 from paddleship.preprocess import Batch
 from paddleship.proof.inputs import Case
 from paddleship.runtimes import Arrays
-from paddleship.spec import TensorSpec
+from paddleship.spec import TensorSpec, sizes_of
 from paddleship.structure import Tree
 
 _TRIED = 3  # cases in which an input's values are turned round, to see whether any output follows
@@ -160,7 +160,7 @@ class Patient:
         return False
 
     def _follows(self, name: str, case: Case, answers: Mapping[str, Arrays]) -> bool | None:
-        other = _turned(self._specs[name], case.inputs[name])
+        other = _turned(self._specs[name], case.inputs[name], sizes_of([*self._specs.values()], case.inputs))
         if np.array_equal(other, case.inputs[name]):
             return None
         try:
@@ -183,12 +183,13 @@ def _twin(layer: Any) -> Any:
         return None
 
 
-def _turned(spec: TensorSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _turned(spec: TensorSpec, array: np.ndarray[Any, Any], sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
     """Other valid values of the same shape."""
     if array.dtype.kind == "b":
         return np.array(~array)
-    low = array.dtype.type(spec.low if spec.low is not None else array.min())
-    high = array.dtype.type(spec.high if spec.high is not None else max(array.max(), low + 1))
+    lowest, highest = spec.limits(sizes)
+    low = array.dtype.type(lowest if lowest is not None else array.min())
+    high = array.dtype.type(highest if highest is not None else max(array.max(), low + 1))
     return np.array(low + high - array, array.dtype)
 
 

@@ -148,7 +148,7 @@ def assumptions(model: Model) -> list[Finding]:
             f"declare it: --input '{item.name}:{item.dtype}[…]=0..99', or low and high in params.yaml",
         )
         for item in model.inputs
-        if item.dtype.startswith("int") and item.high is None
+        if item.dtype.startswith("int") and item.high is None and not isinstance(item.low, str)
     ]
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from paddleship.finding import Finding
+from paddleship.proof import batches
 from paddleship.proof.inputs import Case
-from paddleship.spec import TensorSpec
+from paddleship.spec import TensorSpec, batch_dimension, sizes_of
 from paddleship.weights import comparing
 from paddleship.weights.comparing import Weighed
 
@@ -31,7 +32,7 @@ class Coverage:
     `sizes` maps every dynamic dimension to its smallest and largest size, `ids` every whole-number input of a declared range to
     the share of the range that was asked. `sides` counts those of the program's branches and loops, and those that an input took.
     `weights` is the least share that was compared of any candidate, `left` the largest share that was not compared in its place,
-    by the reason. `unexercised` names outputs and inputs that the cases say nothing about.
+    by the reason. `batches` lists the batch sizes that were asked. `unexercised` names outputs and inputs that the cases say nothing about.
     """
 
     rows: int
@@ -41,6 +42,7 @@ class Coverage:
     weights: float | None = None
     left: dict[str, float] = field(default_factory=dict)
     unexercised: tuple[str, ...] = ()
+    batches: str = ""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -83,7 +85,13 @@ def measure(
         min((one.compared_share for one in weighed.values()), default=None),
         _left(weighed),
         tuple(finding.layer or finding.message for finding in findings if finding.kind == NOT_EXERCISED),
+        _batches(cases, specs),
     )
+
+
+def _batches(cases: Sequence[Case], specs: Sequence[TensorSpec]) -> str:
+    batch = batch_dimension(specs)
+    return batches.describe([sizes_of(specs, case.inputs)[batch] for case in cases]) if batch else ""
 
 
 def _sizes(cases: Sequence[Case], specs: Sequence[TensorSpec]) -> dict[str, tuple[int, int]]:
@@ -98,12 +106,15 @@ def _sizes(cases: Sequence[Case], specs: Sequence[TensorSpec]) -> dict[str, tupl
 
 def _ids(cases: Sequence[Case], spec: TensorSpec) -> float | None:
     """The share of a declared range of whole numbers that was asked; None for other inputs."""
-    if spec.low is None or spec.high is None or spec.numpy_dtype.kind not in "iu" or spec.high - spec.low >= _MOST_IDS:
+    low, high = spec.low, spec.high
+    if low is None or high is None or isinstance(low, str) or isinstance(high, str):
         return None
-    asked = np.zeros(int(spec.high - spec.low) + 1, bool)
+    if spec.numpy_dtype.kind not in "iu" or high - low >= _MOST_IDS:
+        return None
+    asked = np.zeros(int(high - low) + 1, bool)
     for case in cases:
         values = case.inputs[spec.name].ravel()
-        asked[(values[(values >= spec.low) & (values <= spec.high)] - int(spec.low)).astype(np.int64)] = True
+        asked[(values[(values >= low) & (values <= high)] - int(low)).astype(np.int64)] = True
     return float(asked.mean())
 
 

@@ -1,7 +1,8 @@
 """What candidates are compared with: cases, the truth, the reference, and how noisy the reference itself is.
 
-Real rows are one group; each edge or past case is a group of its own, because its values are of another size,
-and it has at least the relative noise of the rows, because it has few elements. The reference's error counts as
+Real rows are one group, those that walk through an input's ids another; each edge or past case is a group of its own,
+because its values are of another size, and it has at least the relative noise of the rows, because it has few elements.
+The reference's error counts as
 one float32 rounding at least. Whole numbers and bools must be the reference's wherever that agrees with the truth.
 Where the reference is NaN or infinite there is no distance: the answer must be the same, see parity.
 
@@ -74,7 +75,7 @@ class Evidence:
             "why": self.why,
             "task": self.task,
             "noise": {group: {name: asdict(noise) for name, noise in outputs.items()} for group, outputs in self.noise.items()},
-            "cases": [{"name": case.name, "group": case.group, "rows": case.rows} for case in self.cases],
+            "cases": [{"name": case.name, "group": case.group, "rows": case.rows, "family": case.family} for case in self.cases],
         }
         (folder / "cases.json").write_text(json.dumps(meta, indent=1) + "\n")
         arrays = {"inputs": [case.inputs for case in self.cases], "truth": self.truth, "reference": self.reference}
@@ -94,7 +95,10 @@ class Evidence:
             noise = {group: {name: Noise(**found) for name, found in outputs.items()} for group, outputs in meta["noise"].items()}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CandidateError(f"parity evidence in {str(folder)!r} cannot be read ({error}): run `dvc repro -f verify`") from None
-        cases = [Case(item["name"], item["group"], part, tuple(item["rows"])) for item, part in zip(meta["cases"], inputs, strict=True)]
+        cases = [
+            Case(item["name"], item["group"], part, tuple(item["rows"]), item["family"])
+            for item, part in zip(meta["cases"], inputs, strict=True)
+        ]
         return cls(tuple(cases), truth, reference, meta["rule"], noise, meta["why"], meta["task"], labels)
 
     def only(self, wanted: Callable[[Case], bool]) -> Evidence:
@@ -108,7 +112,7 @@ class Evidence:
         """Places of the cases that are judged together, by the name of their group."""
         groups: dict[str, list[int]] = {}
         for place, case in enumerate(self.cases):
-            groups.setdefault(ROWS if case.group == "rows" else case.name, []).append(place)
+            groups.setdefault(ROWS if case.group == "rows" else case.family or case.name, []).append(place)
         return groups
 
 

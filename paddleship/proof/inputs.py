@@ -9,37 +9,45 @@ from typing import Any, Literal
 import numpy as np
 
 from paddleship.preprocess import Batch, Example
-from paddleship.spec import TensorSpec
+from paddleship.proof import batches
+from paddleship.spec import Dimension, TensorSpec, row_dimensions, sizes_of
 
-Group = Literal["rows", "edge", "past"]
+Group = Literal["rows", "edge", "ids", "past"]
 
 _ALONE = 8  # rows that are also asked alone, to compare with their answer in a batch
-_PRIME = 7
 _SIZES = (32, 16, 64, 7, 1)  # of a dynamic dimension nobody told us anything about
+_USABLE = 2**16  # the largest size that is tried to find one that leaves a valid value for each input
 
 
 @dataclass(frozen=True)
 class Case:
     """One batch that every model under proof answers.
 
-    `group` says where it comes from: `rows` are real or drawn rows, `edge` extreme values, `past` cases that
-    were worst in an earlier run. `rows` are the rows in it by number, empty where it is made of none; a row
-    that appears in several cases has the same values in each.
+    `group` says where it comes from: `rows` are real or drawn rows, `edge` extreme values, `ids` rows that walk through a
+    range, `past` cases that were worst in an earlier run. `rows` are the rows in it by number, empty where it holds others;
+    a row that appears in several cases has the same values in each. Cases of one `family` are judged together.
     """
 
     name: str
     group: Group
     inputs: Batch = field(repr=False)
     rows: tuple[int, ...] = ()
+    family: str = ""
 
 
 def from_rows(
-    examples: Sequence[Example], specs: Sequence[TensorSpec], collate: Callable[[Sequence[Example]], Batch], *, max_batch: int
+    examples: Sequence[Example],
+    specs: Sequence[TensorSpec],
+    collate: Callable[[Sequence[Example]], Batch],
+    *,
+    max_batch: int,
+    limits: Mapping[str, Example] | None = None,
 ) -> list[Case]:
-    """Cases over encoded rows: alone, in batches of 2, 4, 8, … and `max_batch`, of 7, and all of them.
+    """Cases over encoded rows: in a batch of every size that `batches.sizes` names, and until each row was asked.
 
-    Alone are the shortest, middle and longest row along every dynamic dimension, and a few more; the shortest
-    row is also paired with the longest.
+    Alone are the shortest, middle and longest row along every dynamic dimension, those of `limits` (rows of the smallest and
+    largest size that a server takes, by name), and a few more. The shortest row is paired with the longest, and all of
+    these are in one batch of `max_batch`.
     """
     chosen: dict[str, tuple[int, ...]] = {}
     extremes: list[int] = []
@@ -51,36 +59,39 @@ def from_rows(
     for row in np.linspace(0, len(examples) - 1, min(_ALONE, len(examples))).astype(int).tolist():
         if row not in extremes:
             chosen[f"row {row} alone"] = (row,)
-    for count in sorted({2, _PRIME, *(2**power for power in range(2, max_batch.bit_length()) if 2**power < max_batch)}):
-        if len(examples) >= count:
-            chosen[f"batch of {count}"] = tuple(range(count))
-    if len(examples) < max_batch:
-        chosen[f"batch of {max_batch}"] = tuple(np.resize(range(len(examples)), max_batch).tolist())
-    for start in range(0, len(examples), max_batch):
-        end = min(start + max_batch, len(examples))
-        chosen[f"rows {start} to {end - 1}"] = tuple(range(start, end))
-    return [Case(name, "rows", collate([examples[row] for row in rows]), rows) for name, rows in chosen.items()]
+    for rows in batches.arrange(len(examples), max_batch):
+        name = f"batch of {len(rows)}" if len(rows) > 1 else f"row {rows[0]} alone"
+        chosen.setdefault(name if len(rows) == 1 or name not in chosen else f"rows {rows[0]} to {rows[-1]}", rows)
+    cases = [Case(name, "rows", collate([examples[row] for row in rows]), rows) for name, rows in chosen.items()]
+    return cases + _at_limits(examples, extremes, limits or {}, collate, max_batch)
 
 
-def generate(specs: Sequence[TensorSpec], *, seed: int, max_batch: int, sizes: Mapping[str, int] | None = None) -> list[Case]:
-    """Cases for a model whose data nobody has: drawn rows in batches of 1, 2, 7 and `max_batch`, then other sizes, then edges.
+def generate(
+    specs: Sequence[TensorSpec],
+    *,
+    seed: int,
+    max_batch: int,
+    sizes: Mapping[str, int] | None = None,
+    dimensions: Sequence[Dimension] = (),
+) -> list[Case]:
+    """Cases for a model whose data nobody has: drawn rows in batches as of real ones, then other sizes, then edges.
 
-    `sizes` fixes dynamic dimensions (other than the batch) whose size is known. A model may refuse some of them.
+    `sizes` fixes dynamic dimensions (other than the batch) whose size is known, `dimensions` says which ones are allowed;
+    the largest one allowed is asked alone and in the largest batch. A model may refuse sizes that nobody declared.
     """
-    names = [name for name in _dimensions(specs) if name not in (sizes or {})]
-    known = dict(sizes or {}) | dict.fromkeys(names, _SIZES[0])
+    rules = {rule.name: rule for rule in dimensions}
+    names = [name for name in row_dimensions(specs) if name not in (sizes or {})]
+    known = _usable(specs, dict(sizes or {}) | {name: _nearest(rules, name, _SIZES[0]) for name in names}, rules)
     pool = _draw(specs, max_batch, known, np.random.default_rng(seed))
-    cases = [
-        Case(f"batch of {len(rows)}" if len(rows) > 1 else f"row {rows[0]} alone", "rows", _take(pool, rows), rows)
-        for rows in [(0,), (max_batch - 1,), *(tuple(range(count)) for count in (2, _PRIME, max_batch) if 1 < count <= max_batch)]
-    ]
-    variants = [{name: size} for size in _SIZES[1:] for name in names]
-    if len(names) > 1:
-        variants += [dict.fromkeys(names, size) for size in _SIZES[1:]]
-    for number, variant in enumerate(variants):
-        words = ", ".join(f"{name} {size}" for name, size in variant.items())
-        cases.append(Case(f"batch of 2, {words}", "rows", _draw(specs, 2, {**known, **variant}, np.random.default_rng([seed, number]))))
-    return cases + edges(specs, [case.inputs for case in cases[:3]])
+    asked = [(0,), (max_batch - 1,), *(rows for rows in batches.arrange(max_batch, max_batch) if len(rows) > 1)]
+    cases = [Case(f"batch of {len(rows)}" if len(rows) > 1 else f"row {rows[0]} alone", "rows", _take(pool, rows), rows) for rows in asked]
+    for number, (count, variant) in enumerate(_variants(names, rules, max_batch)):
+        changed = {**known, **variant}
+        if changed != known and _possible(specs, changed):
+            words = ", ".join(f"{name} {size}" for name, size in variant.items())
+            drawn = _draw(specs, count, changed, np.random.default_rng([seed, number]))
+            cases.append(Case(f"batch of {count}, {words}" if count > 1 else f"a row alone, {words}", "rows", drawn))
+    return cases + edges(specs, [case.inputs for case in cases])
 
 
 def edges(specs: Sequence[TensorSpec], seen: Sequence[Batch]) -> list[Case]:
@@ -90,13 +101,14 @@ def edges(specs: Sequence[TensorSpec], seen: Sequence[Batch]) -> list[Case]:
     """
     largest = max(seen, key=lambda batch: sum(batch[spec.name][:1].size for spec in specs))
     like = {spec.name: largest[spec.name][:1].repeat(2, axis=0) for spec in specs}
-    ranges = {spec.name: _range(spec, (batch[spec.name] for batch in seen)) for spec in specs}
+    sizes = sizes_of(specs, like)
+    ranges = {spec.name: _range(spec, sizes, (batch[spec.name] for batch in seen)) for spec in specs}
     made = {
         "zeros": {name: np.clip(np.zeros_like(array), *ranges[name]) for name, array in like.items()},
         "lowest values": {name: np.full_like(array, ranges[name][0]) for name, array in like.items()},
         "highest values": {name: np.full_like(array, ranges[name][1]) for name, array in like.items()},
         "lowest and highest values in turn": {name: _in_turn(array, *ranges[name]) for name, array in like.items()},
-        "padding only": {spec.name: np.full_like(like[spec.name], _padding(spec)) for spec in specs},
+        "padding only": {spec.name: np.full_like(like[spec.name], _padding(spec, sizes)) for spec in specs},
     }
     distinct: dict[bytes, Case] = {}
     for name, inputs in made.items():
@@ -104,9 +116,22 @@ def edges(specs: Sequence[TensorSpec], seen: Sequence[Batch]) -> list[Case]:
     return list(distinct.values())
 
 
-def _dimensions(specs: Sequence[TensorSpec]) -> list[str]:
-    """Names of the dynamic dimensions besides the batch."""
-    return list(dict.fromkeys(size for spec in specs for size in spec.shape[1:] if isinstance(size, str)))
+def _at_limits(
+    examples: Sequence[Example],
+    extremes: Sequence[int],
+    limits: Mapping[str, Example],
+    collate: Callable[[Sequence[Example]], Batch],
+    max_batch: int,
+) -> list[Case]:
+    """The rows of `limits` alone, and the largest batch that holds them and the shortest and longest of the others."""
+    cases = [Case(f"{name}, alone", "rows", collate([example])) for name, example in limits.items()]
+    rows = [*limits.values(), *(examples[row] for row in dict.fromkeys(extremes))]
+    for start in range(0, len(rows), max_batch):
+        some = rows[start : start + max_batch]
+        some += [examples[row % len(examples)] for row in range(max_batch - len(some))]
+        number = f", part {start // max_batch + 1}" if len(rows) > max_batch else ""
+        cases.append(Case(f"batch of {max_batch} with all shortest and longest rows{number}", "rows", collate(some)))
+    return cases
 
 
 def _orders(examples: Sequence[Example], specs: Sequence[TensorSpec]) -> dict[str, list[int]]:
@@ -119,18 +144,51 @@ def _orders(examples: Sequence[Example], specs: Sequence[TensorSpec]) -> dict[st
     return orders
 
 
-def _range(spec: TensorSpec, arrays: Iterable[np.ndarray[Any, Any]]) -> tuple[Any, Any]:
+def _variants(names: Sequence[str], rules: Mapping[str, Dimension], max_batch: int) -> list[tuple[int, dict[str, int]]]:
+    """Numbers of rows and other sizes: of one dimension, of all of them, and the largest that are allowed."""
+    found: list[tuple[int, dict[str, int]]] = []
+    for size in _SIZES[1:]:
+        found += [(2, {name: _nearest(rules, name, size)}) for name in names]
+        found += [(2, {name: _nearest(rules, name, size) for name in names})] if len(names) > 1 else []
+    found += [(2, {name: rules[name].smallest}) for name in names if name in rules]
+    largest = {name: rules[name].nearest(high) for name in names if name in rules and (high := rules[name].high) is not None}
+    found += [(count, largest) for count in sorted({1, max_batch}) if largest]
+    distinct = {(count, tuple(variant.items())): (count, variant) for count, variant in found}
+    return list(distinct.values())
+
+
+def _nearest(rules: Mapping[str, Dimension], name: str, size: int) -> int:
+    return rules[name].nearest(size) if name in rules else size
+
+
+def _usable(specs: Sequence[TensorSpec], sizes: dict[str, int], rules: Mapping[str, Dimension]) -> dict[str, int]:
+    """These sizes, or larger ones where they leave an input without a valid value."""
+    changed, factor = sizes, 1
+    while not _possible(specs, changed) and factor < _USABLE:
+        factor *= 2
+        changed = {name: _nearest(rules, name, size * factor) for name, size in sizes.items()}
+    return changed
+
+
+def _possible(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> bool:
+    """Whether each input has a valid value in rows of these sizes."""
+    ranges = [spec.limits(sizes) for spec in specs]
+    return all(low is None or high is None or low <= high for low, high in ranges)
+
+
+def _range(spec: TensorSpec, sizes: Mapping[str, int], arrays: Iterable[np.ndarray[Any, Any]]) -> tuple[Any, Any]:
     """Lowest and highest value: declared, or seen."""
     finite = [array[np.isfinite(array)] for array in arrays]
-    low = spec.low if spec.low is not None else min((array.min() for array in finite if array.size), default=0)
-    high = spec.high if spec.high is not None else max((array.max() for array in finite if array.size), default=1)
+    low, high = spec.limits(sizes)
+    low = low if low is not None else min((array.min() for array in finite if array.size), default=0)
+    high = high if high is not None else max((array.max() for array in finite if array.size), default=1)
     return spec.numpy_dtype.type(low), spec.numpy_dtype.type(high)
 
 
-def _padding(spec: TensorSpec) -> Any:
+def _padding(spec: TensorSpec, sizes: Mapping[str, int]) -> Any:
     """What fills an input up where its size changes; the nearest declared value for one that is never padded, such as a length."""
     grows = any(isinstance(size, str) for size in spec.shape[1:])
-    return spec.pad if grows else np.clip(spec.pad, spec.low, spec.high)
+    return spec.pad if grows else np.clip(spec.pad, *spec.limits(sizes))
 
 
 def _in_turn(array: np.ndarray[Any, Any], low: Any, high: Any) -> np.ndarray[Any, Any]:
@@ -143,14 +201,15 @@ def _draw(specs: Sequence[TensorSpec], count: int, sizes: Mapping[str, int], ran
     batch = {}
     for spec in specs:
         shape = (count, *(sizes[size] if isinstance(size, str) else size for size in spec.shape[1:]))
+        low, high = spec.limits(sizes)
         drawn: np.ndarray[Any, Any]
         if spec.numpy_dtype.kind != "f":
-            low = int(spec.low) if spec.low is not None else 0
-            drawn = random.integers(low, int(spec.high) if spec.high is not None else low + 1, shape, endpoint=True)
-        elif spec.low is not None and spec.high is not None:
-            drawn = random.uniform(spec.low, spec.high, shape)
+            first = int(low) if low is not None else 0
+            drawn = random.integers(first, int(high) if high is not None else first + 1, shape, endpoint=True)
+        elif low is not None and high is not None:
+            drawn = random.uniform(low, high, shape)
         else:
-            drawn = np.clip(random.normal(size=shape), spec.low, spec.high)
+            drawn = np.clip(random.normal(size=shape), low, high)
         batch[spec.name] = drawn.astype(spec.numpy_dtype)
     return batch
 

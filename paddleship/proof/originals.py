@@ -66,7 +66,8 @@ def ask(subject: Subject, cases: Sequence[Case], settings: Verify, *, task: str 
             if end.case.group == "rows":
                 advice = "run the model on that row alone, and mend what it reads beyond its inputs, or leave the row out"
                 raise ModelError(f"the eager model does not survive real rows ({end.case.name}): {end}: {advice}") from None
-            deadly[end.case.name] = str(end)
+            family = [case.name for case in cases if case.family and case.family == end.case.family]
+            deadly |= dict.fromkeys([end.case.name, *family], str(end))
             say(f"eager does not survive {end.case.name}, so nothing is asked that: {end}")
 
 

@@ -48,7 +48,8 @@ def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
     distinct: dict[str, Case] = {}
     for case in [*known, *worst]:
         digest = hashlib.sha256(b"".join(array.tobytes() for array in case.inputs.values())).hexdigest()[:8]
-        kept = replace(case, name=case.name if case.group == "past" else f"worst before: {case.name} ({digest})", group="past", rows=())
+        name = case.name if case.group == "past" else f"worst before: {case.name} ({digest})"
+        kept = replace(case, name=name, group="past", rows=(), family="")
         distinct.setdefault(digest, kept)
     kept_cases = list(distinct.values())[-_KEPT:]
     with new_folder(folder) as beside:

@@ -11,15 +11,17 @@ from paddleship.measures import Array, wide
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.runtimes import Arrays
 
-_AGAIN = 6  # cases that are asked a second time, and by many threads at once
+_AGAIN = 8  # cases that are asked a second time, and by many threads at once
 
 
 def sample(evidence: Evidence) -> list[int]:
-    """A few cases of different shapes, small ones first."""
-    by_shape: dict[tuple[tuple[int, ...], ...], int] = {}
+    """A few cases of different shapes, from the smallest to the largest, and where there is one another of the largest shape."""
+    by_shape: dict[tuple[tuple[int, ...], ...], list[int]] = {}
     for place, case in enumerate(evidence.cases):
-        by_shape.setdefault(tuple(array.shape for array in case.inputs.values()), place)
-    return sorted(by_shape.values(), key=lambda place: sum(array.size for array in evidence.cases[place].inputs.values()))[:_AGAIN]
+        by_shape.setdefault(tuple(array.shape for array in case.inputs.values()), []).append(place)
+    shapes = sorted(by_shape.values(), key=lambda places: sum(array.size for array in evidence.cases[places[0]].inputs.values()))
+    spread = np.unique(np.linspace(0, len(shapes) - 1, _AGAIN - 1).round().astype(int))
+    return [shapes[index][0] for index in spread] + shapes[-1][1:2]
 
 
 def change(evidence: Evidence, places: Sequence[int], first: Sequence[Arrays], second: Sequence[Arrays]) -> float:

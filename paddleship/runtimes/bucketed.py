@@ -13,7 +13,7 @@ import numpy as np
 
 from paddleship.candidate import Candidate
 from paddleship.errors import RequestError
-from paddleship.spec import TensorSpec
+from paddleship.spec import TensorSpec, sizes_of
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -76,11 +76,6 @@ class Rounded:
         fixed = {name: size for name, size in rounded.items() if size <= self._largest[name]}
         answer = self._program.run({spec.name: pad(inputs[spec.name], spec, fixed) for spec in self._inputs})
         return {spec.name: _cut(answer[spec.name], spec, fixed, sizes) for spec in self._outputs}
-
-
-def sizes_of(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:
-    """The size of every dynamic dimension, by its name."""
-    return {size: inputs[spec.name].shape[axis] for spec in specs for axis, size in enumerate(spec.shape) if isinstance(size, str)}
 
 
 def pad(array: np.ndarray[Any, Any], spec: TensorSpec, fixed: Mapping[str, int]) -> np.ndarray[Any, Any]:

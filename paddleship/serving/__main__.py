@@ -44,7 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--candidate", type=Path, required=True, help="folder that holds candidate.json")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000)")
-    parser.add_argument("--max-batch", type=int, default=256, help="rows that one request may have (default: 256)")
+    parser.add_argument(
+        "--max-batch", type=int, help="rows that one request may have (default, and at most: what the candidate is proven with)"
+    )
     parser.add_argument("--memory-bytes", type=int, help="memory that limits are derived from (default: this container's or machine's)")
     return parser
 

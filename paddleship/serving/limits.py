@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec
 
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _SHARE = 8  # of the memory: that part for all bodies and answers in flight, and that part for parsing one
@@ -60,13 +60,20 @@ def in_flight_bytes(memory_bytes: int) -> int:
     return min(memory_bytes // _SHARE, _MOST_IN_FLIGHT_BYTES)
 
 
-def of_bodies(requests: Sequence[TensorSpec], *, max_batch: int, longest_text: int | None, memory_bytes: int) -> BodyLimits:
+def of_bodies(
+    requests: Sequence[TensorSpec],
+    *,
+    max_batch: int,
+    longest_text: int | None,
+    memory_bytes: int,
+    dimensions: Sequence[Dimension] = (),
+) -> BodyLimits:
     """The limits of a model whose clients send `requests`, of which text is read up to `longest_text` characters."""
     most = in_flight_bytes(memory_bytes)
     if longest_text is not None:
         room = max_batch * (_ESCAPED_BYTES * longest_text + _SPARE_TEXT_BYTES) + _ENVELOPE_BYTES
         return BodyLimits(max_batch, min(room, most // _PARSED_PER_TEXT_BYTE), None)
-    values = min(max_batch * _values(requests), most / _PARSED_VALUE_BYTES)
+    values = min(max_batch * _values(requests, dimensions), most / _PARSED_VALUE_BYTES)
     size = min(values * _VALUE_BYTES + _ENVELOPE_BYTES, most / 2)
     return BodyLimits(max_batch, int(size), 2 * int(values) + _ENVELOPE_MARKS)
 
@@ -77,9 +84,10 @@ def available_memory() -> int:
     return min([physical, *(limit for path in _CGROUP_LIMITS if (limit := _read(path)))])
 
 
-def _values(requests: Sequence[TensorSpec]) -> float:
+def _values(requests: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> float:
     """Numbers in the largest row; infinite where a dimension has no largest size."""
-    return sum(math.prod(size if isinstance(size, int) else math.inf for size in spec.shape[1:]) for spec in requests)
+    largest = {rule.name: rule.high for rule in dimensions if rule.high is not None}
+    return sum(math.prod(size if isinstance(size, int) else largest.get(size, math.inf) for size in spec.shape[1:]) for spec in requests)
 
 
 def _read(path: Path) -> int:

@@ -22,7 +22,6 @@ from paddleship.spec import TensorSpec
 
 log = logging.getLogger("paddleship.serving")
 
-MAX_BATCH = 256
 _WARM_BATCHES = (1, 2, 8)
 
 
@@ -37,18 +36,20 @@ class RefusedByModel(RequestError):
 class ServedModel:
     """A candidate with its preprocessing and runtime. Loading checks every file's hash.
 
+    A request may have as many rows as the candidate is proven with, or `max_batch` where that is less.
     `limits` bound the bodies that it is given. `answers` is False after a failure that no input explains, until it answers again.
     """
 
-    def __init__(self, folder: Path, *, max_batch: int = MAX_BATCH, memory_bytes: int | None = None) -> None:
+    def __init__(self, folder: Path, *, max_batch: int | None = None, memory_bytes: int | None = None) -> None:
         self.candidate = Candidate.load(folder)
         self.version = self.candidate.digest[:12]
         self.answers = True
-        self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs)
+        self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs, self.candidate.dimensions)
         self.limits = limits.of_bodies(
             self._preprocess.requests,
-            max_batch=max_batch,
+            max_batch=min(max_batch or self.candidate.max_batch, self.candidate.max_batch),
             longest_text=self._preprocess.longest_text,
+            dimensions=self.candidate.dimensions,
             memory_bytes=memory_bytes or limits.available_memory(),
         )
         self._runtime = runtimes.load(folder)
@@ -56,9 +57,11 @@ class ServedModel:
 
     def warm_up(self) -> None:
         """Answer rows of the shapes that were seen in the data, since a runtime's first call of a shape is slow."""
+        inputs = self.candidate.inputs
         sizes = [size for size in _WARM_BATCHES if size <= self.limits.max_batch]
         for size, shapes in itertools.product(sizes, self.candidate.warm_shapes):
-            batch = {spec.name: np.full((size, *shapes[spec.name][1:]), spec.low or 0, spec.numpy_dtype) for spec in self.candidate.inputs}
+            known = {str(name): number for spec in inputs for name, number in zip(spec.shape, shapes[spec.name], strict=True)}
+            batch = {spec.name: np.full((size, *shapes[spec.name][1:]), spec.limits(known)[0] or 0, spec.numpy_dtype) for spec in inputs}
             try:
                 answer = dict(self._runtime.run(batch))
             except Exception as failure:

@@ -86,11 +86,13 @@ def _signature(candidate: Candidate) -> Any:
 def _example(candidate: Candidate) -> dict[str, Any]:
     """A request of one row that is nobody's data: a word, or the lowest valid values."""
     requests = preprocess.build(candidate.preprocess, candidate.inputs).requests
-    return {spec.name: np.array(["text"]) if spec.dtype == "str" else _lowest(spec) for spec in requests}
+    sizes = {str(size): 1 for spec in requests for size in spec.shape} | {rule.name: rule.smallest for rule in candidate.dimensions}
+    return {spec.name: np.array(["text"]) if spec.dtype == "str" else _lowest(spec, sizes) for spec in requests}
 
 
-def _lowest(spec: TensorSpec) -> Any:
-    return np.full([1 if isinstance(size, str) else size for size in spec.shape], spec.low or 0, spec.numpy_dtype)
+def _lowest(spec: TensorSpec, sizes: Mapping[str, int]) -> Any:
+    shape = [sizes[size] if isinstance(size, str) else size for size in spec.shape]
+    return np.full(shape, spec.limits(sizes)[0] or 0, spec.numpy_dtype)
 
 
 def _requirements(runtime: str) -> list[str]:

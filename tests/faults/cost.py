@@ -16,7 +16,7 @@ import yaml
 from paddleship import dataset as datasets
 from paddleship import isolate, params
 from paddleship.eager import Eager, Subject
-from paddleship.proof import answering, inputs
+from paddleship.proof import answering, ids, inputs
 
 ROOT = Path(__file__).parents[2]
 _ROUNDS = 3
@@ -96,6 +96,7 @@ def _eager_peak(checkout: Path) -> int:
     preprocess, _, specs = datasets.read_preprocess(Path(values.paths.prepared))
     rows = datasets.encode(preprocess, datasets.read(Path(values.paths.prepared), "test").take(range(values.verify.samples)))
     cases = inputs.from_rows(rows, specs, preprocess.collate, max_batch=values.verify.max_batch)
+    cases += ids.walk(specs, [case.inputs for case in cases], max_batch=values.verify.max_batch)
     answering.ask("eager", _Here(Eager(Subject.of(values))), cases)
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024

@@ -14,7 +14,7 @@ from paddleship.conversion import exporting, to_onnx
 from paddleship.eager import Eager, Subject
 from paddleship.params import Model
 from paddleship.proof import evidence as evidences
-from paddleship.proof import inputs
+from paddleship.proof import ids, inputs
 from paddleship.proof.evidence import Evidence
 from paddleship.runtimes import Arrays
 from paddleship.weights.comparing import Weighed
@@ -39,6 +39,7 @@ class Exports:
         )
         self._save(subject, seed)
         cases = inputs.generate(self._specs, seed=seed, max_batch=32)
+        cases += ids.walk(self._specs, [case.inputs for case in cases], max_batch=32)
         eager = Eager(subject)
         reference = [eager.run(case.inputs) for case in cases]
         bare = evidences.gather(cases, reference, None)

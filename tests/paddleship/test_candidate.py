@@ -5,7 +5,7 @@ import pytest
 from paddleship import runtimes
 from paddleship.candidate import Candidate
 from paddleship.errors import CandidateError
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec
 
 
 @pytest.fixture
@@ -23,6 +23,8 @@ def folder(tmp_path):
         weights_sha256="0" * 64,
         task="classification",
         classes=("否", "yes"),
+        max_batch=8,
+        dimensions=(Dimension("length", 2, 64, 2),),
     ).save(tmp_path)
     return tmp_path
 
@@ -31,6 +33,7 @@ def test_a_candidate_survives_disk(folder):
     candidate = Candidate.load(folder)
     assert candidate.inputs[0].shape == ("batch", 2)
     assert candidate.classes == ("否", "yes")
+    assert (candidate.max_batch, candidate.dimensions) == (8, (Dimension("length", 2, 64, 2),))
     assert list(candidate.files) == ["model.json"]
     assert candidate.save(folder).digest == candidate.digest
 

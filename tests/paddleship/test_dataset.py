@@ -157,3 +157,34 @@ def test_an_integer_range_is_learned_from_the_data_unless_declared(reviews_param
     assert (schema["inputs"][0]["low"], schema["inputs"][0]["high"]) == (3, 9)
     declared = overlay | {"model": {"inputs": [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 99}]}}
     assert dataset.describe(rows, reviews_params(declared))["inputs"][0]["high"] == 99
+
+
+def test_one_end_that_is_declared_stays_and_the_other_is_learned(reviews_params):
+    inputs = [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"], "low": 0}]
+    overlay = {"preprocess": {"kind": "tensors"}, "data": {"inputs": ["ids"]}, "model": {"inputs": inputs}}
+    rows = {"train": dataset.Rows({"ids": [[3, 9], [4]]}, np.array([0, 1]), ["a", "b"])}
+    schema = dataset.describe(rows, reviews_params(overlay))
+    assert (schema["inputs"][0]["low"], schema["inputs"][0]["high"]) == (0, 9)
+
+
+def test_the_sizes_of_a_dimension_are_those_of_all_parts_unless_declared(reviews_params):
+    overlay = {"preprocess": {"kind": "tensors"}, "data": {"inputs": ["ids"]}}
+    rows = {
+        "train": dataset.Rows({"ids": [[3, 9], [4, 1, 2, 2]]}, np.array([0, 1]), ["a", "b"]),
+        "test": dataset.Rows({"ids": [[3] * 6]}, np.array([0]), ["c"]),
+    }
+    seen = dataset.describe(rows, reviews_params(overlay))["dimensions"]
+    assert seen == [{"name": "length", "low": 2, "high": 6, "multiple_of": 1}]
+    declared = overlay | {"model": {"dimensions": {"length": {"high": 8, "multiple_of": 2}}}}
+    found = dataset.describe(rows, reviews_params(declared))["dimensions"]
+    assert found == [{"name": "length", "low": 2, "high": 8, "multiple_of": 2}]
+
+
+def test_text_has_the_ids_of_its_vocabulary_and_the_sizes_that_it_is_cut_to(reviews_params):
+    rows = {"train": dataset.Rows({"text": ["ab", "b"]}, np.array([0, 1]), ["x", "y"])}
+    schema = dataset.describe(rows, reviews_params({"preprocess": {"max_length": 30, "multiple_of": 16}}))
+    assert (schema["inputs"][0]["low"], schema["inputs"][0]["high"]) == (0, 3)
+    assert schema["dimensions"] == [{"name": "length", "low": 16, "high": 32, "multiple_of": 16}]
+    inputs = [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 2}]
+    with pytest.raises(DataError, match=r"range 0\.0 … 2\.0, and preprocess makes ids from 0 to 3"):
+        dataset.describe(rows, reviews_params({"model": {"inputs": inputs}}))

@@ -11,7 +11,7 @@ from paddleship import dataset, intake
 from paddleship.errors import DataError
 from paddleship.intake import Intake
 from paddleship.params import Data
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec
 
 X = TensorSpec("x", "float32", ("batch", "steps"))
 MASK = TensorSpec("mask", "bool", ("batch", "steps"))
@@ -153,3 +153,19 @@ def test_a_class_and_its_id_are_one_label():
     splits, counts = kept(rows, task="classification", classes=["no", "yes"])
     assert (counts["repeated"], counts.get("contradictory", 0)) == (400, 0)
     assert splits["train"].labels.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"x": [1.0, 2.0], "n": 3}, "input 'n' is outside 1 … 2 (got 3 … 3, of a row whose steps sets the limit): give values in range"),
+        ({"x": [1.0] * 3, "n": 3}, "input 'x' has 3 of the dimension 'steps', the model takes 2 … 4 in multiples of 2: give such a size"),
+    ],
+)
+def test_a_row_that_breaks_a_rule_between_inputs_is_named(values, words):
+    bounded = TensorSpec("n", "int64", ("batch",), 1, "steps")
+    rows = Intake(settings(inputs=["x", "n"]), tensors=(X, bounded), dimensions=(Dimension("steps", 2, 4, 2),))
+    rows.values(0, {"x": [1.0, 2.0], "n": 2})
+    with pytest.raises(DataError) as caught:
+        rows.values(7, values)
+    assert str(caught.value) == f"row 7 of data.reader does not fit model.inputs: {words}"

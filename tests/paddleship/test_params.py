@@ -21,6 +21,14 @@ def test_every_example_overlay_is_valid(overlay):
     assert params.parse(values).name == overlay.parent.name
 
 
+X_SEQ = {"name": "x", "dtype": "float32", "shape": ["batch", "length", 2]}
+STEPS = {"name": "steps", "dtype": "int64", "shape": ["batch"], "low": 1, "high": "length"}
+
+
+def rules(inputs, **dimensions):
+    return {"preprocess": {"kind": "tensors"}, "model": {"inputs": inputs, "dimensions": dimensions}}
+
+
 @pytest.mark.parametrize(
     ("overlay", "words"),
     [
@@ -46,6 +54,22 @@ def test_every_example_overlay_is_valid(overlay):
         ({"data": {"inputs": ["text", "text"]}}, "inputs must have different names (got 'text' 2 times)"),
         ({"model": {"inputs": [{**X, "low": 6, "high": 0}]}}, "model.inputs.0: low must be at most high (got 6 and 0)"),
         ({"model": {"inputs": [X, X]}}, "model: inputs must have different names (got 'x' 2 times): rename or remove one"),
+        ({"model": {"dimensions": {"length": {"high": 4}}}}, "model.dimensions must be empty for text (got length)"),
+        (rules([X_SEQ], size={}), "dimensions must name dynamic dimensions of inputs, the batch excepted (got 'size'): they have length"),
+        (rules([X_SEQ], batch={"high": 4}), "the batch excepted (got 'batch'): they have length"),
+        (rules([X_SEQ], length={"low": 33, "high": 63, "multiple_of": 32}), "no size is left (got 33 … 63 in multiples of 32): lower"),
+        (
+            rules([X_SEQ, {**STEPS, "high": "lenght"}]),
+            "high of input 'steps' must name a dynamic dimension, the batch excepted (got 'lenght')",
+        ),
+        (
+            rules([X_SEQ, {**STEPS, "low": "2 * length"}]),
+            "must be a number or a dimension (got '2 * length'): write 5, 'length' or 'length - 1'",
+        ),
+        (
+            rules([X_SEQ, {**STEPS, "low": 5}], length={"low": 2, "high": 9}),
+            "input 'steps' has no valid value where length is 2 (got low 5.0 and high length): change one of them",
+        ),
         (
             {"export": {"buckets": {"foo": [1, 2]}}},
             "export.buckets must name dynamic dimensions of model.inputs (got 'foo'): they have",
@@ -95,3 +119,18 @@ def test_merge_goes_into_sections_and_replaces_kwargs_and_lists():
     assert merged["train"]["epochs"] == 1
     assert merged["train"]["batch_size"] == BASE["train"]["batch_size"]
     assert BASE["train"]["epochs"] != 1
+
+
+def test_a_value_may_be_bound_by_a_dimension_and_a_dimension_by_its_sizes():
+    overlay = rules([X_SEQ, STEPS, {**STEPS, "name": "last", "low": 0, "high": "length - 1"}], length={"low": 32, "multiple_of": 32})
+    model = params.parse(params.merge(BASE, overlay)).model
+    steps, last = (item.spec() for item in model.inputs[1:])
+    assert steps.limits({"length": 7}) == (1, 7)
+    assert last.limits({"length": 7}) == (0, 6)
+    assert [str(rule) for rule in model.rules] == ["32 or more in multiples of 32"]
+
+
+def test_a_number_that_yaml_takes_for_text_is_a_number():
+    overlay = rules([{**X_SEQ, "low": "1e-3", "high": "2"}])
+    item = params.parse(params.merge(BASE, overlay)).model.inputs[0]
+    assert (item.low, item.high) == (0.001, 2.0)

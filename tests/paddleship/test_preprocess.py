@@ -3,7 +3,7 @@ import pytest
 
 from paddleship import preprocess
 from paddleship.errors import RequestError
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec
 
 IDS = TensorSpec("ids", "int64", ("batch", "length"))
 
@@ -120,3 +120,34 @@ def test_a_request_whose_inputs_differ_in_a_shared_dimension_is_refused():
     assert len(tensors.encode({"x": [[1.0, 2.0], [1.0]], "keep": [[True, False], [True]]})) == 2
     with pytest.raises(RequestError, match="share the dimension 'steps', and have 2 and 1 of it in one row: send"):
         tensors.encode({"x": [[1.0, 2.0]], "keep": [[True]]})
+
+
+ROWS = TensorSpec("rows", "float32", ("batch", "length", 2))
+STEPS = TensorSpec("steps", "int64", ("batch",), 1, "length")
+
+
+def row(length):
+    return np.zeros((length, 2), np.float32)
+
+
+def test_a_value_that_a_dimension_bounds_is_checked_row_by_row_before_padding():
+    tensors = preprocess.Tensors([ROWS, STEPS])
+    examples = tensors.encode({"rows": [row(2), row(5)], "steps": [2, 5]})
+    assert tensors.collate(examples)["rows"].shape == (2, 5, 2)
+    with pytest.raises(RequestError, match=r"input 'steps' is outside 1 … 2 \(got 3 … 3, of a row whose length sets the limit\)"):
+        tensors.encode({"rows": [row(2), row(5)], "steps": [3, 5]})  # 3 would fit into the padded batch
+
+
+@pytest.mark.parametrize(("length", "fits"), [(31, False), (32, True), (33, False), (64, True), (96, True), (128, False)])
+def test_a_size_that_was_not_proven_is_refused(length, fits):
+    tensors = preprocess.Tensors([ROWS], [Dimension("length", 32, 96, 32)])
+    if fits:
+        assert len(tensors.encode({"rows": [row(length)]})) == 1
+        return
+    with pytest.raises(RequestError, match=rf"has {length} of the dimension 'length', the model takes 32 … 96 in multiples of 32: send"):
+        tensors.encode({"rows": [row(length)]})
+
+
+def test_text_of_any_length_is_within_the_sizes_that_are_proven():
+    chosen = preprocess.build({**CONFIG, "unicode_form": None}, [IDS], [Dimension("length", 4, 8, 4)])
+    assert chosen.collate(chosen.encode({"text": ["好" * 1000]}))["ids"].shape == (1, 8)

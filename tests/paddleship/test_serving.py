@@ -20,7 +20,7 @@ from paddleship.serving.app import create_app
 from paddleship.serving.connections import Guard
 from paddleship.serving.limits import ConnectionLimits
 from paddleship.serving.model import ServedModel
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec
 
 
 def make_candidate(folder, nodes, inputs, outputs, **facts):
@@ -35,6 +35,7 @@ def make_candidate(folder, nodes, inputs, outputs, **facts):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
     settings = {
         "preprocess": {"kind": "tensors"},
+        "max_batch": 4096,
         "task": "regression",
         "warm_shapes": ({spec.name: [2, *_fixed(spec)] for spec in inputs},),
     }
@@ -85,7 +86,7 @@ def texts(tmp_path_factory):
 
 @pytest.fixture
 def client(tensors):
-    yield from ready(tensors)
+    yield from ready(tensors, max_batch=256)
 
 
 @pytest.fixture
@@ -462,3 +463,30 @@ def test_float32_survives_the_wire_exactly():
     values = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
     sent = orjson.loads(orjson.dumps(protocol.encode_tensor("x", values), option=orjson.OPT_SERIALIZE_NUMPY))
     assert np.array_equal(protocol.decode_tensor(sent).astype(np.float32), values)
+
+
+def test_a_server_takes_what_the_candidate_is_proven_with_and_no_more(tmp_path):
+    nodes = [helper.make_node("Cast", ["steps"], ["values"], to=TensorProto.FLOAT), helper.make_node("Identity", ["x"], ["same"])]
+    inputs = [TensorSpec("x", "float32", ("batch", "length")), TensorSpec("steps", "int64", ("batch",), 1, "length")]
+    outputs = [TensorSpec("values", "float32", ("batch",)), TensorSpec("same", "float32", ("batch", "length"))]
+    make_candidate(tmp_path, nodes, inputs, outputs, max_batch=3, dimensions=(Dimension("length", 2, 6, 2),))
+
+    def body(rows, length, steps):
+        x = {"name": "x", "datatype": "FP32", "shape": [rows, length], "data": [0.5] * (rows * length)}
+        return {"inputs": [x, {"name": "steps", "datatype": "INT64", "shape": [rows], "data": [steps] * rows}]}
+
+    for client in ready(tmp_path):
+        wrong = {
+            (4, 4, 1): "takes 1 to 3",
+            (1, 8, 1): "takes 2 … 6 in multiples of 2",
+            (1, 3, 1): "in multiples",
+            (3, 4, 5): "outside 1 … 4",
+        }
+        for asked, words in wrong.items():
+            answer = client.post("/v2/models/tiny/infer", json=body(*asked))
+            assert (answer.status_code, words in answer.json()["error"]) == (400, True), answer.json()
+        assert client.post("/v2/models/tiny/infer", json=body(3, 6, 6)).status_code == 200
+    for client in ready(tmp_path, max_batch=2):
+        assert "takes 1 to 2" in client.post("/v2/models/tiny/infer", json=body(3, 2, 1)).json()["error"]
+    for client in ready(tmp_path, max_batch=100):
+        assert "takes 1 to 3" in client.post("/v2/models/tiny/infer", json=body(4, 2, 1)).json()["error"]

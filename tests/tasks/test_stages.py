@@ -358,6 +358,22 @@ def test_a_candidate_that_prepares_its_inputs_in_another_way_is_told_as_it_is_fo
     assert "paddle: error: preprocess-differs: " in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"max_batch": 256}, "says max_batch 256, and verify.max_batch says 8"),
+        ({"dimensions": [{"name": "length", "low": 1, "high": 9, "multiple_of": 1}]}, "and the prepared data says []"),
+    ],
+)
+def test_a_program_that_takes_more_than_is_about_to_be_proven_is_refused(benchmarked, copy_of, stage, changes, words):
+    checkout = copy_of(benchmarked)
+    about = checkout / "models/exported/candidate.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | changes))
+    done = stage(checkout, "optimize")
+    assert done.returncode == 2, done.stderr
+    assert words in last_line(done)
+
+
 def test_a_benchmark_of_nothing_proven_misses_its_gate_and_leaves_its_evidence(benchmarked, copy_of, stage):
     checkout = copy_of(benchmarked)
     (checkout / "models/parity/passed.json").write_text("{}")

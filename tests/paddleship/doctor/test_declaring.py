@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from paddleship.doctor.declaring import parse_input, parse_model
+from paddleship.doctor.declaring import parse_input, parse_model, parse_sizes
 from paddleship.errors import ParamsError
 
 
@@ -61,3 +61,30 @@ def test_inputs_may_be_parts_of_arguments_and_none():
 def test_a_slip_in_a_model_is_explained(factory, inputs, kwargs, words):
     with pytest.raises(ParamsError, match=re.escape(words)):
         parse_model(factory, inputs, kwargs)
+
+
+def test_an_end_of_a_range_may_be_a_dimension_and_a_dimension_may_have_sizes():
+    assert parse_input("steps:int64[batch]=1..length").high == "length"
+    assert parse_input("last:int64[batch]=0..length-1").spec().limits({"length": 9}) == (0, 8)
+    model = parse_model("m:build", ["x:float32[batch,length]", "steps:int64[batch]=1..length"], "{}", ["length=32..512/32"])
+    assert [str(rule) for rule in model.rules] == ["32 … 512 in multiples of 32"]
+    assert parse_sizes(["length=4.."])["length"].high is None
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "words"),
+    [
+        (["length"], "--dimension 'length' does not parse"),
+        (["length=9..4"], "no size is left (got 9 … 4)"),
+        (["size=1..4"], "dimensions must name dynamic dimensions of inputs, the batch excepted (got 'size'): they have length"),
+    ],
+)
+def test_a_slip_in_a_dimension_is_quoted(dimensions, words):
+    with pytest.raises(ParamsError) as raised:
+        parse_model("m:build", ["x:float32[batch,length]"], "{}", dimensions)
+    assert words in str(raised.value)
+
+
+def test_a_bound_that_names_no_dimension_is_explained():
+    with pytest.raises(ParamsError, match="high of input 'n' must name a dynamic dimension"):
+        parse_model("m:build", ["n:int64[batch]=1..length"], "{}")

@@ -5,8 +5,8 @@ import pytest
 
 from paddleship.errors import DataError
 from paddleship.preprocess import Tensors
-from paddleship.proof import inputs, past
-from paddleship.spec import TensorSpec
+from paddleship.proof import batches, coverage, ids, inputs, past
+from paddleship.spec import Dimension, TensorSpec
 
 IDS = TensorSpec("ids", "int64", ("batch", "length"), 0, 9)
 LENGTHS = [4, 1, 9, 5, 2, 7, 3, 8, 6, 10]
@@ -20,14 +20,45 @@ def cases(max_batch=4):
     return inputs.from_rows(examples(), [IDS], Tensors([IDS]).collate, max_batch=max_batch)
 
 
-def test_rows_are_asked_in_batches_of_1_2_a_prime_and_the_largest():
-    sizes = {len(case.rows) for case in cases()}
-    assert {1, 2, 7, 4} <= sizes
-    assert {row for case in cases() for row in case.rows} == set(range(10))
+def many(max_batch, count=256):
+    rows = [{"ids": np.full(1 + row % 10, row % 10)} for row in range(count)]
+    return inputs.from_rows(rows, [IDS], Tensors([IDS]).collate, max_batch=max_batch)
 
 
-def test_rows_are_asked_in_every_power_of_two_as_a_server_and_a_benchmark_join_them():
-    assert {2, 4, 7, 8, 16} <= {len(case.rows) for case in inputs.from_rows(examples() * 2, [IDS], Tensors([IDS]).collate, max_batch=32)}
+def test_every_batch_size_up_to_the_largest_is_asked():
+    assert {len(case.rows) for case in many(32)} >= set(range(1, 33))
+    assert {len(case.rows) for case in many(1)} == {0, 1, 2}
+
+
+def test_each_row_is_in_several_batches_of_different_size():
+    seen = {}
+    for case in many(32):
+        for row in case.rows:
+            seen.setdefault(row, set()).add(len(case.rows))
+    assert len(seen) == 256
+    assert all(len(sizes) > 1 for sizes in seen.values())
+
+
+def test_each_row_is_asked_where_the_batches_are_small():
+    assert {row for case in many(3) for row in case.rows} == set(range(256))
+
+
+def test_of_very_large_batches_a_selection_is_asked_that_holds_the_odd_ones():
+    asked = batches.sizes(1000)
+    assert asked[:64] == list(range(1, 65))
+    assert set(asked) >= {65, 96, 127, 128, 129, 192, 255, 256, 257, 511, 513, 999, 1000}
+    assert len(asked) < 90
+    assert batches.sizes(64) == list(range(1, 65))
+    assert batches.sizes(65)[-1] == 65
+    assert batches.describe([1, 2, 3, 5, 7, 8]) == "1 to 3, 5, 7, 8"
+
+
+def test_the_shortest_and_longest_rows_and_those_of_the_limits_are_in_one_largest_batch():
+    rows = [{"ids": np.full(length, 1)} for length in (3, 4)]
+    limits = {"length 12": {"ids": np.full(12, 2)}}
+    found = {case.name: case for case in inputs.from_rows(rows, [IDS], Tensors([IDS]).collate, max_batch=4, limits=limits)}
+    assert found["length 12, alone"].inputs["ids"].shape == (1, 12)
+    assert found["batch of 4 with all shortest and longest rows"].inputs["ids"].shape == (4, 12)
 
 
 def test_the_shortest_middle_and_longest_rows_are_asked_alone_and_together():
@@ -79,7 +110,7 @@ def test_drawn_inputs_stay_in_their_range_and_are_the_same_for_a_seed():
     again = inputs.generate([IDS, image], seed=3, max_batch=8)
     assert all(np.array_equal(one.inputs["ids"], two.inputs["ids"]) for one, two in zip(drawn, again, strict=True))
     assert {case.inputs["image"].shape[2:] for case in drawn} >= {(32, 32), (16, 32), (32, 16), (16, 16)}
-    assert {len(case.rows) for case in drawn} >= {1, 2, 7, 8}
+    assert {len(case.rows) for case in drawn} >= set(range(1, 9))
 
 
 def test_known_sizes_are_kept():
@@ -116,3 +147,92 @@ def test_damaged_cases_of_earlier_runs_are_one_error_with_the_next_step(tmp_path
     (folder / file).write_bytes(whole[: len(whole) // 2] if content is None else content)
     with pytest.raises(DataError, match=r"cannot be read .*: restore them with `dvc checkout .*regression`, or delete the folder"):
         past.read(folder, [IDS])
+
+
+USER = TensorSpec("user", "int64", ("batch",), 1, 100)
+ITEM = TensorSpec("item", "int32", ("batch",), 0, 36)
+KEEP = TensorSpec("keep", "int64", ("batch", "length"), 0, 1)
+STEPS = TensorSpec("steps", "int64", ("batch",), 1, "length")
+
+
+def walked(specs, **settings):
+    drawn = inputs.generate(specs, seed=0, max_batch=4)
+    return ids.walk(specs, [case.inputs for case in drawn], **{"max_batch": 4, **settings})
+
+
+def test_every_id_of_a_range_is_asked_in_as_few_rows_as_hold_them():
+    vocabulary = TensorSpec("ids", "int64", ("batch", "length"), 0, 999)
+    found = walked([vocabulary])
+    assert {value for case in found for value in case.inputs["ids"].ravel()} == set(range(1000))
+    assert [case.inputs["ids"].shape for case in found] == [(4, 32)] * 8
+    assert {case.family for case in found} == {"every id of ids"}
+    assert coverage.measure(found, [vocabulary], {}).ids == {"ids": 1.0}
+    assert coverage.measure(found[:2], [vocabulary], {}).ids == {"ids": 0.256}
+
+
+def test_inputs_of_one_shape_are_walked_together_and_each_takes_its_whole_range():
+    found = walked([USER, ITEM])
+    assert len(found) == 25
+    assert coverage.measure(found, [USER, ITEM], {}).ids == {"user": 1.0, "item": 1.0}
+    assert all(case.inputs["item"].dtype == "int32" and case.inputs["item"].max() <= 36 for case in found)
+
+
+def test_a_mask_or_a_length_hides_no_id_that_is_walked():
+    table = TensorSpec("ids", "int64", ("batch", "length"), 0, 999)
+    drop = TensorSpec("drop", "bool", ("batch", "length"))
+    masks = {"keep": np.int64([[1, 0] * 4]), "drop": np.array([[False] * 7 + [True]])}
+    alone = {"ids": np.zeros((1, 8), np.int64), "steps": np.int64([3]), **masks}
+    found = ids.walk([table, KEEP, STEPS, drop], [alone], max_batch=32)
+    asked = [case.inputs for case in found if case.family == "every id of ids"]
+    assert all((batch["steps"] == 8).all() for batch in asked)
+    for mask in masks:
+        for value in (0, 1):
+            assert {number for batch in asked for number in batch["ids"][batch[mask] == value]} == set(range(1000))
+    lengths = [case.inputs["steps"] for case in found if case.family == "every id of steps"]
+    assert np.concatenate(lengths).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_range_beyond_what_can_be_asked_is_walked_in_even_steps_with_both_ends():
+    hashed = TensorSpec("hashed", "int64", ("batch",), 0, 2**62)
+    found = walked([hashed], max_batch=64)
+    values = np.concatenate([case.inputs["hashed"] for case in found])
+    assert (values[0], values[-1], len(values)) == (0, 2**62, 16_384)
+
+
+def test_inputs_without_a_range_and_of_other_types_are_not_walked():
+    assert walked([TensorSpec("x", "float32", ("batch", 2), 0, 9), TensorSpec("n", "int64", ("batch",))]) == []
+    assert walked([TensorSpec("flag", "bool", ("batch",))]) == []
+
+
+def test_a_bound_that_names_a_dimension_is_kept_in_every_drawn_and_extreme_case():
+    rows = TensorSpec("rows", "float32", ("batch", "length", 2))
+    last = TensorSpec("last", "int64", ("batch",), 0, "length - 1")
+    for case in inputs.generate([rows, STEPS, last], seed=0, max_batch=4):
+        length = case.inputs["rows"].shape[1]
+        assert 1 <= case.inputs["steps"].min() <= case.inputs["steps"].max() <= length
+        assert 0 <= case.inputs["last"].min() <= case.inputs["last"].max() < length
+
+
+def test_sizes_are_drawn_as_the_rules_allow_and_the_largest_is_asked_alone_and_in_the_largest_batch():
+    rule = Dimension("length", 32, 96, 32)
+    drawn = inputs.generate([IDS], seed=0, max_batch=4, dimensions=[rule])
+    assert {case.inputs["ids"].shape[1] for case in drawn} == {32, 64, 96}
+    assert {len(case.inputs["ids"]) for case in drawn if case.inputs["ids"].shape[1] == 96} >= {1, 4}
+
+
+def test_a_size_that_leaves_an_input_without_a_value_is_not_drawn():
+    least = TensorSpec("least", "int64", ("batch",), 40, "length")
+    drawn = inputs.generate([IDS, least], seed=0, max_batch=4)
+    assert min(case.inputs["ids"].shape[1] for case in drawn) >= 40
+
+
+def test_the_coverage_names_the_batches_the_sizes_and_the_share_of_ids_that_were_asked():
+    asked = cases(max_batch=4)
+    found = coverage.measure(asked, [IDS], {})
+    assert (found.batches, found.sizes["length"], found.ids) == ("1 to 4", (1, 10), {"ids": 1.0})
+    odd = [case for case in asked if len(case.inputs["ids"]) in (1, 4)]
+    assert coverage.measure(odd, [IDS], {}).batches == "1, 4"
+    steps = TensorSpec("steps", "int64", ("batch",), 1, "length")
+    assert coverage.measure(
+        ids.walk([IDS, steps], [{"ids": np.zeros((1, 3), int), "steps": np.ones(1, int)}], max_batch=4), [IDS, steps], {}
+    ).ids == {"ids": 1.0}

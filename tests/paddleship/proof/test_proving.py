@@ -1,6 +1,7 @@
 """The proof over real processes: an honest candidate passes, and each way to be wrong ends as its own check."""
 
 import os
+import re
 import sys
 import threading
 import time
@@ -13,7 +14,8 @@ from paddleship import model
 from paddleship.eager import Eager, Subject
 from paddleship.errors import ModelError
 from paddleship.params import Model, Verify
-from paddleship.proof import inputs, proving
+from paddleship.preprocess import Tensors
+from paddleship.proof import ids, inputs, proving
 from paddleship.proof.answering import Contender
 
 SOURCE = """
@@ -107,6 +109,14 @@ class Refuses(Plain):
     def forward(self, x):
         raise ValueError("never")
 
+class Table(Plain):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(1000, 4)
+
+    def forward(self, x):
+        return self.linear(self.embed(x).mean(1))
+
 class Fragile(Plain):
     def forward(self, x):
         if not x.any():
@@ -158,6 +168,43 @@ class LastRowWrong(Honest):
         output = super().run(batch)["output"].copy()
         output[16:] += np.float32(1e-3)
         return {"output": output}
+
+
+class WrongAt(Honest):
+    """Another answer in batches of one size only, as a kernel that is chosen by size would have it."""
+
+    def __init__(self, subject, size):
+        super().__init__(subject)
+        self.size = size
+
+    def run(self, batch):
+        answer = super().run(batch)
+        return {"output": answer["output"] * np.float32(1 + 1e-3 * (len(answer["output"]) == self.size))}
+
+
+class RareShifted(Honest):
+    """The embedding rows of the ids 500 to 899 are shifted by one."""
+
+    def run(self, batch):
+        return super().run({"x": np.where((batch["x"] >= 500) & (batch["x"] < 900), batch["x"] - 1, batch["x"])})
+
+
+class WrongBeyondTheLongestRow(Honest):
+    """Keeps the positions of the longest held-out row."""
+
+    def run(self, batch):
+        return super().run({"x": batch["x"][:, :12]})
+
+
+class SharedByLargeBatches(Honest):
+    """Keeps a large batch where another thread can overwrite it."""
+
+    def run(self, batch):
+        if len(batch["x"]) < 16:
+            return super().run(batch)
+        self.current = batch
+        time.sleep(0.002)
+        return super().run(self.current)
 
 
 class SlightlyOff(Honest):
@@ -243,16 +290,17 @@ def their_package(tmp_path, monkeypatch):
 
 @pytest.fixture
 def subject_of(tmp_path):
-    def make(name, *shape):
-        settings = Model(factory=f"their_proofs:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", *(shape or [4])]}])
+    def make(name, *shape, **declared):
+        item = {"name": "x", "dtype": "float32", "shape": ["batch", *(shape or [4])]}
+        settings = Model(factory=f"their_proofs:{name}", inputs=[item | declared])
         model.save(model.build(settings), tmp_path / "checkpoint", {})
         return Subject(settings, tmp_path / "checkpoint")
 
     return make
 
 
-def prove(subject, settings=SETTINGS, **contenders):
-    cases = inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=32)
+def prove(subject, settings=SETTINGS, cases=None, **contenders):
+    cases = cases or inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=32)
     made = {name: value if isinstance(value, Contender) else Contender(value, (subject,)) for name, value in contenders.items()}
     return proving.prove(subject, cases, made, settings=settings, say=lambda _: None)
 
@@ -271,10 +319,48 @@ def test_an_honest_candidate_is_proven_and_every_fault_is_its_own_row(subject_of
     assert "noise_ratio" in failed(found["previous"])
     assert failed(found["drifts"]) & {"repeat_ratio", "threads_ratio"}
     assert failed(found["last"]) >= {"noise_ratio", "batch_ratio"}
-    assert "32" in found["last"].worst_case
+    assert re.search(r"batch of (1[6-9]|[23]\d)", found["last"].worst_case)
     assert failed(found["race"]) == {"threads_ratio"}
     assert found["race"].findings[0].kind == "thread-specific"
     assert "SIGSEGV" in str(found["dies"].checks[0])
+
+
+def test_wrong_answers_at_a_single_batch_size_are_found_whichever_it_is(subject_of):
+    subject = subject_of("Plain")
+    wrong = {f"at_{size}": Contender(WrongAt, (subject, size)) for size in (3, 5, 6, 12, 20, 31)}
+    found = prove(subject, honest=Honest, **wrong).judgements
+    assert [name for name, judgement in found.items() if judgement] == ["to_static", "honest"]
+    assert found["at_20"].worst_case == "output, batch of 20"
+
+
+def table_cases(subject, *, longest=16):
+    """Held-out rows with the ids 0 to 49 and at most 12 of them, of a table of 1,000, where a server takes rows of 16."""
+    specs = [item.spec() for item in subject.model.inputs]
+    rows = [{"x": (np.arange(3 + row % 10) * 7 + row) % 50} for row in range(40)]
+    limits = {"length 16": {"x": np.arange(longest) % 50}}
+    real = inputs.from_rows(rows, specs, Tensors(specs).collate, max_batch=8, limits=limits)
+    batches = [case.inputs for case in real]
+    return [*real, *inputs.edges(specs, batches), *ids.walk(specs, batches, max_batch=8)]
+
+
+def test_shifted_embedding_rows_of_ids_that_no_held_out_row_has_are_refused(subject_of):
+    subject = subject_of("Table", dtype="int64", shape=["batch", "length"], low=0, high=999)
+    cases = table_cases(subject)
+    found = prove(subject, cases=cases, honest=Honest, shifted=RareShifted, short=WrongBeyondTheLongestRow).judgements
+    assert found["honest"]
+    assert "noise_ratio" in failed(found["shifted"])
+    assert "every id of x" in found["shifted"].worst_case
+    assert "noise_ratio" in failed(found["short"])
+    seen = [case for case in cases if case.group != "ids"]
+    assert prove(subject, cases=seen, shifted=RareShifted).judgements["shifted"]  # what the walk is for
+
+
+def test_callers_with_large_batches_that_overwrite_each_other_are_found(subject_of):
+    subject = subject_of("Plain")
+    race = Contender(SharedByLargeBatches, (subject,), share=NoTurns)
+    found = prove(subject, alone=SharedByLargeBatches, race=race).judgements
+    assert found["alone"]
+    assert failed(found["race"]) == {"threads_ratio"}
 
 
 def test_a_candidate_that_hangs_is_ended_and_the_next_is_asked(subject_of):

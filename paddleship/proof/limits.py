@@ -1,0 +1,53 @@
+"""Rows of the smallest and the largest size that a server takes: real ones where the data has them, else made of real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from paddleship import dataset
+from paddleship.preprocess import Example, Preprocess
+from paddleship.spec import Dimension, TensorSpec, row_sizes, sizes_of
+
+
+def rows(
+    prepared: Path, preprocess: Preprocess, specs: Sequence[TensorSpec], dimensions: Sequence[Dimension], examples: Sequence[Example]
+) -> dict[str, Example]:
+    """An example for each end of every dimension that no one of `examples` reaches, by what it is."""
+    sizes = [sizes_of(specs, preprocess.collate([example])) for example in examples]
+    found: dict[str, Example] = {}
+    for rule in dimensions:
+        ends = {"smallest": rule.smallest} | ({} if rule.high is None else {"largest": rule.nearest(rule.high)})
+        for word, size in ends.items():
+            if all(one[rule.name] != size for one in sizes):
+                nearest = min(range(len(examples)), key=lambda row: abs(sizes[row][rule.name] - size))
+                real = _real(prepared, preprocess, specs, rule.name, size)
+                found[f"{word} {rule.name} ({size})"] = real or resized(examples[nearest], specs, rule.name, size)
+    return found
+
+
+def resized(example: Example, specs: Sequence[TensorSpec], name: str, size: int) -> Example:
+    """The row with another size in one dimension: its values repeated or cut off, and those that a dimension bounds kept in bounds."""
+    changed = dict(example)
+    for spec in specs:
+        for axis, dimension in enumerate(spec.shape[1:]):
+            if dimension == name:
+                changed[spec.name] = np.take(changed[spec.name], np.arange(size) % changed[spec.name].shape[axis], axis)
+    sizes = row_sizes(specs, changed)
+    for spec in specs:
+        if isinstance(spec.low, str) or isinstance(spec.high, str):
+            changed[spec.name] = np.clip(changed[spec.name], *spec.limits(sizes)).astype(spec.numpy_dtype)
+    return changed
+
+
+def _real(prepared: Path, preprocess: Preprocess, specs: Sequence[TensorSpec], name: str, size: int) -> Example | None:
+    """A row of any part with this size; None where there is none, or where columns are not the model's inputs yet."""
+    spec, axis = next((spec, axis) for spec in specs for axis, dimension in enumerate(spec.shape[1:]) if dimension == name)
+    for split in dataset.SPLITS:
+        part = dataset.read(prepared, split)
+        shapes = [np.shape(value) for value in part.columns.get(spec.name, [])]
+        if (row := next((row for row, shape in enumerate(shapes) if shape[axis] == size), None)) is not None:
+            return dataset.encode(preprocess, part.take([row]))[0]
+    return None
