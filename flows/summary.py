@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any
 from paddleship.errors import Unavailable
 from paddleship.report import Report
 from tasks import image
+
+_LONGEST_LINE = 1000  # characters that a person copies from a terminal
+_SHOWN_VALUES = 8
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ def release_lines(release: Path, *, engine: str | None) -> list[str]:
         "",
         "next:",
         f"  {prefix}docker run --rm --read-only --tmpfs /tmp --cap-drop ALL -p 127.0.0.1:8000:8000 {facts['image']}",
-        f"  {_curl(facts['params'])}",
+        *_curl(facts["params"]["name"], facts["example"], release),
         f"  {prefix}.venv/bin/paddleship trace {facts['image']}",
     ]
 
@@ -97,20 +101,17 @@ def engine_address() -> str | None:
         return None
 
 
-def _curl(values: Mapping[str, Any]) -> str:
-    """A request that this model answers, as a curl command."""
-    if values["preprocess"]["kind"] == "characters":
-        inputs = [{"name": values["preprocess"]["column"], "datatype": "BYTES", "shape": [1], "data": ["质量很好，非常喜欢"]}]
+def _curl(name: str, example: Mapping[str, Any], release: Path) -> list[str]:
+    """A request of one held-out row as a curl command, and the answer that accept got to it."""
+    url = f"127.0.0.1:8000/v2/models/{name}/infer"
+    body = json.dumps(example["request"], ensure_ascii=False)
+    if len(body) <= _LONGEST_LINE:
+        command = f"curl -s {url} -d {shlex.quote(body)}"
     else:
-        inputs = [_zeros(item) for item in values["model"]["inputs"]]
-    body = json.dumps({"inputs": inputs}, ensure_ascii=False)
-    return f"curl -s 127.0.0.1:8000/v2/models/{values['name']}/infer -d '{body}'"
-
-
-def _zeros(item: Mapping[str, Any]) -> dict[str, Any]:
-    shape = [1, *(size if isinstance(size, int) else 4 for size in item["shape"][1:])]
-    count = 1
-    for size in shape:
-        count *= size
-    datatype = {"float32": "FP32", "float64": "FP64", "int32": "INT32", "int64": "INT64", "bool": "BOOL"}[item["dtype"]]
-    return {"name": item["name"], "datatype": datatype, "shape": shape, "data": [item["low"] or 0] * count if count <= 64 else ["…"]}
+        script = f"import json; print(json.dumps(json.load(open({str(release)!r}, encoding='utf-8'))['example']['request']))"
+        command = f'.venv/bin/python -c "{script}" | curl -s {url} -d @-'
+    answer = json.dumps(example["answer"], ensure_ascii=False)
+    if len(answer) > _LONGEST_LINE:
+        outputs = [item | {"data": [*item["data"][:_SHOWN_VALUES], "…"]} for item in example["answer"]["outputs"]]
+        answer = json.dumps(example["answer"] | {"outputs": outputs}, ensure_ascii=False)
+    return [f"  {command}", f"    {answer}"]

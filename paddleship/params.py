@@ -277,7 +277,7 @@ class Accept(Section):
     ready_timeout_s: Seconds = 60
     max_cold_start_ms: Seconds = 30_000
     load_requests: Positive = 500
-    concurrency: Positive = 4
+    concurrency: Positive = Field(8, description="callers at a time")
 
 
 class GraphModes(Section):

@@ -80,7 +80,11 @@ class ServedModel:
             "platform": self.candidate.runtime,
             "inputs": [protocol.describe(spec) for spec in self._preprocess.requests],
             "outputs": outputs,
-            "parameters": {"candidate_digest": self.candidate.digest},
+            "parameters": {
+                "candidate_digest": self.candidate.digest,
+                "max_batch": self.limits.max_batch,
+                "max_bytes": self.limits.max_bytes,
+            },
         }
 
     def answer(self, body: bytes | bytearray) -> bytes:

@@ -1,5 +1,10 @@
 """The end of a run: findings in the table, those that nobody has seen yet as lines, all of them for the artifact."""
 
+import json
+import shlex
+import subprocess
+import sys
+
 from flows import summary
 from flows.summary import Row
 from paddleship.finding import Finding
@@ -26,3 +31,33 @@ def test_a_stage_that_ran_has_said_its_findings_and_one_that_did_not_run_says_th
     assert summary.unseen([Row("verify", "failed", REPORT)]) == []
     for how in ("unchanged", "restored"):
         assert summary.unseen([Row("verify", how, REPORT)]) == [f"verify: {WARNING}"]
+
+
+def release(folder, request, answer):
+    path = folder / "release.json"
+    example = {"request": request, "answer": answer}
+    path.write_text(json.dumps({"image": "x:1", "image_id": "sha256:0", "params": {"name": "tiny"}, "example": example}))
+    return summary.release_lines(path, engine=None)
+
+
+def test_the_printed_curl_sends_the_example_and_shows_its_answer(tmp_path):
+    request = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ['it\'s "好" $HOME']}]}
+    answer = {"outputs": [{"name": "label", "datatype": "BYTES", "shape": [1], "data": ["好"]}]}
+    lines = release(tmp_path, request, answer)
+    place = next(index for index, line in enumerate(lines) if "curl" in line)
+    words = shlex.split(lines[place])
+    assert words[:3] == ["curl", "-s", "127.0.0.1:8000/v2/models/tiny/infer"]
+    assert json.loads(words[words.index("-d") + 1]) == request
+    assert json.loads(lines[place + 1]) == answer
+
+
+def test_a_large_request_is_read_from_the_release_and_a_large_answer_is_shortened(tmp_path):
+    request = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 5000], "data": [0.5] * 5000}]}
+    answer = {"outputs": [{"name": "y", "datatype": "FP32", "shape": [1, 5000], "data": [1.5] * 5000}]}
+    lines = release(tmp_path, request, answer)
+    place = next(index for index, line in enumerate(lines) if "curl" in line)
+    program, _, sending = lines[place].strip().partition(" | ")
+    assert sending == "curl -s 127.0.0.1:8000/v2/models/tiny/infer -d @-"
+    program = program.replace(".venv/bin/python", sys.executable)
+    assert json.loads(subprocess.run(program, shell=True, capture_output=True, check=True).stdout) == request  # noqa: S602 as a person runs it
+    assert json.loads(lines[place + 1])["outputs"][0]["data"] == [1.5] * 8 + ["…"]

@@ -89,7 +89,11 @@ def test_a_good_image_is_accepted_and_the_release_names_all_it_came_from(package
     assert release["accepted"] is True
     assert release["image_id"] == packaged[1]["image_id"]
     assert release.items() >= packaged[1]["lineage"].items()
+    (sent,) = release["example"]["request"]["inputs"]
+    (output,) = release["example"]["answer"]["outputs"]
+    assert (sent["name"], sent["shape"], output["shape"]) == ("x", [1, 2], [1, 1])
     assert metrics["http_noise_ratio"] <= 8
+    assert metrics["accepted_answers_to_many_callers"] >= metrics["accepted_batches"]
     assert metrics["cold_start_ms"] > 0
     assert metrics["container_peak_memory_bytes"] > 1e7
     assert {"http_p50_ms", "http_p90_ms", "http_p95_ms"} <= metrics.keys()
@@ -129,7 +133,7 @@ def test_an_image_that_answers_otherwise_than_eager_is_refused(derive, packaged,
     checkout = derive("COPY candidate.json model.onnx /opt/paddleship/model/", files=folder.iterdir())
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
-    assert "noise_ratio" in failed_checks(checkout)
+    assert {"noise_ratio", "candidate_digest"} <= failed_checks(checkout)
     assert json.loads((checkout / "release.json").read_text())["accepted"] is False
 
 
@@ -148,7 +152,8 @@ def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tm
     checkout = derive(*lines, files=[tmp_path / "onnx_runtime.py"], accept={"load_requests": 140})
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
-    assert failed_checks(checkout) == {"http_threads_ratio"}
+    assert "crowd_noise_ratio" in failed_checks(checkout)
+    assert "noise_ratio" not in failed_checks(checkout), "one caller got the right answers"
 
 
 def test_a_container_that_ends_is_told_with_its_last_words(derive, stage, engine):
@@ -274,3 +279,16 @@ def test_the_eager_model_is_accepted_as_any_winner(won, engine, stage):
         done = stage(won, name)
         assert done.returncode == 0, done.stderr
     assert json.loads((won / "release.json").read_text())["runtime"] == "paddle-eager"
+
+
+def test_an_image_whose_server_answers_a_bad_request_with_500_is_refused(derive, stage, tmp_path):
+    whole = (REPOSITORY / "paddleship/serving/app.py").read_text()
+    assert "raise HTTPException(400" in whole
+    (tmp_path / "app.py").write_text(whole.replace("raise HTTPException(400", "raise HTTPException(500"))
+    target = "/opt/paddleship/app/paddleship/serving"
+    compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/app.py"]'
+    checkout = derive("USER 0", f"COPY app.py {target}/", compile_it, "USER 10001", files=[tmp_path / "app.py"])
+    done = stage(checkout, "accept")
+    assert done.returncode == 3, done.stderr
+    assert failed_checks(checkout) == {"hostile_requests"}
+    assert "one row more than the largest batch: 500" in done.stderr

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from paddleship.client import Client, ServerError
+from paddleship.acceptance.client import Client, ServerError
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,18 @@ class Load:
         return len(self.samples_ms) / self.seconds
 
 
-def closed_loop(connect: Callable[[], Client], bodies: Sequence[bytes], *, requests: int, concurrency: int) -> Load:
-    """Send `requests` requests, going round `bodies`, over `concurrency` connections."""
+def closed_loop(
+    connect: Callable[[], Client], bodies: Sequence[bytes], *, requests: int, concurrency: int, seconds: float = float("inf")
+) -> Load:
+    """Send `requests` requests, going round `bodies`, over `concurrency` connections; after `seconds` only what was not sent once."""
     numbers, samples, failures = itertools.count(), [], []
     answers: list[set[bytes]] = [set() for _ in bodies]
+    begin = time.perf_counter()
 
     def work() -> None:
         client = connect()
         try:
-            while (number := next(numbers)) < requests:
+            while (number := next(numbers)) < requests and (number < len(bodies) or time.perf_counter() - begin < seconds):
                 start = time.perf_counter()
                 status, answer = client.send(bodies[number % len(bodies)])
                 latency_ms = 1000 * (time.perf_counter() - start)
@@ -51,9 +54,8 @@ def closed_loop(connect: Callable[[], Client], bodies: Sequence[bytes], *, reque
             client.close()
 
     threads = [threading.Thread(target=work) for _ in range(concurrency)]
-    start = time.perf_counter()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return Load(samples, time.perf_counter() - start, failures, answers)
+    return Load(samples, time.perf_counter() - begin, failures, answers)

@@ -1,0 +1,118 @@
+"""Whether what a server answered is what eager answers: scores, labels, and what it said to many callers and to bad requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paddleship.acceptance.observing import Observed
+from paddleship.acceptance.stranger import Outputs
+from paddleship.params import Verify
+from paddleship.proof import parity
+from paddleship.proof.evidence import ROWS, Evidence
+from paddleship.runtimes import Arrays
+from paddleship.verdict import Check, Verdict
+
+_LABEL = "label"
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the shipped candidate promises: its precision, and the class names that the data declares, where it labels rows."""
+
+    precision: str
+    classes: tuple[str, ...]
+
+
+def checks(observed: Observed, evidence: Evidence, served: Served, settings: Verify) -> tuple[list[Check], parity.Judgement | None]:
+    """All checks on what was observed, and the judgement on the answers that one caller got; None where some went unanswered."""
+    made = [
+        _none("unanswered_batches", observed.faults, advice="the server failed: "),
+        _none("failed_requests", [*observed.load.failures, *observed.crowd.failures], advice="under load: "),
+        _none("hostile_requests", observed.hostile, advice="the server must refuse bad requests with 4xx and go on: "),
+        _proven_batches(observed, evidence),
+    ]
+    if observed.faults:
+        return made, None
+    sent = {id(evidence.cases[place]) for place in observed.asked}
+    evidence = evidence.only(lambda case: id(case) in sent)
+    tellings = [observed.answers, *_crowd(observed)]
+    judgements = [
+        parity.judge(evidence, [_scores(one, evidence) for one in told], limits=settings, precision=served.precision) for told in tellings
+    ]
+    made += judgements[0].checks
+    failures = next((verdict.failures for told in judgements[1:] if not (verdict := Verdict(checks=told.checks))), [])
+    made += [check.model_copy(update={"name": f"crowd_{check.name}"}) for check in failures]
+    if not failures:
+        made.append(Check(name="crowd_batches", measured=len(observed.crowded), limit="1 or more", passed=bool(observed.crowded)))
+    if served.classes and _LABEL not in evidence.reference[0]:
+        wrong = [fault for told in tellings for fault in label_faults(told, evidence, served, settings)]
+        made.append(_none("labels", wrong, advice="the label is not the class of eager's highest score: "))
+    return made, judgements[0]
+
+
+def label_faults(answers: Sequence[Outputs], evidence: Evidence, served: Served, settings: Verify) -> list[str]:
+    """Rows whose label is not the declared name of eager's class.
+
+    Where eager's decision is a tie within its noise, or precision is lower, the label must name the class of the scores beside it.
+    """
+    first = next(iter(evidence.reference[0]))
+    tie = 2 * settings.noise_limit * evidence.noise[ROWS][first].largest if served.precision == "float32" else np.inf
+    faults = []
+    for case, reference, answer in zip(evidence.cases, evidence.reference, answers, strict=True):
+        if _LABEL not in answer:
+            faults.append(f"{case.name}: no label")
+            continue
+        rows = zip(reference[first], answer[first], answer[_LABEL].ravel(), strict=True)
+        for row, (eager, scores, label) in enumerate(rows):
+            if fault := _misnamed(eager, scores, str(label), served.classes, tie):
+                faults.append(f"{case.name}, row {row}: {fault}")
+    return faults
+
+
+def _misnamed(eager: Any, scores: Any, label: str, classes: Sequence[str], tie: float) -> str:
+    right = int(eager.argmax())
+    if label == classes[right]:
+        return ""
+    told = int(scores.argmax())
+    if label == classes[told] and eager[right] - eager[told] <= tie:
+        return ""
+    return f"{label!r} for {classes[right]!r}"
+
+
+def _crowd(observed: Observed) -> list[list[Outputs]]:
+    """All answers again for each telling that the callers got, with theirs in place of the one caller's."""
+    count = max((len(told) for told in observed.crowded.values()), default=0)
+    tellings = []
+    for number in range(count):
+        replaced = {place: told[min(number, len(told) - 1)] for place, told in observed.crowded.items() if told}
+        tellings.append([replaced.get(place, answer) for place, answer in zip(observed.asked, observed.answers, strict=True)])
+    return tellings
+
+
+def _scores(answer: Outputs, evidence: Evidence) -> Arrays:
+    """The answer without the class names that the server adds."""
+    return {name: array for name, array in answer.items() if name != _LABEL or _LABEL in evidence.reference[0]}
+
+
+def _proven_batches(observed: Observed, evidence: Evidence) -> Check:
+    proven = max(len(case.rows) for case in evidence.cases)
+    return Check(
+        name="max_batch",
+        measured=observed.max_batch,
+        limit=f"1 to {proven}, the largest batch that was proven",
+        passed=1 <= observed.max_batch <= proven,
+        advice="the server takes batches that nobody compared: build the image again with `dvc repro -f package`",
+    )
+
+
+def _none(name: str, faults: Sequence[str], *, advice: str) -> Check:
+    return Check.at_most(name, len(faults), 0, advice=f"{advice}{faults[0] if faults else ''}")
+
+
+def metrics(judgement: parity.Judgement | None) -> Mapping[str, float]:
+    kept = ("noise_ratio", "flip_rate")
+    return {f"http_{key}": value for key, value in judgement.metrics.items() if key in kept} if judgement is not None else {}

@@ -1,0 +1,163 @@
+"""Everything that a server is asked before its image is accepted, and what it answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from paddleship.acceptance import hostile
+from paddleship.acceptance.client import Client, ServerError
+from paddleship.acceptance.load import Load, closed_loop
+from paddleship.acceptance.questions import Question, mixed, plain_request, questions, repeated, within
+from paddleship.acceptance.stranger import Outputs, Stranger, read_answer, request_body
+from paddleship.progress import Progress
+
+_IN_LOAD = 4  # different requests of one row
+_IN_CROWD = 24  # batches of different sizes
+_ALL_BYTES, _CROWD_BYTES = 200 * 2**20, 50 * 2**20
+_CROWD_ROUNDS, _CROWD_SECONDS = 8, 3
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen from outside the server.
+
+    `asked` are the places of the batches that were sent: all that the server takes, unless they would take too long together.
+    `answers` are in their order, `faults` what went unanswered. `crowded` are the distinct answers that many callers got, by
+    the place of the batch. `hostile` names bad requests that were not refused as they must be and what the server did not
+    survive. `example` is one request of one row, with its answer. `max_batch` and `candidate_digest` are what the server says
+    of itself.
+    """
+
+    max_batch: int
+    candidate_digest: str
+    asked: list[int]
+    answers: list[Outputs]
+    faults: list[str]
+    load: Load
+    crowd: Load
+    crowded: dict[int, list[Outputs]]
+    hostile: list[str]
+    example: dict[str, Any]
+
+
+def observe(
+    host: str,
+    port: int,
+    *,
+    model: str,
+    batches: Sequence[Mapping[str, Sequence[Any]]],
+    pads: Mapping[str, float],
+    requests: int,
+    concurrency: int,
+    on_first_answer: Callable[[], None] = lambda: None,
+) -> Observed:
+    """Ask the server of `model` all batches of raw columns, alone and with many callers, and what it must refuse.
+
+    Raises ServerError where there is no metadata to ask by, or no single row to show.
+    """
+    connect = partial(Client, host, port, model=model)
+    with closing(Stranger(host, port, model=model)) as stranger:
+        metadata = stranger.metadata()
+        says = metadata.get("parameters", {})
+        limit, body_bytes = int(says.get("max_batch", 0)), int(says.get("max_bytes", _ALL_BYTES))
+        every = questions(batches, metadata, pads)
+        example = _example(connect, _smallest(every)[0])
+        on_first_answer()
+        asked = within(every, body_bytes=body_bytes, total_bytes=_ALL_BYTES)
+        if not asked:
+            raise ServerError(f"the server takes {body_bytes} bytes, and no batch of held-out rows fits: raise accept.memory_bytes")
+        answers, faults = _ask(stranger, asked)
+        small = _smallest(asked)[:_IN_LOAD]
+        load = closed_loop(connect, [request_body(one.tensors) for one in small], requests=requests, concurrency=concurrency)
+        many = within(mixed(asked, count=_IN_CROWD), body_bytes=body_bytes, total_bytes=_CROWD_BYTES)
+        bodies = [request_body(one.tensors) for one in many]
+        crowd = closed_loop(connect, bodies, requests=_CROWD_ROUNDS * len(many), concurrency=concurrency, seconds=_CROWD_SECONDS)
+        told: dict[int, set[bytes]] = {}
+        for question, distinct in [*zip(small, load.answers, strict=True), *zip(many, crowd.answers, strict=True)]:
+            told.setdefault(question.place, set()).update(distinct)
+        crowded = {place: [read_answer(answer) for answer in distinct] for place, distinct in told.items()}
+        too_many = request_body(repeated(small[0].tensors, limit + 1))
+        hostile_faults = _provoke(connect, (host, port), example, too_many)
+        hostile_faults += _same_again(connect, example)
+    return Observed(
+        limit,
+        str(says.get("candidate_digest")),
+        [one.place for one in asked],
+        answers,
+        faults,
+        load,
+        crowd,
+        crowded,
+        hostile_faults,
+        example,
+    )
+
+
+def _ask(stranger: Stranger, asked: Sequence[Question]) -> tuple[list[Outputs], list[str]]:
+    progress = Progress("comparing over HTTP", len(asked), "batches")
+    answers, faults = [], []
+    for question in asked:
+        try:
+            answers.append(stranger.ask(question.tensors))
+        except ServerError as error:
+            faults.append(f"a batch of {question.rows}: {error}")
+        progress.advance()
+    return answers, faults
+
+
+def _example(connect: Callable[..., Client], question: Question) -> dict[str, Any]:
+    """The request and its answer, as JSON. Raises ServerError."""
+    request = plain_request(question.tensors)
+    with closing(connect()) as client:
+        status, answer = client.send(json.dumps(request, ensure_ascii=False).encode())
+    if status != 200:
+        raise ServerError(f"the server answered {status} to a held-out row ({answer[:300].decode(errors='replace')})", status)
+    return {"request": request, "answer": json.loads(answer)}
+
+
+def _provoke(connect: Callable[..., Client], address: tuple[str, int], example: Mapping[str, Any], too_many: bytes) -> list[str]:
+    with closing(connect()) as client:
+        faults = hostile.try_all(connect, [*hostile.requests(example["request"], too_many)])
+        return faults + hostile.flood(address, client.path, lambda: _health(connect))
+
+
+def _same_again(connect: Callable[..., Client], example: Mapping[str, Any]) -> list[str]:
+    """A fault where a good request does not get its first answer again after all that."""
+    body = json.dumps(example["request"], ensure_ascii=False).encode()
+
+    def answered() -> bool:
+        with closing(connect()) as client:
+            try:
+                status, answer = client.send(body)
+            except ServerError:
+                return False
+        return status == 200 and _outputs(json.loads(answer)) == _outputs(example["answer"])
+
+    return [] if hostile.recovers(answered) else ["after the bad requests a good one does not get its answer again"]
+
+
+def _outputs(answer: Mapping[str, Any]) -> Any:
+    return [
+        {**item, "data": np.round(item["data"], 4).tolist()} if item["datatype"].startswith("FP") else item for item in answer["outputs"]
+    ]
+
+
+def _health(connect: Callable[..., Client]) -> int:
+    with closing(connect()) as client:
+        try:
+            return client.get("/v2/health/ready")[0]
+        except ServerError:
+            return 0
+
+
+def _smallest(asked: Sequence[Question]) -> list[Question]:
+    """The questions of the fewest rows, short ones first."""
+    fewest = min(question.rows for question in asked)
+    return sorted((question for question in asked if question.rows == fewest), key=lambda question: question.body_bytes)

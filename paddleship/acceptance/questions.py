@@ -1,0 +1,105 @@
+"""Requests of a stranger: raw rows in the batches that were proven, in the form that the server's metadata asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from paddleship.acceptance.stranger import Tensors, array_type, datatype
+
+_NUMBER_BYTES = 22  # of a float32 as the client writes it: all digits of a float64 and a separator
+
+
+@dataclass(frozen=True)
+class Question:
+    """One batch of rows; `place` is that of its case in the evidence. Its tensors are made when they are asked for."""
+
+    place: int
+    columns: Mapping[str, Sequence[Any]]
+    inputs: Sequence[Mapping[str, Any]]
+    pads: Mapping[str, float]
+
+    @property
+    def rows(self) -> int:
+        return len(self.columns[self.inputs[0]["name"]])
+
+    @property
+    def tensors(self) -> Tensors:
+        """Arrays of the types that the metadata names; rows that are shorter than others of their batch are padded."""
+        return {
+            item["name"]: _stacked(self.columns[item["name"]], array_type(item["datatype"]), self.pads.get(item["name"], 0))
+            for item in self.inputs
+        }
+
+    @cached_property
+    def body_bytes(self) -> int:
+        """About the size of the request, never less than it has."""
+        return sum(_json_bytes(array) for array in self.tensors.values())
+
+
+def questions(batches: Sequence[Mapping[str, Sequence[Any]]], metadata: Mapping[str, Any], pads: Mapping[str, float]) -> list[Question]:
+    """A question for each batch of raw columns."""
+    return [Question(place, columns, metadata["inputs"], pads) for place, columns in enumerate(batches)]
+
+
+def within(asked: Sequence[Question], *, body_bytes: int, total_bytes: int) -> list[Question]:
+    """The questions that fit a body and, large and small ones in turn, all together: at least one of those that fit a body."""
+    fitting = [question for question in asked if question.body_bytes <= body_bytes]
+    chosen: list[Question] = []
+    for question in mixed(fitting, count=len(fitting)):
+        if not chosen or sum(one.body_bytes for one in chosen) + question.body_bytes <= total_bytes:
+            chosen.append(question)
+    return sorted(chosen, key=lambda question: question.place)
+
+
+def mixed(asked: Sequence[Question], *, count: int) -> list[Question]:
+    """Some questions of all sizes of batches, the largest and the smallest among them, large and small in turn."""
+    by_size = sorted(asked, key=lambda question: question.rows)
+    chosen = [by_size[index] for index in sorted({*np.linspace(0, len(by_size) - 1, min(count, len(by_size))).astype(int).tolist()})]
+    half = len(chosen) // 2
+    return [question for pair in zip(chosen[:half], reversed(chosen[half:]), strict=False) for question in pair] + (
+        [chosen[half]] if len(chosen) % 2 else []
+    )
+
+
+def plain_request(tensors: Tensors) -> dict[str, Any]:
+    """A request as a person would write it: numbers with no more digits than their type needs."""
+    return {
+        "inputs": [
+            {"name": name, "datatype": datatype(array), "shape": list(array.shape), "data": _readable(array)}
+            for name, array in tensors.items()
+        ]
+    }
+
+
+def repeated(tensors: Tensors, rows: int) -> Tensors:
+    """The batch with its rows repeated until there are `rows`."""
+    return {name: np.resize(array, (rows, *array.shape[1:])) for name, array in tensors.items()}
+
+
+def _readable(array: np.ndarray[Any, Any]) -> list[Any]:
+    if array.dtype.kind == "f":
+        return [json.loads(str(value)) for value in array.ravel()]
+    return list(array.ravel().tolist())
+
+
+def _json_bytes(array: np.ndarray[Any, Any]) -> int:
+    if array.dtype.kind == "O":
+        return len(json.dumps(array.tolist()))
+    return _NUMBER_BYTES * array.size
+
+
+def _stacked(values: Sequence[Any], dtype: np.dtype[Any], pad: float) -> np.ndarray[Any, Any]:
+    if dtype.kind == "O":
+        return np.array([*values], dtype=object)
+    rows = [np.asarray(value, dtype) for value in values]
+    shape = tuple(max(sizes) for sizes in zip(*(row.shape for row in rows), strict=True))
+    batch = np.full((len(rows), *shape), pad, dtype)
+    for index, row in enumerate(rows):
+        batch[index, *(slice(size) for size in row.shape)] = row  # type: ignore[index]
+    return batch

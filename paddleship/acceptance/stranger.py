@@ -1,0 +1,91 @@
+"""The only door to tritonclient: a client of the Open Inference Protocol that others wrote, in its JSON form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from paddleship.acceptance.client import ServerError
+
+Tensors = Mapping[str, np.ndarray[Any, Any]]
+Outputs = dict[str, np.ndarray[Any, Any]]
+
+
+class Stranger:
+    """One client of one server. For one thread."""
+
+    def __init__(self, host: str, port: int, *, model: str, timeout_s: float = 60) -> None:
+        from tritonclient.http import InferenceServerClient
+
+        self._client = InferenceServerClient(f"{host}:{port}", connection_timeout=timeout_s, network_timeout=timeout_s)
+        self._model = model
+
+    def metadata(self) -> dict[str, Any]:
+        """What the server says of its model. Raises ServerError."""
+        try:
+            return dict(self._client.get_model_metadata(self._model))
+        except Exception as failure:
+            raise _explained(failure) from None
+
+    def ask(self, tensors: Tensors) -> Outputs:
+        """All outputs by name; text comes as objects. Raises ServerError."""
+        try:
+            result = self._client.infer(self._model, _inputs(tensors))
+        except Exception as failure:  # its own, those of gevent and those of the socket
+            raise _explained(failure) from None
+        return _outputs(result)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def request_body(tensors: Tensors) -> bytes:
+    """The request that the client would send."""
+    from tritonclient.http import InferenceServerClient
+
+    body, _ = InferenceServerClient.generate_request_body(_inputs(tensors))
+    return bytes(body)
+
+
+def read_answer(body: bytes) -> Outputs:
+    """The outputs that the client reads in an answer."""
+    from tritonclient.http import InferenceServerClient
+
+    return _outputs(InferenceServerClient.parse_response_body(body))
+
+
+def array_type(datatype: str) -> np.dtype[Any]:
+    """The dtype of an array that holds what the protocol calls `datatype`."""
+    from tritonclient.utils import triton_to_np_dtype
+
+    found: np.dtype[Any] = np.dtype(triton_to_np_dtype(datatype))
+    return found
+
+
+def datatype(array: np.ndarray[Any, Any]) -> str:
+    """What the protocol calls the type of the array's values."""
+    from tritonclient.utils import np_to_triton_dtype
+
+    return str(np_to_triton_dtype(array.dtype))
+
+
+def _inputs(tensors: Tensors) -> list[Any]:
+    from tritonclient.http import InferInput
+
+    made = []
+    for name, array in tensors.items():
+        item = InferInput(name, list(array.shape), datatype(array))
+        made.append(item.set_data_from_numpy(array, binary_data=False))
+    return made
+
+
+def _outputs(result: Any) -> Outputs:
+    return {item["name"]: result.as_numpy(item["name"]) for item in result.get_response()["outputs"]}
+
+
+def _explained(failure: Exception) -> ServerError:
+    status = getattr(failure, "status", None)
+    said = status() if callable(status) else None
+    return ServerError(f"the server did not answer as asked ({type(failure).__name__}: {failure})", int(said or 0))

@@ -1,0 +1,256 @@
+"""What accept asks and judges, against real servers: a right one passes, and each kind of wrong one fails by its own check."""
+
+import asyncio
+import threading
+import time
+from contextlib import closing, contextmanager, suppress
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from paddleship.acceptance import judging, observing
+from paddleship.acceptance.client import Client
+from paddleship.acceptance.observing import observe
+from paddleship.candidate import Candidate
+from paddleship.errors import RequestError
+from paddleship.params import Verify
+from paddleship.proof.evidence import gather
+from paddleship.proof.inputs import Case
+from paddleship.serving.app import create_app
+from paddleship.serving.connections import Guard, make_server
+from paddleship.serving.limits import ConnectionLimits
+from paddleship.serving.model import ServedModel
+from paddleship.spec import TensorSpec
+
+CLASSES = ("no", "maybe", "yes")
+MAX_BATCH = 24
+WEIGHTS = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+ROWS = np.random.default_rng(2).normal(size=(60, 5)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def candidate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("candidate")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["scores"])]
+    weights = [helper.make_tensor("w", TensorProto.FLOAT, [5, 3], WEIGHTS.ravel())]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 5])
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 3])
+    graph = helper.make_graph(nodes, "model", [x], [scores], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+    Candidate(
+        name="onnxruntime",
+        model="tiny",
+        runtime="onnxruntime",
+        precision="float32",
+        threads=1,
+        inputs=(TensorSpec("x", "float32", ("batch", 5)),),
+        outputs=(TensorSpec("scores", "float32", ("batch", 3)),),
+        sources={"scores": 0},
+        classes=CLASSES,
+        preprocess={"kind": "tensors"},
+        max_batch=MAX_BATCH + 1,
+        task="classification",
+        weights_sha256="0" * 64,
+        warm_shapes=({"x": [2, 5]},),
+    ).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def evidence():
+    batches = [(0,), (5,), *(tuple(range(size)) for size in range(2, MAX_BATCH + 1)), tuple(range(40, 60))]
+    cases = [Case(f"batch of {len(rows)}", "rows", {"x": ROWS[[*rows]]}, rows) for rows in batches]
+    truth = [{"scores": case.inputs["x"].astype(np.float64) @ WEIGHTS.astype(np.float64)} for case in cases]
+    return gather(cases, [{"scores": one["scores"].astype(np.float32)} for one in truth], truth, task="classification")
+
+
+@contextmanager
+def served(folder, kind=ServedModel, max_batch=MAX_BATCH):
+    guard, failures = Guard(ConnectionLimits(), 2**26), []
+    app = create_app(lambda: kind(folder, max_batch=max_batch), guard, on_failure=failures.append)
+
+    async def counted(scope, receive, send):
+        kind.waiting += 1
+        try:
+            await app(scope, receive, send)
+        finally:
+            kind.waiting -= 1
+
+    kind.waiting = 0
+    server = make_server(counted, guard, host="127.0.0.1", port=0)
+    thread = threading.Thread(target=asyncio.run, args=(server.serve(),))
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        with closing(Client("127.0.0.1", port, model="tiny")) as client:
+            while client.get("/v2/health/ready")[0] != 200:
+                assert not failures
+        yield port
+    finally:
+        server.should_exit = True
+        thread.join()
+    assert not failures
+
+
+def failed(folder, evidence, kind=ServedModel, *, classes=CLASSES, max_batch=MAX_BATCH, precision="float32"):
+    """Names of the checks that fail for a server of this kind."""
+    with served(folder, kind, max_batch) as port:
+        batches = [{"x": [ROWS[row] for row in case.rows]} for case in evidence.cases]
+        observed = observe("127.0.0.1", port, model="tiny", batches=batches, pads={}, requests=40, concurrency=8)
+    checks, _ = judging.checks(observed, evidence, judging.Served(precision, classes), Verify())
+    return {check.name: str(check) for check in checks if not check.passed}
+
+
+class Wrong(ServedModel):
+    """A server whose `predict` may be spoiled."""
+
+    def predict(self, columns):
+        return self.spoil(dict(super().predict(columns)), len(columns["x"]))
+
+
+class WrongAtTwenty(Wrong):
+    def spoil(self, outputs, size):
+        return outputs | ({"scores": outputs["scores"] * np.float32(1.001)} if size == 20 else {})
+
+
+class Reversed(Wrong):
+    def spoil(self, outputs, size):
+        return outputs | {"label": [CLASSES[2 - CLASSES.index(label)] for label in outputs["label"]]}
+
+
+class WithoutLabels(Wrong):
+    def spoil(self, outputs, size):
+        return {"scores": outputs["scores"]}
+
+
+class NeighbourWhenCrowded(Wrong):
+    """Answers a large batch with its rows moved by one while others wait for theirs."""
+
+    def spoil(self, outputs, size):
+        return outputs | ({"scores": np.roll(outputs["scores"], 1, axis=0)} if size > 16 and self.waiting > 1 else {})
+
+
+class WrongAfterMany(Wrong):
+    asked = 0
+
+    def spoil(self, outputs, size):
+        type(self).asked += 1
+        return outputs | ({"scores": outputs["scores"] + 1} if type(self).asked > 60 else {})
+
+
+class Crashing(ServedModel):
+    def answer(self, body):
+        try:
+            return super().answer(body)
+        except RequestError as error:
+            raise RuntimeError("not caught") from error
+
+
+class Lenient(ServedModel):
+    """Answers whatever came with what it was asked first."""
+
+    def answer(self, body):
+        with suppress(RequestError):
+            self.first = super().answer(body)
+        return self.first
+
+
+class Fragile(ServedModel):
+    """Answers nothing any more after the first bad request."""
+
+    broken = False
+
+    def answer(self, body):
+        if type(self).broken:
+            raise RequestError("no more")
+        try:
+            return super().answer(body)
+        except RequestError:
+            type(self).broken = True
+            raise
+
+
+def test_a_right_server_passes_every_check_and_the_example_is_one_row_that_it_answered(candidate, evidence):
+    with served(candidate) as port:
+        batches = [{"x": ROWS[[*case.rows]].tolist()} for case in evidence.cases]
+        first = []
+        observed = observe(
+            "127.0.0.1", port, model="tiny", batches=batches, pads={}, requests=40, concurrency=8, on_first_answer=lambda: first.append(1)
+        )
+    checks, judgement = judging.checks(observed, evidence, judging.Served("float32", CLASSES), Verify())
+    assert all(check.passed for check in checks), [str(check) for check in checks if not check.passed]
+    assert {check.name for check in checks} >= {"labels", "hostile_requests", "max_batch", "noise_ratio", "crowd_batches"}
+    assert judgement.metrics["noise_ratio"] <= 8
+    assert first == [1]
+    (given,) = observed.example["request"]["inputs"]
+    assert given["shape"] == [1, 5]
+    assert np.array_equal(np.float32(given["data"]), ROWS[0])
+    assert observed.example["answer"]["outputs"][1]["data"] == [CLASSES[int((ROWS[0] @ WEIGHTS).argmax())]]
+    assert len(observed.crowd.samples_ms) > 20
+    assert {len(evidence.cases[place].rows) for place in observed.crowded} >= {1, 2, MAX_BATCH}
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "words"),
+    [
+        (WrongAtTwenty, {"noise_ratio", "crowd_noise_ratio"}, ""),
+        (Reversed, {"labels"}, ", row "),
+        (WithoutLabels, {"labels"}, "no label"),
+        (Crashing, {"hostile_requests"}, "one row more than the largest batch: 500"),
+        (Lenient, {"hostile_requests"}, "one row more than the largest batch: 200"),
+        (Fragile, {"hostile_requests"}, "a good one does not get its answer again"),
+    ],
+)
+def test_a_wrong_server_is_refused_by_the_check_that_is_meant_for_it(candidate, evidence, kind, names, words):
+    faults = failed(candidate, evidence, kind)
+    assert names & faults.keys()
+    assert faults.keys() <= names | {"typical_ratio", "crowd_typical_ratio"}
+    assert any(words in fault for fault in faults.values()), faults
+
+
+@pytest.mark.parametrize("kind", [NeighbourWhenCrowded, WrongAfterMany])
+def test_a_server_that_is_wrong_only_when_many_ask_is_refused(candidate, evidence, kind):
+    faults = failed(candidate, evidence, kind)
+    assert any(name.startswith("crowd_") for name in faults)
+    assert "hostile_requests" not in faults or kind is WrongAfterMany
+
+
+def test_a_server_that_takes_more_than_was_proven_is_refused(candidate, evidence):
+    assert failed(candidate, evidence, max_batch=MAX_BATCH + 1).keys() == {"max_batch"}
+
+
+def test_batches_that_take_too_long_together_are_left_out_and_the_rest_is_judged(candidate, evidence, monkeypatch):
+    monkeypatch.setattr(observing, "_ALL_BYTES", 8000)
+    with served(candidate) as port:
+        batches = [{"x": ROWS[[*case.rows]].tolist()} for case in evidence.cases]
+        observed = observing.observe("127.0.0.1", port, model="tiny", batches=batches, pads={}, requests=40, concurrency=8)
+    sizes = {len(evidence.cases[place].rows) for place in observed.asked}
+    assert {1, MAX_BATCH} <= sizes
+    assert len(observed.answers) == len(observed.asked) < len(evidence.cases)
+    checks, judgement = judging.checks(observed, evidence, judging.Served("float32", CLASSES), Verify())
+    assert judgement is not None
+    assert all(check.passed for check in checks), [str(check) for check in checks if not check.passed]
+
+
+def test_labels_are_those_that_the_data_declares_and_not_those_of_the_candidate(candidate, evidence):
+    faults = failed(candidate, evidence, classes=CLASSES[::-1])
+    assert faults.keys() == {"labels"}
+
+
+def test_a_tie_within_eagers_noise_may_fall_either_way_and_no_other(evidence):
+    def faults(eager, scores, label, precision="float32"):
+        case = Case("row", "rows", {"x": ROWS[:1]}, (0,))
+        reference = {"scores": np.float32([eager])}
+        made = gather([case], [reference], [{"scores": np.float64([eager])}])
+        answer = {"scores": np.float32([scores]), "label": np.array([label], dtype=object)}
+        return judging.label_faults([answer], made, judging.Served(precision, CLASSES), Verify())
+
+    assert not faults([1, 1.000001, 0], [1.000001, 1, 0], "no")
+    assert faults([1, 1.000001, 0], [1, 1.000001, 0], "no"), "the label must be that of the scores beside it"
+    assert faults([1, 1.01, 0], [1.01, 1, 0], "no")
+    assert not faults([1, 1.01, 0], [1.01, 1, 0], "no", precision="int8"), "flip_rate judges these"
+    assert faults([1, 1.01, 0], [1, 1.01, 0], "no", precision="int8")
