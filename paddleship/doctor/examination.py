@@ -10,7 +10,7 @@ from typing import Any, Literal
 from paddleship.finding import Finding
 
 Outcome = Literal["convertible", "convertible with warnings", "not convertible"]
-Status = Literal["proven", "failed", "not made", "not tried"]
+Status = Literal["proven", "not exercised", "failed", "not made", "not tried"]
 
 _EXIT_CODES: dict[Outcome, int] = {"convertible": 0, "convertible with warnings": 1, "not convertible": 2}
 _GRAVITY = ("error", "warning", "note")
@@ -18,7 +18,9 @@ _GRAVITY = ("error", "warning", "note")
 
 @dataclass(frozen=True)
 class RuntimeRow:
-    """One runtime: proven to answer as eager does, or the reason why not. `noise_ratio` is 1 for an error as large as eager's own."""
+    """One runtime: proven to answer as eager does, or the reason why not; not exercised where it agreed in what proves nothing.
+
+    `noise_ratio` is 1 for an error as large as eager's own."""
 
     status: Status
     reason: str = ""
@@ -37,7 +39,7 @@ class Examination:
 
     @property
     def outcome(self) -> Outcome:
-        proven = any(row.status == "proven" for row in self.runtimes.values())
+        proven = any(row.status in ("proven", "not exercised") for row in self.runtimes.values())
         if not proven or any(finding.severity == "error" for finding in self.findings):
             return "not convertible"
         return "convertible with warnings" if any(finding.severity == "warning" for finding in self.findings) else "convertible"

@@ -21,7 +21,7 @@ from paddleship.conversion.converting import Outcome
 from paddleship.conversion.exporting import Saved
 from paddleship.deadline import Deadline, carried
 from paddleship.diagnosis import explaining
-from paddleship.doctor import asking, breaks, remarks, sizes
+from paddleship.doctor import asking, breaks, exercising, remarks, sizes
 from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
 from paddleship.doctor.habits import Checkup
 from paddleship.eager import Subject
@@ -95,6 +95,8 @@ class Visit:
         """Raises BadInput where the model cannot be built or called, OutOfTime."""
         self._say("watching the eager model")
         checkup = self._checkup()
+        if not remarks.errors(checkup.findings) and self._exercise(checkup):
+            checkup = self._checkup()
         self.findings += [*checkup.findings, *remarks.refusals(checkup, self._cases)]
         if not remarks.errors(self.findings):
             self.findings += remarks.nothing_finite(checkup)
@@ -124,6 +126,22 @@ class Visit:
             return asking.examine(self._subject, self._cases, timeout_s=self._settings.timeout_s)
         except asking.NotSurvivedError as error:
             return Checkup([remarks.killed(error)])
+
+    def _exercise(self, checkup: Checkup) -> bool:
+        """Whether other fresh weights were found, where outputs are empty or constant with these."""
+        fresh = self._subject.checkpoint == self._work / "checkpoint"
+        if not fresh or not checkup.answers or not (still := exercising.still(self._cases, checkup.answers)):
+            return False
+        self._say(f"looking for weights that exercise {', '.join(still)}")
+        cases = [case for case in self._cases if case.name in checkup.answers]
+        seconds = exercising.SECONDS
+        try:
+            found: bool = isolate.run(
+                "the search", exercising.search, self._subject, cases, seconds, timeout_s=seconds + self._settings.timeout_s
+            )
+        except BadInput:
+            return False
+        return found
 
     def _convert(self, checkup: Checkup) -> tuple[Saved | None, Finding | None]:
         """The program in `work/exported`, or what stands in its way."""
@@ -170,12 +188,14 @@ class Visit:
         contenders = {name: answering.candidate(folder) for name, folder in made.items()}
         self._say("comparing all weights and answers")
         weighed = weighing.weigh(Files(self._subject.checkpoint, exported, made), timeout_s=self._settings.timeout_s)
-        proved = proving.prove(self._subject, answered, contenders, settings=self._settings, weighed=weighed, say=self._report)
+        proved = proving.prove(
+            self._subject, answered, contenders, settings=self._settings, weighed=weighed, say=self._report, probe_inputs=False
+        )
         self.rows = {outcome.name: remarks.row(outcome, proved) for outcome in outcomes}
         self.judged = all(outcome.name in proved.judgements for outcome in outcomes if outcome.made)
         self.findings = remarks.judged(self.findings, self.rows)
-        self.findings += [*proved.findings, *remarks.structure(program), *self._uncovered(proved)]
-        severity: Severity = "warning" if any(row.status == "proven" for row in self.rows.values()) else "error"
+        self.findings += [*remarks.unproven(proved.findings), *remarks.structure(program), *self._uncovered(proved)]
+        severity: Severity = "warning" if any(row.status in ("proven", "not exercised") for row in self.rows.values()) else "error"
         for found in self._troubles(outcomes, proved, checkup):
             self.findings += [replace(item, severity=severity) for item in found]
         if deadline.over():

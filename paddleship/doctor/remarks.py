@@ -171,6 +171,11 @@ def structure(program: Saved) -> list[Finding]:
     ]
 
 
+def unproven(findings: Sequence[Finding]) -> list[Finding]:
+    """What the proof found of eager and the judge: an output that was not exercised is no fault of the model, and so a warning here."""
+    return [replace(item, severity="warning") if item.kind == "not-exercised" else item for item in findings]
+
+
 def row(outcome: Outcome, proved: Proof) -> RuntimeRow:
     if not outcome.made:
         return RuntimeRow("not made", outcome.reason)
@@ -178,7 +183,12 @@ def row(outcome: Outcome, proved: Proof) -> RuntimeRow:
         return RuntimeRow("not tried", "no time was left")
     judgement = proved.judgements[outcome.name]
     ratio = judgement.metrics.get("noise_ratio")
-    return RuntimeRow("proven", noise_ratio=ratio) if judgement else RuntimeRow("failed", _failed(judgement), ratio)
+    if not judgement:
+        return RuntimeRow("failed", _failed(judgement), ratio)
+    if proved.sound:
+        return RuntimeRow("proven", noise_ratio=ratio)
+    reason = next(finding for finding in proved.findings if finding.severity == "error")
+    return RuntimeRow("not exercised" if reason.kind == "not-exercised" else "failed", reason.message)
 
 
 def _failed(judgement: Judgement) -> str:

@@ -18,7 +18,7 @@ from paddleship.measures import Array
 from paddleship.params import Verify
 from paddleship.preprocess import Batch
 from paddleship.progress import Progress
-from paddleship.proof import answering, stability
+from paddleship.proof import answering, exercise, stability
 from paddleship.proof import evidence as evidences
 from paddleship.proof.evidence import BY_OPERATOR, EPSILON, MEASURED_NOISE, NOISE_FLOOR, Evidence
 from paddleship.proof.inputs import Case
@@ -34,13 +34,14 @@ _NUDGES = 2
 @dataclass(frozen=True)
 class Told:
     """The evidence, what `to_static` answered (or why it did not), the cases that eager refused with its words, what is odd about
-    eager, and which ways the inputs took."""
+    eager, which ways the inputs took, and which inputs changed nothing."""
 
     evidence: Evidence
     static: list[Arrays] | str
     refused: dict[str, str]
     findings: list[Finding]
     taken: dict[Spot, set[int]]
+    idle: dict[str, str]
 
 
 class _DeadlyError(Exception):
@@ -51,7 +52,16 @@ class _DeadlyError(Exception):
         self.case = case
 
 
-def ask(subject: Subject, cases: Sequence[Case], settings: Verify, *, task: str | None, labels: Array | None, say: Say) -> Told:
+def ask(
+    subject: Subject,
+    cases: Sequence[Case],
+    settings: Verify,
+    *,
+    task: str | None,
+    labels: Array | None,
+    say: Say,
+    probe_inputs: bool = True,
+) -> Told:
     """Ask the eager model in each of its forms all cases; what its process does not survive at the edge is refused like what it raises.
 
     Raises ModelError when eager answers no row, or does not survive one.
@@ -60,7 +70,7 @@ def ask(subject: Subject, cases: Sequence[Case], settings: Verify, *, task: str 
     while True:
         left = [case for case in cases if case.name not in deadly]
         try:
-            told = _ask_all(subject, left, settings, task=task, labels=labels, say=say)
+            told = _ask_all(subject, left, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs)
             return replace(told, refused=deadly | told.refused)
         except _DeadlyError as end:
             if end.case.group == "rows":
@@ -71,7 +81,16 @@ def ask(subject: Subject, cases: Sequence[Case], settings: Verify, *, task: str 
             say(f"eager does not survive {end.case.name}, so nothing is asked that: {end}")
 
 
-def _ask_all(subject: Subject, cases: Sequence[Case], settings: Verify, *, task: str | None, labels: Array | None, say: Say) -> Told:
+def _ask_all(
+    subject: Subject,
+    cases: Sequence[Case],
+    settings: Verify,
+    *,
+    task: str | None,
+    labels: Array | None,
+    say: Say,
+    probe_inputs: bool,
+) -> Told:
     def child() -> Isolated:
         return Isolated("eager", Originals, subject, timeout_s=settings.timeout_s, environment=threads(1))
 
@@ -85,8 +104,17 @@ def _ask_all(subject: Subject, cases: Sequence[Case], settings: Verify, *, task:
         reference = [answer for answer in told if not isinstance(answer, str)]
         again = answering.ask("eager, again", eager, kept[:2])
         taken = eager.call("taken")
+        idle = _idle_inputs(eager, kept, reference) if probe_inputs else {}
         evidence = _measured(eager, child, kept, reference, task=task, labels=labels, say=say)
-        return Told(evidence, _static(eager, child, kept), refused, _oddities(evidence, again, settings), taken)
+        return Told(evidence, _static(eager, child, kept), refused, _oddities(evidence, again, settings), taken, idle)
+
+
+def _idle_inputs(eager: Isolated, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict[str, str]:
+    """The inputs that changed nothing; none where eager does not survive other rows' values."""
+    try:
+        return exercise.inputs(lambda batch: eager.call("run", batch), cases, reference)
+    except CandidateError:
+        return {}
 
 
 @contextmanager

@@ -21,12 +21,12 @@ from paddleship.errors import BadInput, OutOfTime
 from paddleship.finding import Finding
 from paddleship.measures import Array
 from paddleship.params import Verify
-from paddleship.proof import controls, drift, originals, parity, stability
+from paddleship.proof import controls, drift, exercise, originals, parity, stability
 from paddleship.proof.answering import Caller, Contender, Queue, ask
 from paddleship.proof.controls import Control
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
-from paddleship.proof.originals import TO_STATIC, Say
+from paddleship.proof.originals import TO_STATIC, Say, Told
 from paddleship.proof.parity import Judgement
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.runtimes import Arrays
@@ -41,9 +41,9 @@ class Proof:
     """What is known after all were asked: one judgement per name, and the cases that eager itself refused, with its words.
 
     `answers` holds what each contender said to every case, None where it died; `taken` which ways the inputs took in eager mode;
-    `weighed` what comparing files with the checkpoint found, of the exported program too;
-    `controls` which wrong answers the judge was given. Contenders for which a deadline left no time have no answers and no judgement.
-    An error among the `findings` is about eager or the judge: then nothing is proven.
+    `weighed` what comparing files with the checkpoint found, of the exported program too; `controls` which wrong answers the judge
+    was given, `unexercised` the outputs that were empty or constant, and how. Contenders for which a deadline left no time have no
+    answers and no judgement. An error among the `findings` is about eager or the judge: then nothing is proven.
     """
 
     evidence: Evidence
@@ -54,6 +54,7 @@ class Proof:
     taken: dict[Spot, set[int]] = field(default_factory=dict, repr=False)
     controls: list[Control] = field(default_factory=list, repr=False)
     weighed: dict[str, Weighed] = field(default_factory=dict, repr=False)
+    unexercised: dict[str, str] = field(default_factory=dict)
 
     @property
     def sound(self) -> bool:
@@ -71,35 +72,30 @@ def prove(
     labels: Array | None = None,
     weighed: Mapping[str, Weighed] | None = None,
     say: Say = print,
+    probe_inputs: bool = True,
 ) -> Proof:
     """Ask eager, the truth, `to_static` and every contender all cases, and judge. Raises ModelError when eager answers none.
 
     `weighed` says what comparing each contender's files with the checkpoint found.
+    `probe_inputs`: also look for inputs that change nothing.
     """
     order = sorted(contenders.items(), key=lambda item: not item[1].exact)
     with Queue(order, timeout_s=settings.timeout_s) as queue:
         precisions = {contender.precision for contender in contenders.values()}
-        return _prove(subject, cases, queue, precisions, weighed or {}, settings=settings, task=task, labels=labels, say=say)
+        told = originals.ask(subject, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs)
+        return _prove(told, queue, precisions, weighed or {}, settings=settings, say=say)
 
 
 def _prove(
-    subject: Subject,
-    cases: Sequence[Case],
-    queue: Queue,
-    precisions: Collection[str],
-    weighed: Mapping[str, Weighed],
-    *,
-    settings: Verify,
-    task: str | None,
-    labels: Array | None,
-    say: Say,
+    told: Told, queue: Queue, precisions: Collection[str], weighed: Mapping[str, Weighed], *, settings: Verify, say: Say
 ) -> Proof:
-    told = originals.ask(subject, cases, settings, task=task, labels=labels, say=say)
     evidence, static = told.evidence, told.static
     wrong = controls.run(evidence, limits=settings, lower=any(precision != "float32" for precision in precisions))
     empty = {rule: controls.accepted(wrong, rule) for rule in (controls.FLOAT32, controls.LOWER)}
-    for finding in [*empty[controls.FLOAT32], *empty[controls.LOWER]]:
-        say(str(finding))
+    unexercised = exercise.outputs(evidence, limit=settings.noise_limit)
+    idle = exercise.findings(unexercised, told.idle, first=next(iter(evidence.reference[0])))
+    findings = [*told.findings, *empty[controls.FLOAT32], *idle]
+    sound = not any(finding.severity == "error" for finding in findings)
     judgements: dict[str, Judgement] = {}
     answers: dict[str, list[Arrays] | None] = {}
     if isinstance(static, str):
@@ -107,7 +103,7 @@ def _prove(
     else:
         judgement = parity.judge(evidence, static, limits=settings)
         judgements[TO_STATIC], answers[TO_STATIC] = drift.hold_to_eager(judgement, evidence, static, settings=settings), static
-    _tell(TO_STATIC, judgements[TO_STATIC], say)
+    _tell(TO_STATIC, judgements[TO_STATIC], say, sound=sound)
     program: list[Arrays] | None = None  # what the exported program answers, where it departs from eager
     for name, contender, child in _in_time(queue):
         try:
@@ -121,9 +117,8 @@ def _prove(
         if contender.precision != "float32" and empty[controls.LOWER]:
             judgements[name] = _without_yardstick(judgement, empty[controls.LOWER])
         judgements[name] = hold_to_checkpoint(judgements[name], weighed.get(name))
-        _tell(name, judgements[name], say, precision=contender.precision)
-    findings = [*told.findings, *empty[controls.FLOAT32]]
-    return Proof(evidence, judgements, answers, told.refused, findings, told.taken, wrong, dict(weighed))
+        _tell(name, judgements[name], say, precision=contender.precision, sound=sound)
+    return Proof(evidence, judgements, answers, told.refused, findings, told.taken, wrong, dict(weighed), unexercised)
 
 
 def _without_yardstick(judgement: Judgement, findings: Sequence[Finding]) -> Judgement:
@@ -187,10 +182,12 @@ def question(
     return drift.hold_to_eager(judgement, evidence, told, settings=settings) if exact else judgement
 
 
-def _tell(name: str, judgement: Judgement, say: Say, *, precision: str = "float32") -> None:
+def _tell(name: str, judgement: Judgement, say: Say, *, precision: str = "float32", sound: bool = True) -> None:
     reason = "; ".join(str(check) for check in judgement.checks if not check.passed)
     if not judgement:
         say(f"{name}: not proven: {reason}")
+    elif not sound:
+        say(f"{name}: not proven: it agrees with eager in what was asked, which proves nothing, see the findings")
     elif precision == "float32":
         say(f"{name}: proven, noise ratio {judgement.metrics['noise_ratio']:.2f}")
     else:

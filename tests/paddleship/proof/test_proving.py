@@ -105,6 +105,12 @@ paddle._C_ops.only_float32 = refuse_float64
 def only_float32(x):
     return paddle._C_ops.only_float32(x)
 
+class FindsNothing(Plain):
+    # Gives the rows above a threshold that none reaches.
+    def forward(self, x):
+        scores = self.linear(x)
+        return paddle.masked_select(scores, scores > 1e6).unsqueeze(-1), scores
+
 class Refuses(Plain):
     def forward(self, x):
         raise ValueError("never")
@@ -420,6 +426,14 @@ def test_a_model_by_whose_noise_wrong_answers_pass_cannot_be_proven(subject_of):
     (finding,) = [finding for finding in proved.findings if finding.severity == "error"]
     assert finding.kind == "empty-yardstick"
     assert "'output'" in finding.message
+
+
+def test_an_output_that_was_always_empty_is_not_proven_however_well_it_agrees(subject_of):
+    proved = prove(subject_of("FindsNothing"), honest=Honest)
+    assert proved.unexercised == {"output_0": proved.unexercised["output_0"]}
+    assert [(finding.kind, finding.severity) for finding in proved.findings] == [("not-exercised", "error")]
+    assert not proved.sound
+    assert proved.judgements["honest"], "it agrees, and that proves nothing"
 
 
 def test_a_factory_that_fills_in_float32_values_is_measured_in_float64(subject_of):

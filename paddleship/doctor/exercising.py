@@ -1,0 +1,90 @@
+"""Weights and inputs with which a model shows what it does: fresh ones find nothing, or decide for one class whatever they see.
+
+Only for fresh weights and drawn inputs, which stand for any others. Runs in a child process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from paddleship import model
+from paddleship.eager import Eager, Subject
+from paddleship.errors import BadInput, ModelError
+from paddleship.measures import Array, finite_max
+from paddleship.proof import exercise
+from paddleship.proof.evidence import EPSILON
+from paddleship.proof.inputs import Case
+from paddleship.runtimes import Arrays
+
+SECONDS = 10.0
+_SIZES = (1.0, 4.0, 0.3)  # of the biases that are tried, and what matrices and kernels are multiplied with
+_LIMIT = 8  # roundings by which an output that does not vary may vary
+
+
+def still(cases: Sequence[Case], answers: Mapping[str, Arrays]) -> dict[str, str]:
+    """Outputs that were empty or constant in these answers, in words."""
+    answered = [case for case in cases if case.name in answers]
+    told = [answers[case.name] for case in answered]
+    sizes = {name: finite_max([one[name] for one in told]) for name, array in told[0].items() if array.dtype.kind == "f"}
+    return exercise.still(answered, told, {name: _LIMIT * EPSILON * size for name, size in sizes.items()})
+
+
+def search(subject: Subject, cases: Sequence[Case], seconds: float) -> bool:
+    """Replace the checkpoint by other fresh weights with which fewer outputs are empty or constant; whether some were found in time.
+
+    Biases are drawn anew and matrices scaled, so that scores spread to both sides of whatever threshold they meet.
+    """
+    end = time.monotonic() + seconds
+    eager = Eager(subject)
+    rows = [case for case in cases if case.group == "rows"]
+    fresh = {name: tensor.numpy() for name, tensor in eager.layer.named_parameters()}
+    best, kept = len(still(rows, _ask(eager, rows))), fresh
+    random = np.random.default_rng(subject.seed)
+    for attempt in range(10**6):
+        if not best or time.monotonic() > end:
+            break
+        tried = {name: _other(array, _SIZES[attempt % len(_SIZES)], random) for name, array in fresh.items()}
+        _fill(eager, tried)
+        try:
+            answers = _ask(eager, rows)
+            left = len(still(rows, answers))
+        except BadInput:
+            continue
+        if left < best and all(np.isfinite(array).all() for one in answers.values() for array in one.values() if array.dtype.kind == "f"):
+            best, kept = left, tried
+    if kept is fresh:
+        return False
+    _fill(eager, kept)
+    model.save(eager.layer, subject.checkpoint, {"seed": subject.seed, "scaled": True})
+    return True
+
+
+def _ask(eager: Eager, cases: Sequence[Case]) -> dict[str, Arrays]:
+    """The answers to the cases that the model takes. Raises ModelError when it takes none."""
+    answers: dict[str, Arrays] = {}
+    for case in cases:
+        try:
+            answers[case.name] = eager.run(case.inputs)
+        except ModelError:
+            continue
+    if not answers:
+        raise ModelError("no case was answered")
+    return answers
+
+
+def _other(array: Array, size: float, random: np.random.Generator) -> Array:
+    """A matrix scaled up; a bias drawn around what it starts at, which is far below zero for that of a rare class."""
+    if array.dtype.kind != "f" or not array.size:
+        return array
+    if array.ndim > 1:
+        return np.asarray(array * max(size, 1), array.dtype)
+    spread = float(np.abs(array).max()) or 1.0
+    return np.asarray(array + random.normal(scale=size * spread, size=array.shape), array.dtype)
+
+
+def _fill(eager: Eager, weights: Mapping[str, Array]) -> None:
+    for name, tensor in eager.layer.named_parameters():
+        tensor.set_value(weights[name])

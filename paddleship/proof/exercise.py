@@ -1,0 +1,107 @@
+"""What was not exercised: outputs that were empty or the same in all that was asked, and inputs that changed nothing.
+
+A candidate that always gives a constant agrees with an output that happened to be constant, so agreement proves nothing there.
+Of the first output, which decides, that is an error: nothing may be called proven. Of another one, and of an input, it is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from paddleship import measures
+from paddleship.finding import Finding, Severity
+from paddleship.measures import Array
+from paddleship.proof.evidence import ROWS, Evidence
+from paddleship.proof.inputs import Case
+from paddleship.runtimes import Arrays
+
+_TRIED = 3  # cases in which one input's values are given to other rows
+
+Ask = Callable[[dict[str, Array]], "Arrays | str"]
+
+
+def outputs(evidence: Evidence, *, limit: float) -> dict[str, str]:
+    """Outputs that were empty or constant, in words: they varied by no more than `limit` times eager's noise."""
+    return still(evidence.cases, evidence.reference, {name: limit * noise.largest for name, noise in evidence.noise[ROWS].items()})
+
+
+def still(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float]) -> dict[str, str]:
+    """Outputs that were empty, or varied by no more than their tolerance where the inputs did, in words."""
+    found: dict[str, str] = {}
+    for name in answers[0]:
+        arrays = [answer[name] for answer in answers]
+        if not any(array.size for array in arrays):
+            found[name] = f"empty in all of {len(arrays)} batches"
+        elif not _varies(cases, arrays, tolerances.get(name, 0.0)):
+            found[name] = f"the same for all inputs in all of {len(arrays)} batches"
+    return found
+
+
+def inputs(ask: Ask, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict[str, str]:
+    """Inputs that changed no output where each row was given another row's value of it, or that were the same in all rows, in words."""
+    names = list(cases[0].inputs)
+    several = [place for place, case in enumerate(cases) if len(case.rows) > 1]
+    chosen = sorted(several, key=lambda place: sum(array.size for array in cases[place].inputs.values()))[:_TRIED]
+    found = {name: _idle(ask, name, [(cases[place], reference[place]) for place in chosen]) for name in names if len(names) > 1 and chosen}
+    return {name: words for name, words in found.items() if words}
+
+
+def findings(still_outputs: Mapping[str, str], idle_inputs: Mapping[str, str], *, first: str) -> list[Finding]:
+    """One finding for each; an error for the first output."""
+    found = []
+    for name, words in still_outputs.items():
+        severity: Severity = "error" if name == first else "warning"
+        message = f"output {name!r} was {words}, so it was not exercised and nothing is proven of it"
+        advice = "ask rows for which it differs (verify.samples, or other rows of the test part), or leave this output out"
+        found.append(Finding("not-exercised", severity, message, advice))
+    for name, words in idle_inputs.items():
+        message = f"input {name!r} {words}, so it was not exercised and nothing is proven of how it is used"
+        found.append(Finding("not-exercised", "warning", message, "ask rows in which it matters, or leave this input out"))
+    return found
+
+
+def _varies(cases: Sequence[Case], arrays: Sequence[Array], tolerance: float) -> bool:
+    """Whether some answer differs from the first of its shape, or no two different questions have answers of one shape."""
+    first: dict[tuple[int, ...], tuple[bytes, Array]] = {}
+    compared = False
+    for case, array in zip(cases, arrays, strict=True):
+        for question, answer in _pieces(case, array):
+            asked, known = first.setdefault(answer.shape, (question, answer))
+            if asked != question:
+                compared = True
+                if _differ(known, answer, tolerance):
+                    return True
+    return not compared
+
+
+def _pieces(case: Case, array: Array) -> list[tuple[bytes, Array]]:
+    """What was asked and what was answered: row by row where the answer has a row for each of the batch, else as a whole."""
+    given = list(case.inputs.values())
+    count = given[0].shape[0] if given and given[0].ndim else 0
+    if array.ndim and count and len(array) == count and all(part.ndim and len(part) == count for part in given):
+        return [(b"".join(part[row].tobytes() for part in given), array[row]) for row in range(count)]
+    return [(b"".join(part.tobytes() for part in given), array)]
+
+
+def _differ(one: Array, two: Array, tolerance: float) -> bool:
+    return bool((measures.apart(one, two) > tolerance).any())
+
+
+def _idle(ask: Ask, name: str, tried: Sequence[tuple[Case, Arrays]]) -> str:
+    """Why nothing is known of how an input is used; empty where it has an influence."""
+    varied = False
+    for case, expected in tried:
+        turned = np.roll(case.inputs[name], 1, axis=0) if case.inputs[name].ndim else case.inputs[name]
+        if np.array_equal(turned, case.inputs[name]):
+            continue
+        varied = True
+        answer = ask({**case.inputs, name: turned})
+        if isinstance(answer, str) or any(key not in answer or not _same(array, answer[key]) for key, array in expected.items()):
+            return ""
+    return "changed no output when rows were given each other's values" if varied else "was the same in all rows that were compared"
+
+
+def _same(one: Array, two: Array) -> bool:
+    return one.shape == two.shape and np.array_equal(one, two, equal_nan=one.dtype.kind == "f")

@@ -1,0 +1,93 @@
+"""Fresh weights with which a detection head finds something; where none are found, nothing is called proven."""
+
+import sys
+
+import numpy as np
+import paddle
+import pytest
+
+from paddleship import model
+from paddleship.doctor import examining, exercising
+from paddleship.eager import Eager, Subject
+from paddleship.params import Model
+from paddleship.proof import inputs
+
+MODELS = """
+import paddle
+from paddle import nn
+
+class Detector(nn.Layer):
+    # Boxes whose score exceeds 0.5; the bias of a rare class starts far below.
+    def __init__(self):
+        super().__init__()
+        self.body, self.score, self.box = nn.Linear(8, 8), nn.Linear(8, 4), nn.Linear(8, 4)
+        self.score.bias.set_value(paddle.full([4], -4.6))
+
+    def forward(self, x):
+        hidden = nn.functional.relu(self.body(x))
+        scores = nn.functional.sigmoid(self.score(hidden))
+        kept = (scores.max(-1) > 0.5).astype("float32").unsqueeze(-1)
+        return self.box(hidden) * kept, scores
+
+class Stubborn(Detector):
+    def forward(self, x):
+        boxes, scores = super().forward(x)
+        return boxes * 0, scores
+"""
+
+
+@pytest.fixture(autouse=True)
+def their_package(tmp_path, monkeypatch):
+    (tmp_path / "their_heads.py").write_text(MODELS)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("their_heads", None)
+
+
+def described(name):
+    return Model(factory=f"their_heads:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", 8]}])
+
+
+def found(name, tmp_path, seconds):
+    """Whether the search found weights, and what is still after it."""
+    paddle.seed(0)
+    settings = described(name)
+    model.save(model.build(settings), tmp_path / "checkpoint", {})
+    subject = Subject(settings, tmp_path / "checkpoint")
+    cases = inputs.generate([item.spec() for item in settings.inputs], seed=0, max_batch=8)
+    assert set(exercising.still(cases, exercising._ask(Eager(subject), cases))) == {"output_0"}
+    done = exercising.search(subject, cases, seconds)
+    return done, exercising.still(cases, exercising._ask(Eager(subject), cases))
+
+
+def test_weights_are_found_with_which_a_detection_head_finds_something(tmp_path):
+    assert found("Detector", tmp_path, 30) == (True, {})
+
+
+def test_where_no_weights_help_the_checkpoint_stays_and_the_search_ends_in_time(tmp_path):
+    done, left = found("Stubborn", tmp_path, 0.5)
+    assert (done, set(left)) == (False, {"output_0"})
+
+
+def test_scaled_weights_keep_their_dtype_and_whole_numbers():
+    random = np.random.default_rng(0)
+    assert exercising._other(np.zeros(3, np.float32), 1.0, random).any()
+    assert exercising._other(np.ones((2, 2), np.float32), 4.0, random).tolist() == [[4, 4], [4, 4]]
+    assert exercising._other(np.arange(3), 4.0, random).tolist() == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_the_doctor_does_not_call_an_output_proven_that_never_said_anything(tmp_path, monkeypatch):
+    monkeypatch.setattr(exercising, "SECONDS", 0.5)
+    seen = examining.examine(described("Stubborn"), work=tmp_path / "work", candidates=("paddle",))
+    assert seen.runtimes["paddle"].status == "not exercised"
+    assert "'output_0'" in seen.runtimes["paddle"].reason
+    assert seen.outcome == "convertible with warnings"
+    assert [finding.severity for finding in seen.findings if finding.kind == "not-exercised"] == ["warning"]
+
+
+@pytest.mark.slow
+def test_the_doctor_proves_a_detection_head_on_weights_with_which_it_finds_something(tmp_path):
+    seen = examining.examine(described("Detector"), work=tmp_path / "work", candidates=("paddle",))
+    assert seen.runtimes["paddle"].status == "proven", seen
+    assert not [finding for finding in seen.findings if finding.kind == "not-exercised"]
