@@ -22,7 +22,7 @@ from tests.faults import cost, hidden, peers
 from tests.faults.forge import Forge, Outcome, allclose_refuses
 from tests.faults.models import INPUTS
 
-_SHORT = ("TwoTowers", "Tagger", "Branching")
+_SHORT = ("TwoTowers", "Tagger", "Branching", "Seasonal")
 _TIMEOUT_S = 900
 
 

@@ -16,11 +16,13 @@ from paddleship.params import Model
 from paddleship.proof import evidence as evidences
 from paddleship.proof import ids, inputs
 from paddleship.proof.evidence import Evidence
+from paddleship.proof.inputs import Case
+from paddleship.proof.originals import Originals
 from paddleship.runtimes import Arrays
 from paddleship.weights.comparing import Weighed
 from paddleship.weights.weighing import Scales
 from tests.faults.faults import Weights
-from tests.faults.models import INPUTS
+from tests.faults.models import FLOAT32_ONLY, INPUTS
 
 PROGRAM = "paddle"  # the exported program on eager's own kernels; the others are converted from it or run it otherwise
 _STALE = 10_000
@@ -42,8 +44,20 @@ class Exports:
         cases += ids.walk(self._specs, [case.inputs for case in cases], max_batch=32)
         eager = Eager(subject)
         reference = [eager.run(case.inputs) for case in cases]
+        if self._name in FLOAT32_ONLY:
+            return evidences.gather(cases, reference, None, nudged=self._nudged(subject, cases), why="float32 only"), subject
         bare = evidences.gather(cases, reference, None)
         return evidences.gather(cases, reference, self.truth(subject, bare), task="classification"), subject
+
+    def _nudged(self, subject: Subject, cases: list[Case]) -> list[list[Arrays]]:
+        """As `verify` measures a model without float64."""
+        eager = Originals(subject)
+        found = []
+        for seed in range(2):
+            eager.become("float32")
+            eager.nudge(seed)
+            found.append([eager.run(case.inputs) for case in cases])
+        return found
 
     def _save(self, subject: Subject, seed: int) -> None:
         import paddle

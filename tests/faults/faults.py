@@ -20,7 +20,8 @@ from paddleship.runtimes import Arrays
 Weights = dict[str, np.ndarray[Any, Any]]
 IMAGES, TEXTS = ("ConvolutionalNet", "DepthwiseNet"), ("Recurrent", "Attention", "Tagger")
 TABLES = ("TwoTowers", "Branching")
-ALL = (*IMAGES, *TEXTS, *TABLES)
+SERIES = ("Seasonal",)  # without float64, and every row's answer depends on its batch
+ALL = (*IMAGES, *TEXTS, *TABLES, *SERIES)
 _RARE = 6  # ids
 
 
@@ -247,6 +248,10 @@ def _last_row_repeated(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array
 
 
+def _shifted(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array + 0.3 * np.abs(array).max()
+
+
 def _saturated(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     limit = 0.95 * np.abs(array).max()
     return np.clip(array, -limit, limit)
@@ -282,6 +287,11 @@ FAULTS = (
     Fault("rows in another order", ALL, wrap=after(lambda array: array[::-1])),
     Fault("answers rounded to 3 digits", ALL, wrap=after(lambda array: np.round(array, 3))),
     Fault("answers saturate", ALL, wrap=after(_saturated)),
+    Fault("all answers zero", SERIES, wrap=after(lambda array: array * 0)),
+    Fault("answers halved", SERIES, wrap=after(lambda array: array / 2)),
+    Fault("answers negated", SERIES, wrap=after(lambda array: -array)),
+    Fault("answers shifted", SERIES, wrap=after(_shifted)),
+    Fault("answers reversed in time", SERIES, wrap=after(lambda array: array[:, ::-1])),
     Fault("the answer to the question before", ALL, wrap=Previous),
     Fault("wrong after many questions", ALL, wrap=Forgets),
     Fault("threads overwrite each other's question", ALL, wrap=Racing, crowd=True),
