@@ -53,12 +53,13 @@ def findings(still_outputs: Mapping[str, str], idle_inputs: Mapping[str, str], *
     found = []
     for name, words in still_outputs.items():
         severity: Severity = "error" if name == first else "warning"
-        message = f"output {name!r} was {words}, so it was not exercised and nothing is proven of it"
+        message = f"output {name} was {words}, so it was not exercised and nothing is proven of it"
         advice = "ask rows for which it differs (verify.samples, or other rows of the test part), or leave this output out"
-        found.append(Finding("not-exercised", severity, message, advice))
+        found.append(Finding("not-exercised", severity, message, advice, layer=name))
     for name, words in idle_inputs.items():
-        message = f"input {name!r} {words}, so it was not exercised and nothing is proven of how it is used"
-        found.append(Finding("not-exercised", "warning", message, "ask rows in which it matters, or leave this input out"))
+        message = f"input {name} {words}, so it was not exercised and nothing is proven of how it is used"
+        advice = "ask rows in which it matters, or leave this input out"
+        found.append(Finding("not-exercised", "warning", message, advice, layer=name))
     return found
 
 

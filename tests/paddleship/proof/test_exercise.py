@@ -67,7 +67,8 @@ def test_of_the_first_output_it_is_an_error_and_of_another_a_warning():
         ("not-exercised", "warning"),
         ("not-exercised", "warning"),
     ]
-    assert "'boxes'" in found[0].message
+    assert [finding.layer for finding in found] == ["boxes", "masks", "steps"]
+    assert str(found[0]).startswith("error: not-exercised: output boxes was empty, so it was not exercised and nothing is proven of it\n")
 
 
 def inputs(answer, cases=CASES):
