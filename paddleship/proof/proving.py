@@ -86,9 +86,7 @@ def prove(
         return _prove(told, queue, precisions, weighed or {}, settings=settings, say=say)
 
 
-def _prove(
-    told: Told, queue: Queue, precisions: Collection[str], weighed: Mapping[str, Weighed], *, settings: Verify, say: Say
-) -> Proof:
+def _prove(told: Told, queue: Queue, precisions: Collection[str], weighed: Mapping[str, Weighed], *, settings: Verify, say: Say) -> Proof:
     evidence, static = told.evidence, told.static
     wrong = controls.run(evidence, limits=settings, lower=any(precision != "float32" for precision in precisions))
     empty = {rule: controls.accepted(wrong, rule) for rule in (controls.FLOAT32, controls.LOWER)}
