@@ -13,7 +13,7 @@ import numpy as np
 from paddleship import measures
 from paddleship.finding import Finding, Severity
 from paddleship.measures import Array
-from paddleship.proof.evidence import ROWS, Evidence
+from paddleship.proof.evidence import NOISE_CEILING, ROWS, Evidence
 from paddleship.proof.inputs import Case
 from paddleship.runtimes import Arrays
 
@@ -23,8 +23,9 @@ Ask = Callable[[dict[str, Array]], "Arrays | str"]
 
 
 def outputs(evidence: Evidence, *, limit: float) -> dict[str, str]:
-    """Outputs that were empty or constant, in words: they varied by no more than `limit` times eager's noise."""
-    return still(evidence.cases, evidence.reference, {name: limit * noise.largest for name, noise in evidence.noise[ROWS].items()})
+    """Outputs that were empty or constant, in words: they varied by no more than `limit` times eager's noise, where that is small."""
+    tolerances = {name: min(limit * noise.largest, NOISE_CEILING * noise.scale) for name, noise in evidence.noise[ROWS].items()}
+    return still(evidence.cases, evidence.reference, tolerances)
 
 
 def still(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float]) -> dict[str, str]:

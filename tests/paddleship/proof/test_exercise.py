@@ -91,3 +91,9 @@ def test_an_input_whose_other_values_eager_refuses_has_an_influence():
         return {"output": batch["x"]} if np.array_equal(batch["y"], batch["x"][:, :1]) else "it does not fit"
 
     assert not inputs(answer)
+
+
+def test_an_output_that_varies_within_a_large_noise_is_the_controls_business():
+    reference = [{"output": case.inputs["x"].copy()} for case in CASES]
+    truth = [{"output": -one["output"].astype(np.float64)} for one in reference]
+    assert not exercise.outputs(evidence.gather(CASES, reference, truth), limit=8)
