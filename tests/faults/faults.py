@@ -121,7 +121,7 @@ class Forgets(Wrapped):
         self.asked += 1
         return answer if self.asked <= self.warm else {name: array + array.dtype.type(1) for name, array in answer.items()}
 
-    warm = 22
+    warm = 60  # questions: more than there are cases
 
 
 class Racing(Wrapped):
@@ -132,6 +132,21 @@ class Racing(Wrapped):
         time.sleep(0.001)
         answer: Arrays = self.inner.run(self.current)
         return answer
+
+
+class RacingInLargeBatches(Racing):
+    """The same, of large batches only."""
+
+    def run(self, inputs: Batch) -> Arrays:
+        answer: Arrays = super().run(inputs) if len(next(iter(inputs.values()))) >= 16 else self.inner.run(inputs)
+        return answer
+
+
+class LongestKept(Wrapped):
+    """A program that keeps positions for rows of a certain length, and cuts what is longer."""
+
+    def before(self, inputs: Batch) -> Batch:
+        return {"ids": np.ascontiguousarray(inputs["ids"][:, :48])}
 
 
 class NoTurns:
@@ -242,6 +257,14 @@ def _large_batch_wrong(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array
 
 
+def _odd_batch_wrong(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array * np.where(array > 0, 1.001, 0.999) if len(array) == 21 else array
+
+
+def _rare_ids_shifted(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.where((ids >= 30) & (ids < 33), ids + 1, ids)
+
+
 def _last_row_repeated(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if len(array) > 2:
         array[-1] = array[-2]
@@ -283,6 +306,9 @@ FAULTS = (
     Fault("argmax takes the last of ties", ("Tagger",), wrap=LastOfTies),
     Fault("NaN on one row", ALL, wrap=after(_nan_on_one_row)),
     Fault("wrong in large batches only", ALL, wrap=after(_large_batch_wrong)),
+    Fault("wrong at one odd batch size only", ALL, wrap=after(_odd_batch_wrong)),
+    Fault("wrong beyond the longest row seen", TEXTS, wrap=LongestKept),
+    Fault("rows of rare ids shifted", TEXTS, wrap=before(_rare_ids_shifted)),
     Fault("the last row repeats the one before", ALL, wrap=after(_last_row_repeated)),
     Fault("rows in another order", ALL, wrap=after(lambda array: array[::-1])),
     Fault("answers rounded to 3 digits", ALL, wrap=after(lambda array: np.round(array, 3))),
@@ -295,4 +321,5 @@ FAULTS = (
     Fault("the answer to the question before", ALL, wrap=Previous),
     Fault("wrong after many questions", ALL, wrap=Forgets),
     Fault("threads overwrite each other's question", ALL, wrap=Racing, crowd=True),
+    Fault("wrong under concurrency at larger batches", ALL, wrap=RacingInLargeBatches, crowd=True),
 )
