@@ -261,7 +261,7 @@ def _odd_batch_wrong(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array * np.where(array > 0, 1.001, 0.999) if len(array) == 21 else array
 
 
-def _rare_ids_shifted(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _some_ids_shifted(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.where((ids >= 30) & (ids < 33), ids + 1, ids)
 
 
@@ -308,7 +308,7 @@ FAULTS = (
     Fault("wrong in large batches only", ALL, wrap=after(_large_batch_wrong)),
     Fault("wrong at one odd batch size only", ALL, wrap=after(_odd_batch_wrong)),
     Fault("wrong beyond the longest row seen", TEXTS, wrap=LongestKept),
-    Fault("rows of rare ids shifted", TEXTS, wrap=before(_rare_ids_shifted)),
+    Fault("ids of a part of the range shifted by one", TEXTS, wrap=before(_some_ids_shifted)),
     Fault("the last row repeats the one before", ALL, wrap=after(_last_row_repeated)),
     Fault("rows in another order", ALL, wrap=after(lambda array: array[::-1])),
     Fault("answers rounded to 3 digits", ALL, wrap=after(lambda array: np.round(array, 3))),
