@@ -58,7 +58,8 @@ pipeline-bench: setup ## what DVC, Prefect and MLflow add to the bare stages: [S
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) $(BIN)/python -m flows.bench
 
-parity-bench: setup ## faults put into exports on purpose: who catches them, who cries wolf: [SHORT=1]
+parity-bench: setup ## faults put into exports and images on purpose: who catches them, who cries wolf: [SHORT=1]
+	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) $(BIN)/python -m tests.faults
 
 bench: setup ## ten models, eager against every candidate, and whether the choice was right: [SHORT=1] [NAMES='textcnn lstm']

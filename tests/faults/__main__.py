@@ -18,7 +18,7 @@ from pathlib import Path
 
 from paddleship import host, isolate
 from paddleship.quiet import quiet
-from tests.faults import cost, hidden, peers
+from tests.faults import cost, ends, hidden, peers
 from tests.faults.forge import Forge, Outcome, allclose_refuses
 from tests.faults.models import INPUTS
 
@@ -33,17 +33,20 @@ def main() -> None:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(2) as pool:
         parts = list(pool.map(lambda name: measure(name, Path(work) / name, seeds), names))
+        at_ends = ends.measure(Path(work), short=short)
         costs = {} if short else cost.measure(Path(work))
     outcomes = [outcome for part in parts for outcome in part]
     missing = "" if (peers.HOME / "ready").exists() else "not installed: run the long form" if short else peers.install()
     refused = peers.polygraphy_refuses([outcome.pair for outcome in outcomes]) if not missing else [None] * len(outcomes)
     rows = [(outcome, allclose_refuses(outcome.pair), peer) for outcome, peer in zip(outcomes, refused, strict=True)]
     print(table(rows, missing))
+    print(ends.table(at_ends))
     if costs:
         print(cost.table(costs))
-    figures = summary(rows) | costs | {"seconds": round(time.monotonic() - start, 1), "host": host.fingerprint()}
+    figures = summary(rows) | ends.summary(at_ends) | costs | {"seconds": round(time.monotonic() - start, 1), "host": host.fingerprint()}
     print(json.dumps(figures))
     goals_met = figures["caught_share"] == 1 and figures["false_alarms"] == 0
+    goals_met = goals_met and figures["end_faults_caught_share"] == 1 and figures["end_false_alarms"] == 0
     if not short:
         cheap = costs["verify_s"] < costs["verify_s_goal"] and costs["verify_peak_memory_bytes"] < costs["verify_peak_memory_bytes_goal"]
         goals_met = goals_met and cheap and figures["honest_exports"] >= 200

@@ -24,7 +24,7 @@ _ROUNDS = 3
 
 def measure(work: Path) -> dict[str, float]:
     """Train two epochs of the example in a copy of this checkout, then verify three times: medians in seconds, peaks in bytes."""
-    checkout = _copy(work / "checkout")
+    checkout = _reviews(work / "checkout")
     for stage in ("prepare", "train", "export", "optimize"):
         _run(checkout, f"tasks.{stage}")
     epoch_s = statistics.median(row["epoch_seconds"] for row in _report(checkout, "train")["facts"]["history"])
@@ -52,11 +52,16 @@ def table(figures: dict[str, float]) -> str:
     )
 
 
-def _copy(target: Path) -> Path:
+def copy(target: Path) -> None:
+    """The tracked files of this checkout, as they are on disk."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
     for name in filter(None, listed.stdout.decode().split("\0")):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         (target / name).write_bytes((ROOT / name).read_bytes())
+
+
+def _reviews(target: Path) -> Path:
+    copy(target)
     values = yaml.safe_load((target / "params.yaml").read_text())
     values["train"] |= {"epochs": 2, "min_score": None}
     (target / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))

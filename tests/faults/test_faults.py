@@ -12,7 +12,8 @@ from tests.faults.faults import FAULTS, _keep_bits
 
 
 @pytest.mark.slow
-def test_every_fault_is_caught_and_no_honest_export_is_refused():
+@pytest.mark.engine
+def test_every_fault_is_caught_and_nothing_honest_is_refused(engine):
     environment = {**os.environ, "SHORT": "1"}
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-m", "tests.faults"], cwd=root, env=environment, capture_output=True, text=True, check=False)
@@ -23,6 +24,7 @@ def test_every_fault_is_caught_and_no_honest_export_is_refused():
     assert figures["faulty_exports"] > 60
     assert figures["smallest_fault_ratio"] < 4
     assert figures["allclose_caught_share"] < 1
+    assert (figures["end_faults_caught_share"], figures["end_false_alarms"]) == (1, 0)
 
 
 def test_there_are_twenty_kinds_of_fault_at_least_for_six_models():
