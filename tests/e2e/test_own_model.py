@@ -91,7 +91,7 @@ def overlay(theirs):
         },
         "train": {"epochs": 4, "batch_size": 16, "learning_rate": 0.02, "weight_decay": 0.0, "min_score": 0.7},
         "verify": {"samples": 24, "max_batch": 8},
-        "benchmark": {"blocks": 4, "samples_per_block": 10, "max_seconds": 4},
+        "benchmark": {"blocks": 4, "samples_per_block": 10, "max_seconds": 20},
         "package": {"repository": "paddleship/towers"},
         "accept": {"load_requests": 50},
     }
