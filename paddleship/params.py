@@ -16,7 +16,7 @@ from paddleship.errors import ParamsError
 from paddleship.finding import KINDS
 from paddleship.graphmodes.catalogue import NETWORKS, ModeName, NetworkName
 from paddleship.preprocess import UnicodeForm
-from paddleship.spec import Dimension, TensorSpec
+from paddleship.spec import Dimension, TensorSpec, batch_dimension
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
@@ -88,7 +88,7 @@ class Preprocess(Section):
 class Input(Section):
     name: str
     dtype: Literal["float32", "float64", "int32", "int64", "bool"]
-    shape: Annotated[list[int | str], Field(min_length=1)]
+    shape: list[int | str]
     low: float | str | None = Field(None, description="smallest valid value, or a dimension whose size in the same row it is")
     high: float | str | None = Field(None, description="largest valid value, or a dimension, as in 'length' or 'length - 1'")
     pad: float = 0
@@ -101,12 +101,6 @@ class Input(Section):
             return float(value) if isinstance(value, str) else value
         except ValueError:
             return value
-
-    @model_validator(mode="after")
-    def _batch_first(self) -> Input:
-        if not isinstance(self.shape[0], str):
-            raise ValueError("the first dimension must be dynamic, a name such as 'batch'")
-        return self
 
     @model_validator(mode="after")
     def _range_in_order(self) -> Input:
@@ -312,6 +306,16 @@ class Params(Section):
     package: Package
     accept: Accept = Accept()
     graph_modes: GraphModes = GraphModes()
+
+    @model_validator(mode="after")
+    def _batch_first(self) -> Params:
+        firsts = [item.shape[0] if item.shape else None for item in self.model.inputs]
+        batch = batch_dimension([item.spec() for item in self.model.inputs])
+        if batch is None or set(firsts) != {batch}:
+            raise ValueError(
+                f"the first dimension must be dynamic and the same for every input of a model that is served, as 'batch' is (got {firsts})"
+            )
+        return self
 
     @model_validator(mode="after")
     def _buckets_of_dimensions(self) -> Params:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+BATCH = "batch"
 _BOUND = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:([-+])\s*(\d+))?\s*")
 
 
@@ -43,7 +44,7 @@ class Dimension:
 class TensorSpec:
     """One named input or output.
 
-    `shape` starts with the batch dimension; a string names a dynamic dimension, an int is fixed.
+    In `shape` a string names a dynamic dimension, an int is fixed; see batch_dimension. What a server takes starts with the batch.
     `low` and `high` are the inclusive range of valid values, None where any value is valid; a string names a
     dynamic dimension whose size in the same row is the bound, as "length" or "length - 1".
     `pad` fills rows that are shorter than the longest of their batch.
@@ -85,14 +86,24 @@ def bound(text: str) -> tuple[str, int] | None:
 
 
 def batch_dimension(specs: Sequence[TensorSpec]) -> str | None:
-    """The dimension that counts rows: the first dynamic one that comes first in an input. None where there is none."""
-    return next((spec.shape[0] for spec in specs if spec.shape and isinstance(spec.shape[0], str)), None)
+    """The dimension that counts rows: the one called `batch`, at any place; else the one with which every input begins, where it is
+    dynamic. None where there is none."""
+    if any(BATCH in spec.shape for spec in specs):
+        return BATCH
+    firsts = {spec.shape[0] if spec.shape else None for spec in specs}
+    first = next(iter(firsts)) if len(firsts) == 1 else None
+    return first if isinstance(first, str) else None
+
+
+def batch_axis(spec: TensorSpec, batch: str | None) -> int | None:
+    """The axis of an input that counts rows; None where it has none."""
+    return spec.shape.index(batch) if batch in spec.shape else None
 
 
 def row_dimensions(specs: Sequence[TensorSpec]) -> list[str]:
     """Names of the dynamic dimensions besides the batch, in their order."""
     batch = batch_dimension(specs)
-    return list(dict.fromkeys(size for spec in specs for size in spec.shape[1:] if isinstance(size, str) and size != batch))
+    return list(dict.fromkeys(size for spec in specs for size in spec.shape if isinstance(size, str) and size != batch))
 
 
 def sizes_of(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:

@@ -134,10 +134,16 @@ def along(subject: Subject, folder: Path | None, evidence: Evidence, *, settings
     return Diagnosis([], [] if isinstance(located, str) else located.errors)
 
 
-def blame(subject: Subject, candidate: Candidate, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Finding | None:
-    """The first sublayer that a candidate which could not be made fails on; None where each alone can be made."""
+def blame(
+    subject: Subject, candidate: Candidate, evidence: Evidence, *, settings: Verify, said: str = "", say: Say = lambda _: None
+) -> Finding | None:
+    """The first sublayer that a candidate which could not be made fails on, with the words that were `said` of the candidate;
+    None where each alone can be made, or fails otherwise."""
     located = _locate(subject, replace(candidate, preprocess={}, programs=()), evidence, _small(evidence), settings, say, unmade=True)
     if isinstance(located, str):
+        return None
+    dead = replay.first_dead(located.errors)
+    if dead is None or said not in dead.reason:
         return None
     return next((finding for finding in located.findings if finding.where), None)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,11 +14,14 @@ from paddleship import isolate
 from paddleship.doctor.habits import Checkup, Patient
 from paddleship.eager import Subject
 from paddleship.errors import BadInput, CandidateError, ProcessDied, ProcessHung
+from paddleship.params import Input, Model
 from paddleship.preprocess import Batch
 from paddleship.proof.inputs import Case
+from paddleship.spec import batch_dimension, row_dimensions
 
 EAGER = "the eager model"  # as its process is called
-_DEATHS = 3  # after which no further case is tried
+DEATHS = 3  # after which no further case is tried
+_FEW = 2  # rows of a case that is asked of a slow model too
 _SMALL = 16  # values that are shown in full
 
 
@@ -28,25 +33,52 @@ class NotSurvivedError(BadInput):
         self.case, self.end = case, end
 
 
-def examine(subject: Subject, cases: Sequence[Case], *, timeout_s: float) -> Checkup:
-    """What the eager model shows when it is asked these cases. Raises NotSurvivedError, and ModelError when it answers none."""
+def examine(subject: Subject, cases: Sequence[Case], *, timeout_s: float, budget_s: float = math.inf, deaths: int = DEATHS) -> Checkup:
+    """What the eager model shows when it is asked these cases; after `budget_s`, only the small ones of them, and after so many
+    `deaths` only what it survived before.
+
+    Raises NotSurvivedError, and ModelError when it answers none.
+    """
     deadly: dict[str, ProcessDied | ProcessHung] = {}
     survived: set[str] = set()
     while True:
-        late = len(deadly) >= _DEATHS
+        late = len(deadly) >= deaths
         left = [case for case in cases if case.name not in deadly and (case.name in survived or not late)]
         if not left:
             raise NotSurvivedError(next(case for case in cases if case.name in deadly), next(iter(deadly.values())))
         with isolate.Isolated(EAGER, Patient, subject, timeout_s=timeout_s) as patient:
             if findings := patient.call("look"):
                 return Checkup(findings)
-            if (end := _ask(patient, left, survived)) is not None:
+            spared, end = _ask(patient, left, survived, budget_s)
+            if end is not None:
                 deadly[end[0]] = end[1]
                 continue
             checkup: Checkup = patient.call("conclude")
             unused, untold = _without_influence(patient, [item.name for item in subject.model.inputs])
             gone = tuple(case.name for case in cases if case not in left and case.name not in deadly)
-            return replace(checkup, unused=unused, untold=untold, deadly=deadly, unasked=gone)
+            return replace(checkup, unused=unused, untold=untold, deadly=deadly, unasked=gone, spared=tuple(spared))
+
+
+def bounded(model: Model) -> Model | None:
+    """The model with every whole number per row that may be a length held to the size of the first dynamic dimension of a row; None
+    where there is none."""
+    specs = [item.spec() for item in model.inputs]
+    sizes = row_dimensions(specs)
+    changed = [_bounded(item, sizes[0], batch_dimension(specs)) if sizes else item for item in model.inputs]
+    return model.model_copy(update={"inputs": changed}) if changed != model.inputs else None
+
+
+def answered(checkup: Checkup | BadInput, cases: Sequence[Case]) -> int:
+    """How many cases of rows the eager model answered."""
+    return sum(case.group == "rows" and case.name in checkup.answers for case in cases) if isinstance(checkup, Checkup) else 0
+
+
+def all_answered(checkup: Checkup | BadInput, cases: Sequence[Case]) -> bool:
+    """Whether eager answered every row that it was asked, or was asked none because of how it is built."""
+    if not isinstance(checkup, Checkup):
+        return False
+    failed = {*checkup.deadly, *checkup.refused, *checkup.unasked}
+    return not any(case.group == "rows" and case.name in failed for case in cases)
 
 
 def show(inputs: Batch) -> str:
@@ -54,15 +86,33 @@ def show(inputs: Batch) -> str:
     return "; ".join(f"{name} {array.dtype}{list(array.shape)} {_values(array)}".rstrip() for name, array in inputs.items())
 
 
-def _ask(patient: isolate.Isolated, cases: Sequence[Case], survived: set[str]) -> tuple[str, ProcessDied | ProcessHung] | None:
-    """The case that the process did not survive, with the words of its end."""
+def _bounded(item: Input, dimension: str, batch: str | None) -> Input:
+    length = item.dtype in ("int32", "int64") and item.shape in ([batch], []) and not isinstance(item.high, str)
+    if not length:
+        return item
+    low = item.low if isinstance(item.low, float) and item.low > 0 else 1.0
+    return item.model_copy(update={"low": low, "high": dimension})
+
+
+def _ask(
+    patient: isolate.Isolated, cases: Sequence[Case], survived: set[str], budget_s: float
+) -> tuple[list[str], tuple[str, ProcessDied | ProcessHung] | None]:
+    """The cases for which there was no time, and the one that the process did not survive, with the words of its end."""
+    began, spared = time.monotonic(), list[str]()
     for case in cases:
+        if time.monotonic() - began > budget_s and _rows(case) > _FEW:
+            spared.append(case.name)
+            continue
         try:
             patient.call("ask", case)
             survived.add(case.name)
         except (ProcessDied, ProcessHung) as end:
-            return case.name, end
-    return None
+            return spared, (case.name, end)
+    return spared, None
+
+
+def _rows(case: Case) -> int:
+    return max((array.shape[0] for array in case.inputs.values() if array.ndim), default=1)
 
 
 def _without_influence(patient: isolate.Isolated, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -169,7 +169,8 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
             )
         if kind == "python-value" and source.GROUPED in habits:
             message, advice = "the groups of a convolution must be a number, and here they are a dynamic size", _GROUPS
-        return Obstacle(kind, "error", f"{message} ({_line(where, short)})", advice, where, habit=_HABITS.get(message, ""))
+        words = short if kind == "output-structure" else _line(where, short)  # of what is returned, no line says what it is
+        return Obstacle(kind, "error", f"{message} ({words})", advice, where, habit=_HABITS.get(message, ""))
     for kind in ADVICE:
         if otherwise == "graph-break" and kind in habits:
             return Obstacle(kind, "error", f"this line does not convert: {short}", ADVICE[kind], where)

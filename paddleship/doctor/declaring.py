@@ -34,7 +34,7 @@ def parse_input(text: str) -> Input:
     low, high = (_limit(found[end]) for end in ("low", "high"))
     if isinstance(low, float) and isinstance(high, float) and low > high:
         raise ParamsError(f"--input {text!r} has an empty range ({low:g} to {high:g}): put the lower end first")
-    shape = [_dimension(part.strip(), text) for part in found["shape"].split(",")]
+    shape = [_dimension(part.strip(), text) for part in found["shape"].split(",")] if found["shape"].strip() else []
     try:
         return Input.model_validate({"name": found["name"], "dtype": found["dtype"], "shape": shape, "low": low, "high": high})
     except ValidationError as error:

@@ -42,7 +42,10 @@ class Examination:
         proven = any(row.status in ("proven", "not exercised") for row in self.runtimes.values())
         if not proven or any(finding.severity == "error" for finding in self.findings):
             return "not convertible"
-        return "convertible with warnings" if any(finding.severity == "warning" for finding in self.findings) else "convertible"
+        doubts = any(finding.severity == "warning" for finding in self.findings) or any(
+            row.status != "proven" for row in self.runtimes.values()
+        )
+        return "convertible with warnings" if doubts else "convertible"
 
     @property
     def exit_code(self) -> int:
@@ -65,7 +68,7 @@ class Examination:
         lines = [f"{self.factory}: {self.outcome}" + (f" ({', '.join(counts)})" if counts else "") + f", {self.seconds:.0f} s", ""]
         lines.append(f"  full graph     {'yes' if self.full_graph else 'no'}")
         for name, row in self.runtimes.items():
-            detail = f"noise ratio {row.noise_ratio:.2f}" if row.noise_ratio is not None and not row.reason else ""
+            detail = f"noise ratio {row.noise_ratio:.2f}" if row.noise_ratio is not None and row.status == "proven" else ""
             lines.append(f"  {name:14} {row.status}" + "".join(f"; {part}" for part in (detail, row.reason) if part))
         for finding in self.findings:
             lines += ["", *str(finding).splitlines()]

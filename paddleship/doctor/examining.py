@@ -37,6 +37,9 @@ from paddleship.weights.weighing import Files
 
 RUNTIMES = ("paddle", "paddle-onednn", "onnxruntime")
 _PROGRAM = "paddle"  # the candidate that is the exported program itself
+_WATCHING = 0.05  # of the time: everything is asked about ten times more, and float64 is slow
+_HANGS = 0.25  # of the time, after which a call of eager hangs
+_BATCHES = (1, 2, 7)  # and the largest: to_static makes another program for each, and `verify` asks them all
 _MAX_BATCH = 8  # enough to tell a batch from a row, and quick for images
 _SETTINGS = Verify(timeout_s=120)
 SECONDS = 120.0
@@ -60,7 +63,7 @@ def examine(
     Bad input is a finding, not an exception.
     """
     began = time.monotonic()
-    visit = Visit(Subject(model, checkpoint or work / "checkpoint", seed), work, tuple(candidates), settings, say)
+    visit = Visit(Subject(model, checkpoint or work / "checkpoint", seed), work, tuple(candidates), settings, seconds, say)
     with Deadline(seconds).binding():
         try:
             visit.examine()
@@ -68,7 +71,7 @@ def examine(
             visit.findings.append(remarks.bad(error))
         except OutOfTime:
             visit.findings.append(remarks.unfinished(visit.doing, seconds, judged=visit.judged))
-    findings = by_gravity([*visit.findings, *remarks.assumptions(model)])
+    findings = by_gravity([*visit.findings, *remarks.assumptions(visit.model)])
     return Examination(model.factory, findings, visit.rows, visit.full_graph, time.monotonic() - began)
 
 
@@ -78,11 +81,14 @@ class Visit:
     `judged` says that the verdict on each runtime is known, `doing` what is being done.
     """
 
-    def __init__(self, subject: Subject, work: Path, candidates: tuple[str, ...], settings: Verify, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, subject: Subject, work: Path, candidates: tuple[str, ...], settings: Verify, seconds: float, say: Callable[[str], None]
+    ) -> None:
         self._subject = subject
         self._work = work
         self._candidates = candidates
         self._settings = settings
+        self._seconds = seconds
         self._report = say
         self._cases = self._draw()
         self.findings: list[Finding] = []
@@ -97,7 +103,7 @@ class Visit:
         checkup = self._checkup()
         if not remarks.errors(checkup.findings) and self._exercise(checkup):
             checkup = self._checkup()
-        self.findings += [*checkup.findings, *remarks.refusals(checkup, self._cases)]
+        self.findings += [*checkup.findings, *remarks.refusals(checkup, self._cases, self._subject.model), *remarks.spared(checkup)]
         if not remarks.errors(self.findings):
             self.findings += remarks.nothing_finite(checkup)
         if not checkup.answers:
@@ -105,11 +111,16 @@ class Visit:
         self._say("converting to a static graph")
         program, obstacle = self._convert(checkup)
         self.full_graph = program is not None
-        if program is not None and not remarks.errors(self.findings, besides=remarks.TRIED_FIRST):
+        if program is not None and not remarks.errors(self.findings):
             self._prove(checkup, program)
         self.judged = True
         if obstacle is not None and not remarks.errors(checkup.findings):
             self.findings += self._breaks(checkup, obstacle)
+
+    @property
+    def model(self) -> Model:
+        """The model with its inputs as they were drawn."""
+        return self._subject.model
 
     def _say(self, words: str) -> None:
         self.doing = words
@@ -118,14 +129,36 @@ class Visit:
     def _draw(self) -> list[Case]:
         specs = [item.spec() for item in self._subject.model.inputs]
         most, rules = min(self._settings.max_batch, _MAX_BATCH), self._subject.model.rules
-        cases = inputs.generate(specs, seed=self._subject.seed, max_batch=most, dimensions=rules)
+        drawn = inputs.generate(specs, seed=self._subject.seed, max_batch=most, dimensions=rules)
+        cases = [case for case in drawn if len(case.rows) in (0, *_BATCHES, most)]
         return cases + ids.walk(specs, [case.inputs for case in cases], max_batch=self._settings.max_batch)
 
     def _checkup(self) -> Checkup:
+        """What eager shows. Where it refuses or does not survive rows, and inputs may hold lengths, they are drawn as lengths."""
+        lengths = asking.bounded(self._subject.model)
+        first = self._watch(deaths=asking.DEATHS if lengths is None else 1)
+        if lengths is not None and not asking.all_answered(first, self._cases):
+            drawn, before = self._cases, self._subject
+            self._subject = replace(before, model=lengths)
+            self._cases = self._draw()
+            self._say("watching it again, with lengths within what was drawn")
+            second = self._watch()
+            if isinstance(second, Checkup) and asking.answered(second, self._cases) > asking.answered(first, drawn):
+                self.findings += remarks.lengths(before.model, lengths, first, drawn)
+                return second
+            self._cases, self._subject = drawn, before
+        if isinstance(first, asking.NotSurvivedError):
+            return Checkup([remarks.killed(first, self._subject.model)])
+        if isinstance(first, BadInput):
+            raise first
+        return first
+
+    def _watch(self, *, deaths: int = asking.DEATHS) -> Checkup | BadInput:
+        most, budget = min(self._settings.timeout_s, _HANGS * self._seconds), _WATCHING * self._seconds
         try:
-            return asking.examine(self._subject, self._cases, timeout_s=self._settings.timeout_s)
-        except asking.NotSurvivedError as error:
-            return Checkup([remarks.killed(error)])
+            return asking.examine(self._subject, self._cases, timeout_s=most, budget_s=budget, deaths=deaths)
+        except BadInput as error:
+            return error
 
     def _exercise(self, checkup: Checkup) -> bool:
         """Whether other fresh weights were found, where outputs are empty or constant with these."""
@@ -238,7 +271,8 @@ class Visit:
             return finding
         self._say(f"looking for the line that {outcome.name} fails on")
         planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
-        guilty = explaining.blame(self._subject, planned, proved.evidence, settings=self._settings)
+        said = remarks.operator(outcome)
+        guilty = explaining.blame(self._subject, planned, proved.evidence, settings=self._settings, said=said)
         return replace(finding, where=guilty.where) if guilty else finding
 
     def _candidate(self, checkup: Checkup, program: Saved, answered: Sequence[Case]) -> Candidate:

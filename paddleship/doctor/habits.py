@@ -35,7 +35,7 @@ class Checkup:
     `answers` are its answers to the cases it takes, `refused` its words on the others; `suspects` are the
     statements that forward ran and that are known to give trouble. `unused` are inputs without influence, `untold` those of
     which that cannot be told, and `forward` is the place of the user's forward. `deadly` are cases that its process does not
-    survive, with the words of its end, and `unasked` those that were left out after that.
+    survive, with the words of its end, `unasked` those that were left out after that, and `spared` those for which it is too slow.
     """
 
     findings: list[Finding]
@@ -48,6 +48,7 @@ class Checkup:
     forward: str | None = None
     deadly: dict[str, ProcessDied | ProcessHung] = field(default_factory=dict)
     unasked: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
 
 
 class Patient:

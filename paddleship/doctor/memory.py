@@ -48,7 +48,7 @@ def same(first: Arrays, second: Arrays) -> bool:
 
 
 def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, str]) -> Iterator[Finding]:
-    """Sublayers in train mode after `eval()` and a call."""
+    """Sublayers in train mode after `eval()` and a call: an error where that changes weights, else the answers show whether it matters."""
     training = [(path or type(layer).__name__, part) for path, part in layer.named_sublayers(include_self=True) if part.training]
     if not training:
         return
@@ -58,9 +58,11 @@ def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, st
     where = culprits[0].where if culprits else place(type(part).forward) or place(type(layer).forward)
     words = f"{path} ({type(part).__name__}) is in train mode after eval() and a call, and {len(training) - 1} more" * (len(training) > 1)
     words = words or f"{path} ({type(part).__name__}) is in train mode after eval() and a call"
-    if any(what == "weight" for what in changed.values()):
+    moves = any(what == "weight" for what in changed.values())
+    if moves:
         words += ", and its statistics change with every question"
-    yield Finding("train-mode", "error", words, "let eval() reach it, and call train() nowhere in forward", where, path)
+    advice = "let eval() reach it, and call train() nowhere in forward"
+    yield Finding("train-mode", "error" if moves else "warning", words, advice, where, path)
 
 
 def randomness(varies: bool, lines: Sequence[str]) -> Iterator[Finding]:

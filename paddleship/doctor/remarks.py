@@ -15,19 +15,16 @@ from paddleship.doctor.habits import Checkup
 from paddleship.doctor.source import LEFT_BY_BREAK, Suspect
 from paddleship.errors import BadInput, CandidateError
 from paddleship.finding import Finding
-from paddleship.params import Model
+from paddleship.params import Input, Model
 from paddleship.proof import evidence
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.proving import Proof
 
 _STATE = frozenset({"stale-tensor", "parameter-assignment", "global-state"})
+_MAYBE = _STATE | {"train-mode"}  # does harm or none, which the answers show
 _FACTS = frozenset({"program-departs", "wrong-answers"})  # that it is wrong, and not why
 _OF_THE_WHOLE = frozenset({"unregistered-layer", "shared-name", "unused-input", "signature", "output-structure"})  # no line asks for them
-_SURVIVAL = (
-    "call the model on these inputs in a Python of its own, and declare the ranges that it takes: --input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
-)
-TRIED_FIRST = frozenset({"train-mode"})  # errors that the answers may show to do no harm
 _FREEZERS = (
     (
         "frozen-branch",
@@ -47,9 +44,9 @@ _UNKNOWN_OPERATOR = re.compile(
 )
 
 
-def errors(findings: Sequence[Finding], *, besides: frozenset[str] = frozenset()) -> bool:
-    """Whether one of them is an error, of another kind than those `besides`."""
-    return any(finding.severity == "error" and finding.kind not in besides for finding in findings)
+def errors(findings: Sequence[Finding]) -> bool:
+    """Whether one of them is an error."""
+    return any(finding.severity == "error" for finding in findings)
 
 
 def bad(error: BadInput) -> Finding:
@@ -92,7 +89,13 @@ def cannot_tell(name: str) -> Finding:
     return Finding("unused-input", "note", message, "declare a range of values where it may have others")
 
 
-def refusals(checkup: Checkup, cases: Sequence[Case]) -> list[Finding]:
+def spared(checkup: Checkup) -> list[Finding]:
+    """What was not asked because the model is slow."""
+    message = f"one row takes eager long, so these were not asked: {_several(checkup.spared)}"
+    return [Finding("out-of-time", "note", message, "raise --seconds to have them asked")] if checkup.spared else []
+
+
+def refusals(checkup: Checkup, cases: Sequence[Case], model: Model) -> list[Finding]:
     """Inputs that the eager model itself does not take or survive, which are left out of the rest."""
     found = []
     if checkup.refused:
@@ -104,14 +107,55 @@ def refusals(checkup: Checkup, cases: Sequence[Case]) -> list[Finding]:
         message = f"eager does not survive {_several(list(checkup.deadly))}, left out here. Of {name} ({_inputs(cases, name)}) {end}"
         if checkup.unasked:
             message += f"; after so many ends these were not asked: {_several(checkup.unasked)}"
-        found.append(Finding("crash", "warning", message, _SURVIVAL, end.where))
+        found.append(Finding("crash", "warning", message, survival(model), end.where))
     return found
 
 
-def killed(error: asking.NotSurvivedError) -> Finding:
+def killed(error: asking.NotSurvivedError, model: Model) -> Finding:
     """An eager model that survives no case."""
     message = f"eager survives none of the inputs that were drawn. Asked {error.case.name} ({asking.show(error.case.inputs)}), {error}"
-    return Finding(error.end.kind, "error", message, _SURVIVAL, error.where)
+    return Finding(error.end.kind, "error", message, survival(model), error.where)
+
+
+def survival(model: Model) -> str:
+    """What to declare of a model that dies of its inputs."""
+    bounded = asking.bounded(model)
+    changed = [item for item, old in zip(bounded.inputs, model.inputs, strict=True) if item != old] if bounded is not None else []
+    if changed:
+        return f"if {changed[0].name!r} holds lengths, declare that: --input '{_declared(changed[0])}'"
+    return (
+        "call the model on these inputs in a Python of its own, and declare the values that it takes: --input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
+    )
+
+
+def lengths(old: Model, new: Model, before: Checkup | BadInput, cases: Sequence[Case]) -> list[Finding]:
+    """That inputs were taken for lengths, and what happened in the `cases` in which they were not."""
+    why = _first_failure(before, cases)
+    return [
+        Finding(
+            "assumed-range",
+            "note",
+            f"input {item.name!r} was taken for lengths, at most the size of {item.high!r}: with other values eager fails: {why}",
+            f"declare it: --input '{_declared(item)}'",
+        )
+        for item, other in zip(new.inputs, old.inputs, strict=True)
+        if item != other
+    ]
+
+
+def _first_failure(checkup: Checkup | BadInput, cases: Sequence[Case]) -> str:
+    if isinstance(checkup, asking.NotSurvivedError):
+        return f"asked {asking.show(checkup.case.inputs)}, {checkup}"
+    if isinstance(checkup, BadInput):
+        return str(checkup)
+    name, words = next(iter([*checkup.deadly.items(), *checkup.refused.items()]))
+    return f"asked {_inputs(cases, name)}, {words}"
+
+
+def _declared(item: Input) -> str:
+    """An input as the command line takes it."""
+    low = f"{item.low:g}" if isinstance(item.low, float) else item.low
+    return f"{item.name}:{item.dtype}[{','.join(map(str, item.shape))}]={low}..{item.high}"
 
 
 def unfinished(doing: str, seconds: float, *, judged: bool) -> Finding:
@@ -208,9 +252,15 @@ def not_made(outcome: Outcome, suspects: Sequence[Suspect]) -> Finding:
     obstacle = breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
     if obstacle.kind != "conversion-failed":
         return placed(obstacle, suspects)
-    if words := _UNKNOWN_OPERATOR.search(outcome.reason):
-        return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {words[0]}", advice)
+    if words := operator(outcome):
+        return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {words}", advice)
     return Finding(outcome.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", advice)
+
+
+def operator(outcome: Outcome) -> str:
+    """What a runtime said of an operator that it does not know; nothing where it failed in another way."""
+    found = _UNKNOWN_OPERATOR.search(outcome.reason)
+    return found[0] if found else ""
 
 
 def frozen(suspects: Sequence[Suspect]) -> list[Finding]:
@@ -235,11 +285,10 @@ def causes(findings: Sequence[Finding], *, seen: Sequence[Finding] = ()) -> list
 
 
 def judged(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[Finding]:
-    """What may or may not spoil the answers, now that they are known: a layer in train mode is a warning where a runtime answers
-    rightly, and state that forward changes is an error after all where none does."""
+    """State that forward changes, and layers in train mode, are errors after all where no runtime answers rightly."""
     if any(row.status == "proven" for row in rows.values()):
-        return [replace(item, severity="warning") if item.kind in TRIED_FIRST and item.severity == "error" else item for item in findings]
-    return [_grave(item) if item.kind in _STATE and item.severity != "error" else item for item in findings]
+        return list(findings)
+    return [_grave(item) if item.kind in _MAYBE and item.severity != "error" else item for item in findings]
 
 
 def _grave(finding: Finding) -> Finding:

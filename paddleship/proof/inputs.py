@@ -10,7 +10,7 @@ import numpy as np
 
 from paddleship.preprocess import Batch, Example
 from paddleship.proof import batches
-from paddleship.spec import Dimension, TensorSpec, row_dimensions, sizes_of
+from paddleship.spec import Dimension, TensorSpec, batch_axis, batch_dimension, row_dimensions, sizes_of
 
 Group = Literal["rows", "edge", "ids", "past"]
 
@@ -78,19 +78,34 @@ def generate(
 
     `sizes` fixes dynamic dimensions (other than the batch) whose size is known, `dimensions` says which ones are allowed;
     the largest one allowed is asked alone and in the largest batch. A model may refuse sizes that nobody declared.
+    Without a batch there are two drawn cases. Rows have numbers only where the batch comes first in every input that has it.
     """
     rules = {rule.name: rule for rule in dimensions}
     names = [name for name in row_dimensions(specs) if name not in (sizes or {})]
     known = _usable(specs, dict(sizes or {}) | {name: _nearest(rules, name, _SIZES[0]) for name in names}, rules)
     pool = _draw(specs, max_batch, known, np.random.default_rng(seed))
     asked = [(0,), (max_batch - 1,), *(rows for rows in batches.arrange(max_batch, max_batch) if len(rows) > 1)]
-    cases = [Case(f"batch of {len(rows)}" if len(rows) > 1 else f"row {rows[0]} alone", "rows", _take(pool, rows), rows) for rows in asked]
+    batch = batch_dimension(specs)
+    numbered = all(batch_axis(spec, batch) in (0, None) for spec in specs)
+    cases = [
+        Case(
+            f"batch of {len(rows)}" if len(rows) > 1 else f"row {rows[0]} alone",
+            "rows",
+            _take(specs, pool, rows),
+            rows if numbered else (),
+        )
+        for rows in asked
+    ]
+    if batch is None:
+        again = _draw(specs, 1, known, np.random.default_rng([seed, seed + 1]))
+        cases = [Case("drawn values", "rows", pool), Case("other drawn values", "rows", again)]
     for number, (count, variant) in enumerate(_variants(names, rules, max_batch)):
         changed = {**known, **variant}
         if changed != known and _possible(specs, changed):
             words = ", ".join(f"{name} {size}" for name, size in variant.items())
+            words = words if batch is None else f"batch of {count}, {words}" if count > 1 else f"a row alone, {words}"
             drawn = _draw(specs, count, changed, np.random.default_rng([seed, number]))
-            cases.append(Case(f"batch of {count}, {words}" if count > 1 else f"a row alone, {words}", "rows", drawn))
+            cases.append(Case(words, "rows", drawn))
     return cases + edges(specs, [case.inputs for case in cases])
 
 
@@ -99,8 +114,9 @@ def edges(specs: Sequence[TensorSpec], seen: Sequence[Batch]) -> list[Case]:
 
     They have the size of the largest row that was seen, so that a length beside it can be the highest one.
     """
-    largest = max(seen, key=lambda batch: sum(batch[spec.name][:1].size for spec in specs))
-    like = {spec.name: largest[spec.name][:1].repeat(2, axis=0) for spec in specs}
+    ones = [_take(specs, batch, (0,)) for batch in seen]
+    largest = max(ones, key=lambda batch: sum(batch[spec.name].size for spec in specs))
+    like = _take(specs, largest, (0, 0))
     sizes = sizes_of(specs, like)
     ranges = {spec.name: _range(spec, sizes, (batch[spec.name] for batch in seen)) for spec in specs}
     made = {
@@ -108,7 +124,7 @@ def edges(specs: Sequence[TensorSpec], seen: Sequence[Batch]) -> list[Case]:
         "lowest values": {name: np.full_like(array, ranges[name][0]) for name, array in like.items()},
         "highest values": {name: np.full_like(array, ranges[name][1]) for name, array in like.items()},
         "lowest and highest values in turn": {name: _in_turn(array, *ranges[name]) for name, array in like.items()},
-        "padding only": {spec.name: np.full_like(like[spec.name], _padding(spec, sizes)) for spec in specs},
+        "padding only": {spec.name: np.full_like(like[spec.name], _padding(spec, sizes, batch_dimension(specs))) for spec in specs},
     }
     distinct: dict[bytes, Case] = {}
     for name, inputs in made.items():
@@ -185,9 +201,9 @@ def _range(spec: TensorSpec, sizes: Mapping[str, int], arrays: Iterable[np.ndarr
     return spec.numpy_dtype.type(low), spec.numpy_dtype.type(high)
 
 
-def _padding(spec: TensorSpec, sizes: Mapping[str, int]) -> Any:
+def _padding(spec: TensorSpec, sizes: Mapping[str, int], batch: str | None) -> Any:
     """What fills an input up where its size changes; the nearest declared value for one that is never padded, such as a length."""
-    grows = any(isinstance(size, str) for size in spec.shape[1:])
+    grows = any(isinstance(size, str) and size != batch for size in spec.shape)
     return spec.pad if grows else np.clip(spec.pad, *spec.limits(sizes))
 
 
@@ -198,21 +214,25 @@ def _in_turn(array: np.ndarray[Any, Any], low: Any, high: Any) -> np.ndarray[Any
 
 def _draw(specs: Sequence[TensorSpec], count: int, sizes: Mapping[str, int], random: np.random.Generator) -> Batch:
     """Random rows: floats from a normal distribution or evenly from their range, whole numbers from theirs (0 or 1 without one)."""
-    batch = {}
+    batch: Batch = {}
+    rows = batch_dimension(specs)
     for spec in specs:
-        shape = (count, *(sizes[size] if isinstance(size, str) else size for size in spec.shape[1:]))
+        shape = tuple(count if size == rows else sizes[size] if isinstance(size, str) else size for size in spec.shape)
         low, high = spec.limits(sizes)
         drawn: np.ndarray[Any, Any]
         if spec.numpy_dtype.kind != "f":
             first = int(low) if low is not None else 0
-            drawn = random.integers(first, int(high) if high is not None else first + 1, shape, endpoint=True)
+            drawn = np.asarray(random.integers(first, int(high) if high is not None else first + 1, shape, endpoint=True))
         elif low is not None and high is not None:
-            drawn = random.uniform(low, high, shape)
+            drawn = np.asarray(random.uniform(low, high, shape))
         else:
-            drawn = np.clip(random.normal(size=shape), low, high)
-        batch[spec.name] = drawn.astype(spec.numpy_dtype)
+            drawn = np.clip(np.asarray(random.normal(size=shape)), low, high)
+        batch[spec.name] = np.asarray(drawn, spec.numpy_dtype)
     return batch
 
 
-def _take(batch: Batch, rows: Sequence[int]) -> Batch:
-    return {name: array[list(rows)] for name, array in batch.items()}
+def _take(specs: Sequence[TensorSpec], batch: Batch, rows: Sequence[int]) -> Batch:
+    """Some rows of each input that has rows, and all of the others."""
+    counted = batch_dimension(specs)
+    axes = {spec.name: batch_axis(spec, counted) for spec in specs}
+    return {name: array if (axis := axes[name]) is None else np.take(array, list(rows), axis=axis) for name, array in batch.items()}

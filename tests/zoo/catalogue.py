@@ -7,7 +7,20 @@ from importlib import import_module
 
 from tests.zoo.specimen import Specimen
 
-_MODULES = ("traps", "errors", "structures", "control_flow", "convolutions", "sequences", "runtimes", "repositories", "vision")
+_MODULES = (
+    "traps",
+    "errors",
+    "structures",
+    "control_flow",
+    "convolutions",
+    "sequences",
+    "runtimes",
+    "repositories",
+    "vision",
+    "pictures",
+    "ranking",
+    "series",
+)
 SHORT = (
     "RememberedScale",
     "ForgottenTraining",

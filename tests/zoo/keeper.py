@@ -12,6 +12,8 @@ from paddleship.doctor.examination import RuntimeRow
 from paddleship.finding import Finding
 from tests.zoo.specimen import PROVEN, Specimen
 
+_SECONDS = 300.0  # for one examination; the machine may be busy with others
+
 # About a runtime that is not proven, and not about the model itself.
 _OF_RUNTIMES = {
     *("unsupported-operator", "conversion-failed", "crash", "hang", "another-form", "not-finite", "shape-specific"),
@@ -44,7 +46,7 @@ class Observation:
 def observe(specimen: Specimen, work: Path) -> Observation:
     """Examine the specimen as `paddleship doctor` does."""
     start = time.monotonic()
-    examination = examining.examine(specimen.model, work=work)
+    examination = examining.examine(specimen.model, work=work, seconds=_SECONDS)
     missed = list(misses(specimen, examination.findings, examination.runtimes))
     return Observation(specimen, examination.findings, examination.runtimes, missed, time.monotonic() - start)
 

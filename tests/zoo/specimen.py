@@ -61,9 +61,10 @@ def specimen(
     refused: tuple[str, ...] = (),
     also: tuple[str, ...] = (),
     kwargs: dict[str, Any] | None = None,
+    absent: tuple[str, ...] = (),
 ) -> Specimen:
     """The specimen of a class or factory of one of the zoo's modules; without a finding it must be proven in Paddle at least."""
-    model = Model(factory=f"{source.__module__}:{source.__qualname__}", kwargs=kwargs or {}, inputs=list(inputs))
+    model = Model(factory=f"{source.__module__}:{source.__qualname__}", kwargs=kwargs or {}, inputs=list(inputs), absent=list(absent))
     must = proven if proven is not None else () if finding else ("paddle",)
     return Specimen(source.__name__, model, because, finding, must, refused, also, source)
 

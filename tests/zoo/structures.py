@@ -220,6 +220,29 @@ class NoParameters(nn.Layer):
         return F.cosine_similarity(query, document, axis=-1)
 
 
+class ScoresAndFacts(nn.Layer):
+    """Numbers and words beside the scores, as demos return them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        return {"scores": self.fc(x), "classes": 4, "threshold": 0.5, "task": "tags", "boxes": None}
+
+
+class StaysInTraining(nn.Layer):
+    """A switch that somebody forgot, and that nothing in the model reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        self.training = True  # <- train-mode
+        return self.fc(x)
+
+
 X = floats("x", 8)
 SPECIMENS: list[Specimen] = [
     specimen(TwoTowers, ids("user", 50, 1), floats("item", 12), because="two inputs of two dtypes"),
@@ -238,5 +261,7 @@ SPECIMENS: list[Specimen] = [
     specimen(CarefulDropout, X, because="evaluation is evaluation"),
     specimen(KeepsAttention, floats("x", "length", 8), because="a tensor on self that no answer reads"),
     specimen(Reparameterised, floats("x", "length", 8), because="the program has the weights of the checkpoint, not of the constructor"),
+    specimen(ScoresAndFacts, X, because="what is the same for every question is a note"),
+    specimen(StaysInTraining, X, finding="train-mode", proven=("paddle",), because="the answers are right, so it is a warning"),
     specimen(NoParameters, floats("query", 8), floats("document", 8), because="no file of parameters is written"),
 ]

@@ -25,7 +25,6 @@ def test_a_range_may_be_left_out_or_lie_below_zero():
         ("ids:int64", "does not parse"),
         ("ids:int64[batch]=3", "does not parse"),
         ("ids:int63[batch]", "input should be 'float32'"),
-        ("ids:int64[4,length]", "the first dimension must be dynamic"),
         ("ids:int64[batch,0]", "has the dimension '0'"),
         ("ids:int64[batch,]", "has the dimension ''"),
         ("ids:int64[batch]=9..1", "empty range"),
@@ -36,6 +35,11 @@ def test_a_slip_in_an_input_is_quoted(text, words):
         parse_input(text)
     assert words in str(raised.value).lower() or words in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_first_dimension_may_be_fixed_and_a_number_has_none():
+    assert parse_input("image:float32[3,height,width]").shape == [3, "height", "width"]
+    assert parse_input("step:int64[]=0..9").shape == []
 
 
 def test_inputs_may_be_parts_of_arguments_and_none():

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from paddleship.doctor import breaks, examining, memory, remarks
+from paddleship.errors import OutOfTime
 from paddleship.finding import Finding
 from paddleship.params import Model, Verify
 
@@ -196,6 +197,50 @@ class NoMatch(Base):
     def forward(self, x, y, z):  # <- bad-model
         return self.head(x + y + z)
 
+class CallsItselfTraining(Base):
+    def forward(self, x):
+        self.training = True  # and nothing in it minds
+        return self.head(x)
+
+class Tells(Base):
+    def forward(self, x, y):
+        return {"scores": self.head(x) * y.mean(), "unit": "metres", "n": 3}
+
+class Reports(Base):
+    def forward(self, x):
+        return self.head(x), float(x.max())
+
+class Gathers(Base):
+    def forward(self, batch, states, mask):
+        y = self.head(batch["x"]) + sum(state.sum() for state in states)
+        return y if mask is None else y * mask
+
+class DiesOfSizes(Base):
+    def forward(self, x):
+        if x.shape[1] == 7:
+            import ctypes
+            ctypes.string_at(0)
+        return self.head(x.sum(1))
+
+class Packs(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.gru, self.out = nn.Embedding(20, 8), nn.GRU(8, 8), nn.Linear(8, 3)
+    def forward(self, words, lengths):
+        return self.out(self.gru(self.embed(words), sequence_length=lengths)[1][-1])
+
+class OneGraph(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.first, self.out = nn.Linear(5, 8), nn.Linear(8, 2)
+    def forward(self, vertices, sources, step):
+        hidden = self.first(vertices)
+        return self.out(hidden + hidden.index_select(sources).mean(0)) * (1 + step)
+
+class TimeFirst(Base):
+    def forward(self, x, scale):
+        return self.head(x).cumsum(0) * scale
+
 def mute():
     layer = Healthy()
     layer.forward = lambda x: None
@@ -309,6 +354,100 @@ def test_a_model_that_leaves_some_scores_out_as_infinity_is_proven(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_model_that_calls_itself_training_is_tried_and_judged_by_its_answers(tmp_path):
+    found = examine(tmp_path, "CallsItselfTraining", candidates=("paddle",))
+    assert found.runtimes["paddle"].status == "proven", found
+    assert [(finding.kind, finding.severity) for finding in found.findings] == [("train-mode", "warning")]
+    assert found.exit_code == 1
+
+
+@pytest.mark.slow
+def test_numbers_and_strings_among_the_outputs_are_a_note_and_what_never_varies_is_not_called_unused(tmp_path):
+    inputs = [*ONE, {"name": "y", "dtype": "float32", "shape": ["batch", 1], "low": 2, "high": 2}]
+    found = examine(tmp_path, "Tells", inputs, candidates=("paddle",))
+    assert found.outcome == "convertible", found
+    notes = {finding.kind: finding.message for finding in found.findings if finding.kind != "batch-dependent"}
+    assert "'unit' is always 'metres', 'n' is always 3" in notes["output-structure"]
+    assert "whether input 'y' has influence on any output cannot be told" in notes["unused-input"]
+
+
+def test_a_number_that_follows_the_inputs_is_an_error_before_anything_is_converted(tmp_path):
+    found = examine(tmp_path, "Reports").findings[0]
+    assert (found.kind, found.severity) == ("output-structure", "error")
+    assert found.message.startswith("output 'output_1' is a Python value that depends on the inputs")
+
+
+@pytest.mark.slow
+def test_parts_of_arguments_are_inputs_by_their_path(tmp_path):
+    inputs = [{"name": name, "dtype": "float32", "shape": ["batch", 8]} for name in ("batch.x", "states[0]", "states[1]")]
+    model = Model(factory="their_clinic:Gathers", inputs=inputs, absent=["mask"])
+    found = examining.examine(model, work=tmp_path / "work", candidates=("paddle", "onnxruntime"), seconds=600)
+    assert {row.status for row in found.runtimes.values()} == {"proven"}, found
+
+
+@pytest.mark.slow
+def test_a_size_that_eager_does_not_survive_is_left_out_and_shown(tmp_path):
+    found = examine(tmp_path, "DiesOfSizes", [{"name": "x", "dtype": "float32", "shape": ["batch", "length", 8]}], candidates=("paddle",))
+    (end,) = [finding for finding in found.findings if finding.kind == "crash" and finding.severity == "warning"]
+    assert "length 7" in end.message
+    assert "x float32[2, 7, 8]" in end.message
+
+
+@pytest.mark.slow
+def test_lengths_that_eager_does_not_survive_are_drawn_within_the_rows(tmp_path):
+    inputs = [
+        {"name": "words", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 19},
+        {"name": "lengths", "dtype": "int64", "shape": ["batch"], "low": 1, "high": 4000},
+    ]
+    found = examine(tmp_path, "Packs", inputs, candidates=("paddle",))
+    assert found.runtimes["paddle"].status == "proven", found
+    (assumed,) = [finding for finding in found.findings if finding.kind == "assumed-range"]
+    assert assumed.message.startswith("input 'lengths' was taken for lengths, at most the size of 'length'")
+    assert assumed.advice == "declare it: --input 'lengths:int64[batch]=1..length'"
+
+
+@pytest.mark.slow
+def test_a_model_without_a_batch_is_examined(tmp_path):
+    inputs = [
+        {"name": "vertices", "dtype": "float32", "shape": ["vertices", 5]},
+        {"name": "sources", "dtype": "int64", "shape": ["edges"], "low": 0, "high": "vertices-1"},
+        {"name": "step", "dtype": "int64", "shape": [], "low": 0, "high": 9},
+    ]
+    found = examine(tmp_path, "OneGraph", inputs, candidates=("paddle",))
+    assert found.outcome == "convertible", found
+
+
+@pytest.mark.slow
+def test_the_batch_is_where_it_is_called_so_and_a_first_dimension_may_be_fixed(tmp_path):
+    inputs = [
+        {"name": "x", "dtype": "float32", "shape": [6, "batch", 8]},
+        {"name": "scale", "dtype": "float32", "shape": [6, 1, 1]},
+    ]
+    found = examine(tmp_path, "TimeFirst", inputs, candidates=("paddle",))
+    assert found.outcome == "convertible", found
+
+
+def test_what_is_known_when_the_time_is_over_is_the_examination(tmp_path):
+    found = examine(tmp_path, "Healthy", seconds=0)
+    (late,) = found.findings
+    assert (late.kind, late.severity, found.exit_code) == ("out-of-time", "error", 2)
+    assert late.message == "the examination ended after 0 s (watching the eager model)"
+
+
+@pytest.mark.slow
+def test_a_verdict_outlives_the_search_for_causes(tmp_path, monkeypatch):
+    def search(*_arguments, **_options):
+        raise OutOfTime
+
+    monkeypatch.setattr(examining.explaining, "explain", search)
+    monkeypatch.setattr(examining.sizes, "frozen", lambda *_arguments, **_options: [])
+    found = examine(tmp_path, "Suppresses", candidates=("paddle", "onnxruntime"))
+    assert {name: row.status for name, row in found.runtimes.items()} == {"paddle": "proven", "onnxruntime": "failed"}
+    assert "the search for causes ended after 600 s" in found.findings[-1].message
+    assert found.exit_code == 1
+
+
+@pytest.mark.slow
 def test_a_healthy_model_has_no_finding_of_its_own(tmp_path):
     found = examine(tmp_path, "Healthy", candidates=("paddle",))
     assert found.full_graph
@@ -377,7 +516,7 @@ def test_what_paddle_says_of_its_own_insides_is_told_in_the_users_words(said, wo
 
 
 def test_state_that_is_an_error_after_all_is_not_called_harmless():
-    (found,) = remarks.graver([Finding("stale-tensor", "note", f"forward keeps a tensor: {memory.HARMLESS}")], {})
+    (found,) = remarks.judged([Finding("stale-tensor", "note", f"forward keeps a tensor: {memory.HARMLESS}")], {})
     assert found.severity == "error"
     assert "harmless" not in found.message
 
