@@ -49,7 +49,7 @@ def require_proven(candidate: Candidate, proven: Mapping[str, Mapping[str, Any]]
     require(f"the candidate {candidate.name!r}", candidate.digest, known.get("digest"), by="verify", again="verify")
 
 
-def require_honest(candidate: Candidate, params: Params, *, name: str, inputs: Sequence[TensorSpec]) -> None:
+def require_consistent(candidate: Candidate, params: Params, *, name: str, inputs: Sequence[TensorSpec]) -> None:
     """Raise CandidateError where the candidate says of itself what params, data, checkpoint or code do not say.
 
     `name` is the one that it goes by, which fixes its runtime and precision; `inputs` are those of the prepared data.

@@ -25,7 +25,7 @@ def optimize(params: Params) -> Report:
     feasible.require_cores(params.optimize.threads)
     names = catalogue.chosen(params.optimize.candidates)
     preprocess, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
-    custody.require_honest(Candidate.load(Path(params.paths.exported), stage="export"), params, name=PROGRAM, inputs=specs)
+    custody.require_consistent(Candidate.load(Path(params.paths.exported), stage="export"), params, name=PROGRAM, inputs=specs)
     rows = dataset.read(Path(params.paths.prepared), "validation").take(range(2))
     probe = preprocess.collate(dataset.encode(preprocess, rows))
     outcomes = []

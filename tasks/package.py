@@ -41,7 +41,7 @@ def package(params: Params) -> Report:
     custody.require_proven(candidate, proven)
     custody.require(f"the candidate {candidate.name!r}", candidate.digest, choice.get("digest"), by="benchmark", again="benchmark")
     _, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
-    custody.require_honest(candidate, params, name=candidate.name, inputs=specs)
+    custody.require_consistent(candidate, params, name=candidate.name, inputs=specs)
     lineage = _lineage(params, candidate, choice, proven)
     labels = lineage.labels(base_image=params.package.base_image, created=datetime.now(UTC), source=source.origin())
     name = f"{params.package.repository}:{candidate.digest[:12]}"

@@ -87,7 +87,7 @@ def _entry(
     if not folder.exists():
         return row("not made", "see the report of optimize", precision=catalogue.KINDS[folder.name].precision), None
     candidate = Candidate.load(folder)
-    custody.require_honest(candidate, params, name=folder.name, inputs=specs)
+    custody.require_consistent(candidate, params, name=folder.name, inputs=specs)
     custody.require_made(folder.parent, candidate)
     if candidate.preprocess != config:
         message, advice = "the candidate prepares its inputs in another way than the data was prepared", "run `dvc repro -f optimize`"
