@@ -88,10 +88,13 @@ class Isolated:
         self.close()
 
     def _exchange(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        if not self.usable:
+            raise ProcessDied(f"{self.name} was ended before ({method})")
         try:
             self._pipe.send((method, arguments))
             if not self._answered():
                 self.usable = False
+                self.signal(signal.SIGKILL)  # its answer would be taken for that to the next call
                 if self._deadline is not None and self._deadline.over:
                     raise self._late()
                 raise ProcessHung(

@@ -24,8 +24,8 @@ def inputs(model: Model, preprocess: Mapping[str, Any], columns: Columns) -> lis
             specs.append(_of_vocabulary(spec, len(preprocess["vocabulary"]) + 1))
         elif spec.numpy_dtype.kind in "iu" and (spec.low is None or spec.high is None) and values:
             flat = np.concatenate([np.ravel(np.asarray(value)) for value in values])
-            low = float(flat.min()) if spec.low is None else spec.low
-            specs.append(replace(spec, low=low, high=float(flat.max()) if spec.high is None else spec.high))
+            low = int(flat.min()) if spec.low is None else spec.low  # no float, which skips whole numbers from 2**53 on
+            specs.append(replace(spec, low=low, high=int(flat.max()) if spec.high is None else spec.high))
         else:
             specs.append(spec)
     return specs

@@ -42,7 +42,7 @@ def verify(params: Params) -> Report:
     examples = dataset.encode(preprocess, rows)
     ends = limits.rows(prepared, preprocess, specs, dimensions, examples)
     real = inputs.from_rows(examples, specs, preprocess.collate, max_batch=max_batch, limits=ends)
-    known = past.read(Path(params.paths.regression), specs)
+    known = past.read(Path(params.paths.regression), specs, dimensions=dimensions, max_batch=max_batch)
     batches = [case.inputs for case in real]
     cases = [*real, *inputs.edges(specs, batches), *ids.walk(specs, batches, max_batch=max_batch), *known]
 

@@ -44,8 +44,11 @@ def inputs(ask: Ask, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict
     """Inputs that changed no output where each row was given another row's value of it, or that were the same in all rows, in words."""
     names = list(cases[0].inputs)
     several = [place for place, case in enumerate(cases) if len(case.rows) > 1]
-    chosen = sorted(several, key=lambda place: sum(array.size for array in cases[place].inputs.values()))[:_TRIED]
-    found = {name: _idle(ask, name, [(cases[place], reference[place]) for place in chosen]) for name in names if len(names) > 1 and chosen}
+    by_size = sorted(several, key=lambda place: sum(array.size for array in cases[place].inputs.values()))
+    found = {}
+    for name in names if len(names) > 1 and several else []:
+        varied = [place for place in by_size if not np.array_equal(_turned(cases[place], name), cases[place].inputs[name])]
+        found[name] = _idle(ask, name, [(cases[place], reference[place]) for place in dict.fromkeys([*varied[:_TRIED], *varied[-1:]])])
     return {name: words for name, words in found.items() if words}
 
 
@@ -92,17 +95,18 @@ def _differ(one: Array, two: Array, tolerance: float) -> bool:
 
 
 def _idle(ask: Ask, name: str, tried: Sequence[tuple[Case, Arrays]]) -> str:
-    """Why nothing is known of how an input is used; empty where it has an influence."""
-    varied = False
+    """Why nothing is known of how an input is used, given cases whose rows differ in it; empty where it has an influence."""
     for case, expected in tried:
-        turned = np.roll(case.inputs[name], 1, axis=0) if case.inputs[name].ndim else case.inputs[name]
-        if np.array_equal(turned, case.inputs[name]):
-            continue
-        varied = True
-        answer = ask({**case.inputs, name: turned})
+        answer = ask({**case.inputs, name: _turned(case, name)})
         if isinstance(answer, str) or any(key not in answer or not _same(array, answer[key]) for key, array in expected.items()):
             return ""
-    return "changed no output when rows were given each other's values" if varied else "was the same in all rows that were compared"
+    return "changed no output when rows were given each other's values" if tried else "was the same in all rows that were compared"
+
+
+def _turned(case: Case, name: str) -> Array:
+    """The input with each row's value given to the next row."""
+    array = case.inputs[name]
+    return np.roll(array, 1, axis=0) if array.ndim else array
 
 
 def _same(one: Array, two: Array) -> bool:

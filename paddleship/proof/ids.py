@@ -18,6 +18,7 @@ from paddleship.spec import TensorSpec, batch_dimension, sizes_of
 
 _MOST_IDS = 65_536  # of one input; a wider range is walked in even steps
 _MOST_ROWS, _MOST_VALUES, _LEAST_ROWS = 16_384, 2**18, 64  # of one walk, all inputs counted
+_MOST_CASES = 512
 _FEW = 16  # values of an input that is walked by itself
 
 Span = tuple[int, int]
@@ -26,7 +27,7 @@ Span = tuple[int, int]
 def walk(specs: Sequence[TensorSpec], seen: Sequence[Batch], *, max_batch: int) -> list[Case]:
     """Cases of `max_batch` rows that hold every value of the integer inputs, in rows as large as the largest single one that was `seen`.
 
-    A walk takes 65,536 ids, 16,384 rows and 2**18 values at most (and 64 rows at least). Nothing is walked
+    A walk takes 65,536 ids, 512 cases, 16,384 rows and 2**18 values at most (and 64 rows at least). Nothing is walked
     where an input has no batch dimension, nor an input without a range.
     """
     batch = batch_dimension(specs)
@@ -37,7 +38,7 @@ def walk(specs: Sequence[TensorSpec], seen: Sequence[Batch], *, max_batch: int) 
     spans = _spans(specs, base)
     cases: list[Case] = []
     for names in _together(spans, base):
-        rows = _rows(specs, base, {name: spans[name] for name in names})
+        rows = _rows(specs, base, {name: spans[name] for name in names}, most_rows=min(_MOST_ROWS, _MOST_CASES * max_batch))
         rows = _opposed(specs, rows, spans, names)
         family = f"every id of {', '.join(names)}"
         for start in range(0, len(rows[names[0]]), max_batch):
@@ -71,9 +72,9 @@ def _together(spans: Mapping[str, Span], base: Batch) -> list[list[str]]:
     return list(groups.values())
 
 
-def _rows(specs: Sequence[TensorSpec], base: Batch, walked: Mapping[str, Span]) -> Batch:
+def _rows(specs: Sequence[TensorSpec], base: Batch, walked: Mapping[str, Span], *, most_rows: int) -> Batch:
     """Rows in which the `walked` inputs take all their values, and the others those of real rows."""
-    most = max(_LEAST_ROWS, min(_MOST_ROWS, _MOST_VALUES // sum(array[0].size for array in base.values())))
+    most = max(_LEAST_ROWS, min(most_rows, _MOST_VALUES // sum(array[0].size for array in base.values())))
     rows: Batch = {}
     ids = {name: _ids(span, min(_MOST_IDS, most * base[name][0].size)) for name, span in walked.items()}
     count = max(-(-len(ids[name]) // base[name][0].size) for name in walked)

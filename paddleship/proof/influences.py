@@ -35,6 +35,8 @@ _DAY_S = 86400.0
 _LATER_S = {"an hour later": 3600.0 + 61.5, "400 days later": 400 * _DAY_S + 7 * 3600 + 13 * 60 + 17.4, "30 years later": 10958 * _DAY_S}
 _VARIABLES, _VALUES = 6, 4  # environment variables that are tried, and values of each
 
+_VARIABLES_S = 60  # after which no other value of a variable is tried
+
 _ROUNDING, _NOISES, _COARSEST = 1e-5, 4, 1e-3  # of a number, of eager's noise, and of the size of an output
 
 
@@ -54,7 +56,7 @@ def find(subject: Subject, evidence: Evidence, *, timeout_s: float) -> Influence
     try:
         return search.run()
     except BadInput as error:
-        return Influences([Finding(KIND, "note", f"hidden influences were not looked for: {error}")])
+        return Influences([Finding(KIND, "warning", f"hidden influences were not looked for: {error}")])
 
 
 def add(found: Sequence[Finding], known: Sequence[Finding]) -> list[Finding]:
@@ -109,9 +111,13 @@ class _Search:
     def _environment(
         self, first: Sequence[Arrays | str], variables: Mapping[str, Sequence[str]], words: Mapping[str, Sequence[str]]
     ) -> None:
+        end = time.monotonic() + _VARIABLES_S
         for name, lines in list(variables.items())[:_VARIABLES]:
             now = os.environ.get(name)
             for value in _others(now, words[name]):
+                if time.monotonic() > end:
+                    self._found.facts["environment"].setdefault(name, {})["other values"] = "not tried for lack of time"
+                    break
                 told = self._fresh(variables={name: value})
                 shown, was = ("unset" if item is None else repr(item) for item in (value, now))
                 if isinstance(told, str):

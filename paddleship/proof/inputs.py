@@ -198,6 +198,9 @@ def _range(spec: TensorSpec, sizes: Mapping[str, int], arrays: Iterable[np.ndarr
     low, high = spec.limits(sizes)
     low = low if low is not None else min((array.min() for array in finite if array.size), default=0)
     high = high if high is not None else max((array.max() for array in finite if array.size), default=1)
+    if spec.numpy_dtype.kind in "iu":
+        held = np.iinfo(spec.numpy_dtype)
+        low, high = max(int(low), held.min), min(int(high), held.max)
     return spec.numpy_dtype.type(low), spec.numpy_dtype.type(high)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from zipfile import BadZipFile
@@ -15,13 +15,13 @@ import numpy as np
 from paddleship.errors import DataError
 from paddleship.files import new_folder
 from paddleship.proof.inputs import Case
-from paddleship.spec import TensorSpec
+from paddleship.spec import Dimension, TensorSpec, batch_dimension, sizes_of
 
 _KEPT = 16
 
 
-def read(folder: Path, specs: Sequence[TensorSpec]) -> list[Case]:
-    """The kept cases that the model still takes: a case of other inputs, dtypes or fixed sizes is of another model.
+def read(folder: Path, specs: Sequence[TensorSpec], *, dimensions: Sequence[Dimension] = (), max_batch: int | None = None) -> list[Case]:
+    """The kept cases that the model still takes: a case of other inputs, dtypes or sizes is of another model.
 
     Raises DataError for files that cannot be read.
     """
@@ -40,7 +40,7 @@ def read(folder: Path, specs: Sequence[TensorSpec]) -> list[Case]:
         Case(name, "past", {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{place}/")})
         for place, name in enumerate(names)
     ]
-    return [case for case in cases if _fits(case, specs)]
+    return [case for case in cases if _fits(case, specs) and _taken(sizes_of(specs, case.inputs), specs, dimensions, max_batch)]
 
 
 def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
@@ -56,6 +56,13 @@ def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
         flat = {f"{place}/{name}": array for place, case in enumerate(kept_cases) for name, array in case.inputs.items()}
         np.savez(beside / "cases.npz", **flat)  # type: ignore[arg-type]
         (beside / "cases.json").write_text(json.dumps([case.name for case in kept_cases], indent=1) + "\n")
+
+
+def _taken(sizes: Mapping[str, int], specs: Sequence[TensorSpec], dimensions: Sequence[Dimension], max_batch: int | None) -> bool:
+    """Whether a server takes a batch of these sizes."""
+    batch = batch_dimension(specs)
+    small = max_batch is None or batch is None or sizes[batch] <= max_batch
+    return small and all(rule.allows(sizes[rule.name]) for rule in dimensions if rule.name in sizes)
 
 
 def _fits(case: Case, specs: Sequence[TensorSpec]) -> bool:

@@ -58,6 +58,8 @@ def _digest(value: Any) -> Any:
     """Something that is equal as long as the value is: itself, the size of a container, the hash of an array."""
     if isinstance(value, bool | int | float | str | None):
         return value
+    if isinstance(value, type):
+        return None
     if hasattr(value, "numpy") and hasattr(value, "shape"):
         value = value.numpy()
     if isinstance(value, np.ndarray):

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from paddleship import isolate
-from paddleship.errors import CandidateError, ModelError, ProcessDied
+from paddleship.errors import CandidateError, ModelError, ProcessDied, ProcessHung
 
 
 class Subject:
@@ -41,6 +41,15 @@ class Subject:
 def child():
     with isolate.Isolated("subject", Subject, timeout_s=20) as made:
         yield made
+
+
+def test_a_child_that_hung_is_asked_nothing_more_so_that_no_late_answer_is_taken_for_another():
+    with isolate.Isolated("subject", Subject, timeout_s=5) as child:
+        child._timeout_s = 0.2
+        with pytest.raises(ProcessHung):
+            child.call("hang")
+        with pytest.raises(ProcessDied, match=r"was ended before \(echo\)"):
+            child.call("echo", 1)
 
 
 def test_methods_run_in_another_process(child):

@@ -86,6 +86,17 @@ def test_an_input_that_is_the_same_in_all_rows_says_so():
     assert inputs(lambda batch: {"output": batch["x"] * batch["y"]}, same) == {"y": "was the same in all rows that were compared"}
 
 
+def test_a_flag_that_few_rows_have_is_looked_for_in_the_batches_that_have_it():
+    flags = np.zeros((40, 1), np.float32)
+    flags[30] = 1
+    rows = np.arange(160, dtype=np.float32).reshape(40, 4)
+    cases = [
+        Case(f"{start}", "rows", {"x": rows[start : start + 4], "flag": flags[start : start + 4]}, (1, 2, 3, 4))
+        for start in range(0, 40, 4)
+    ]
+    assert not inputs(lambda batch: {"output": batch["x"].sum(1) + 5 * batch["flag"][:, 0]}, cases)
+
+
 def test_an_input_whose_other_values_eager_refuses_has_an_influence():
     def answer(batch):
         return {"output": batch["x"]} if np.array_equal(batch["y"], batch["x"][:, :1]) else "it does not fit"

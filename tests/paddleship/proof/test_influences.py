@@ -22,7 +22,7 @@ from os import environ
 
 import numpy as np
 import paddle
-from paddle import nn
+from paddle import Tensor, nn
 
 SEEN = []
 CALLS = 0

@@ -136,6 +136,15 @@ def test_the_worst_cases_of_another_model_are_left_out(tmp_path):
     assert past.read(tmp_path / "nothing", [IDS]) == []
 
 
+def test_the_worst_cases_of_sizes_that_are_no_longer_taken_are_left_out(tmp_path):
+    worst = cases()[0]
+    count, length = worst.inputs["ids"].shape
+    past.write(tmp_path / "regression", [], [worst])
+    assert len(past.read(tmp_path / "regression", [IDS], dimensions=[Dimension("length", 1, length)], max_batch=count)) == 1
+    assert past.read(tmp_path / "regression", [IDS], dimensions=[Dimension("length", 1, length - 1)], max_batch=count) == []
+    assert past.read(tmp_path / "regression", [IDS], dimensions=[Dimension("length", 1, length)], max_batch=count - 1) == []
+
+
 @pytest.mark.parametrize(
     ("file", "content"),
     [("cases.npz", b"PK"), ("cases.npz", None), ("cases.json", b"{"), ("cases.json", b"7"), ("cases.json", b"\xff")],
