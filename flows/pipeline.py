@@ -60,7 +60,8 @@ def develop_to_deploy(
     try:
         failure = _run_stages(graph, place, values, tracker, rows, uri=local.tracking_uri())
         if failure is None:
-            _conclude(graph, place, values, tracker, rows, until)
+            _conclude(place, values, tracker, rows, until)
+        _keep_experiment(graph, place, rows)
     except BaseException as error:
         tracker.finish(failure=f"ended by {type(error).__name__}")
         raise
@@ -148,7 +149,10 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
         log.info("%s: unchanged", stage.name)
         return "unchanged"
     try:
-        return stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
+        how = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
+        if how == "restored" and stage.name == "package" and _image_is_gone(place.root / values.paths.image):
+            how = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
+        return how
     except StageKilled as error:
         errors.append(error)
         raise
@@ -167,8 +171,8 @@ def _image_is_gone(receipt: Path) -> bool:
         return False
 
 
-def _conclude(graph: list[Stage], place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], until: str) -> None:
-    """After a good run: the winner into the registry, data to the remote, the worktree among the experiments."""
+def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], until: str) -> None:
+    """After a good run: the winner into the registry, data to the remote."""
     log = get_run_logger()
     if until == stages.LAST:
         candidate = values.paths.candidates + "/" + _winner(rows)
@@ -176,8 +180,14 @@ def _conclude(graph: list[Stage], place: Workspace, values: params.Params, track
             log.info("registered: %s", version)
     if any(row.how == "ran" for row in rows):
         stages.push(place.root, on_line=log.warning)
-        if place.isolated:
-            stages.save_experiment(place.root, place.checkout, _experiment(), [stage.address for stage in graph], on_line=log.warning)
+
+
+def _keep_experiment(graph: list[Stage], place: Workspace, rows: list[Row]) -> None:
+    """The worktree among the experiments, as far as its stages passed: a later run may ship what a failed one made."""
+    passed = {row.stage for row in rows if row.how in ("ran", "unchanged", "restored")}
+    if place.isolated and any(row.how == "ran" for row in rows):
+        addresses = [stage.address for stage in graph if stage.name in passed]
+        stages.save_experiment(place.root, place.checkout, _experiment(), addresses, on_line=get_run_logger().warning)
 
 
 def _experiment() -> str:

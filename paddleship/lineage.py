@@ -33,8 +33,8 @@ class Lineage(BaseModel):
     params_sha256: str
     dvc_lock_sha256: str
     weights_sha256: str
-    code_sha256: str
-    library_sha256: str
+    code_sha256: str = "unknown"  # of images that were built before it was noted
+    library_sha256: str = "unknown"
     candidate: str
     candidate_digest: str
     runtime: str

@@ -271,6 +271,7 @@ class Accept(Section):
     ready_timeout_s: Seconds = 60
     max_cold_start_ms: Seconds = 30_000
     load_requests: Positive = 500
+    load_seconds: Seconds = Field(10, description="limit of the load of single rows, whatever load_requests says")
     concurrency: Positive = Field(8, description="callers at a time")
 
 

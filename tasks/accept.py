@@ -62,7 +62,9 @@ def accept(params: Params) -> Report:
         report = _try(client, receipt, candidate, params)
         if report.verdict:
             image.name(client, receipt["image_id"], receipt["image"])
-        image.untag(client, receipt["unaccepted"])
+        else:
+            image.untag(client, receipt["image_id"], receipt["image"], image.latest(receipt["image"]))
+        image.untag(client, receipt["image_id"], receipt["unaccepted"])
     return report
 
 
@@ -116,6 +118,7 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
             pads={spec.name: spec.pad for spec in candidate.inputs},
             requests=params.accept.load_requests,
             concurrency=params.accept.concurrency,
+            seconds=params.accept.load_seconds,
             on_first_answer=lambda: answered.append(time.perf_counter()),
         )
         memory = jail.peak_memory_bytes()

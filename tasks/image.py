@@ -158,19 +158,29 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]} …"
 
 
+def latest(name: str) -> str:
+    """The tag `latest` of the same repository."""
+    return f"{name.rpartition(':')[0]}:latest"
+
+
 def name(client: Any, identity: str, name: str) -> None:
     """Give an image its name, and `latest` of the same repository. Raises Unavailable where another process took the name meanwhile."""
-    repository, _, tag = name.rpartition(":")
-    for each in (tag, "latest"):
-        client.images.get(identity).tag(repository, each)
+    for each in (name, latest(name)):
+        client.images.get(identity).tag(each)
     if (found := find(client, name)) is None or found.id != identity:
         raise Unavailable(f"{name} does not name the accepted image {identity[:19]}: another run took the name; run accept again")
 
 
-def untag(client: Any, tag: str) -> None:
-    """Remove a tag, and with its last tag the image; nothing happens where there is none."""
-    if exists(client, tag):
-        client.images.remove(tag)
+def untag(client: Any, identity: str, *tags: str) -> None:
+    """Remove those of the tags that name this image, and with its last tag the image; one that is in use is left, and named."""
+    import docker
+
+    for tag in tags:
+        if (found := find(client, tag)) is not None and found.id == identity:
+            try:
+                client.images.remove(tag, force=True)
+            except docker.errors.APIError as error:
+                print(f"the tag {tag} could not be removed ({error.explanation or error}): remove it with `docker rmi {tag}`")
 
 
 def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:

@@ -26,7 +26,8 @@ def optimize(params: Params) -> Report:
     names = catalogue.chosen(params.optimize.candidates)
     preprocess, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
     custody.require_consistent(Candidate.load(Path(params.paths.exported), stage="export"), params, name=PROGRAM, inputs=specs)
-    rows = dataset.read(Path(params.paths.prepared), "validation").take(range(2))
+    rows = dataset.read(Path(params.paths.prepared), "validation")
+    rows = rows.take(range(min(2, len(rows))))
     probe = preprocess.collate(dataset.encode(preprocess, rows))
     outcomes = []
     with tempfile.TemporaryDirectory() as scratch, new_folder(Path(params.paths.candidates)) as folder:

@@ -12,6 +12,7 @@ from typing import Any
 
 from paddleship.acceptance.client import Client, ServerError
 
+_PLACE = "deeply nested lists"
 _MEBIBYTE = 2**20
 _UNFINISHED = 30  # bodies at a time
 _SENT_OF_EACH = 4 * _MEBIBYTE
@@ -30,11 +31,12 @@ class Request:
     allowed: range | tuple[int, ...] = range(400, 500)
 
 
-def requests(good: Mapping[str, Any], too_many: bytes) -> Iterator[Request]:
+def requests(good: Mapping[str, Any], too_many: bytes | None) -> Iterator[Request]:
     """Requests that are made of a good one, and `too_many`, which has one row more than the server takes."""
     whole = json.dumps(good).encode()
     first = good["inputs"][0]
-    yield Request("one row more than the largest batch", too_many)
+    if too_many is not None:
+        yield Request("one row more than the largest batch", too_many)
     changes: dict[str, Any] = {
         "an unknown input": {"name": "there is no such input"},
         "a name that is a list": {"name": []},
@@ -52,6 +54,8 @@ def requests(good: Mapping[str, Any], too_many: bytes) -> Iterator[Request]:
     }
     for name, change in changes.items():
         yield Request(name, json.dumps({**good, "inputs": [first | change, *good["inputs"][1:]]}).encode())
+    yield Request("an id that is deeply nested", _nested(json.dumps({**good, "id": _PLACE}), 300))
+    yield Request("a name that is deeply nested", _nested(json.dumps({**good, "inputs": [first | {"name": _PLACE}]}), 1_000))
     bodies = {
         "an empty body": b"",
         "no JSON": b"\x00\xff\xfe",
@@ -72,6 +76,11 @@ def requests(good: Mapping[str, Any], too_many: bytes) -> Iterator[Request]:
     yield Request("compressed", whole, headers=(("Content-Encoding", "gzip"),))
     yield Request("binary tensors", whole, headers=(("Inference-Header-Content-Length", str(len(whole))),))
     yield Request("GET where POST is meant", b"", method="GET", allowed=(405,))
+
+
+def _nested(request: str, depth: int) -> bytes:
+    """The request with lists within lists in the place that is kept for them."""
+    return request.replace(json.dumps(_PLACE), "[" * depth + "]" * depth).encode()
 
 
 def try_all(connect: Callable[..., Client], tried: Sequence[Request]) -> list[str]:

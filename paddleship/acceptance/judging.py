@@ -37,13 +37,15 @@ def checks(observed: Observed, evidence: Evidence, served: Served, settings: Ver
     ]
     if observed.faults:
         return made, None
+    places = len(evidence.cases)
     sent = {id(evidence.cases[place]) for place in observed.asked}
     evidence = evidence.only(lambda case: id(case) in sent)
     tellings = [observed.answers, *_crowd(observed)]
     judgements = [
         parity.judge(evidence, [_scores(one, evidence) for one in told], limits=settings, precision=served.precision) for told in tellings
     ]
-    made += judgements[0].checks
+    left_out = len(observed.asked) < places
+    made += [_at_its_value(check, judgements[0]) if left_out else check for check in judgements[0].checks]
     failures = next((verdict.failures for told in judgements[1:] if not (verdict := Verdict(checks=told.checks))), [])
     made += [check.model_copy(update={"name": f"crowd_{check.name}"}) for check in failures]
     if not failures:
@@ -52,6 +54,14 @@ def checks(observed: Observed, evidence: Evidence, served: Served, settings: Ver
         wrong = [fault for told in tellings for fault in label_faults(told, evidence, served, settings)]
         made.append(_none("labels", wrong, advice="the label is not the class of eager's highest score: "))
     return made, judgements[0]
+
+
+def _at_its_value(check: Check, judgement: parity.Judgement) -> Check:
+    """A check on the end of an interval, which verify has judged over all rows, as one on the value that was measured over some."""
+    name = check.name.removesuffix("_high")
+    if name == check.name or name not in judgement.metrics or not isinstance(check.limit, float | int):
+        return check
+    return Check.at_most(name, judgement.metrics[name], check.limit, advice=check.advice)
 
 
 def label_faults(answers: Sequence[Outputs], evidence: Evidence, served: Served, settings: Verify) -> list[str]:

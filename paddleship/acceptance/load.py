@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from paddleship.acceptance.client import Client, ServerError
 
+_NO_ROOM = 503
+_BUSY_S, _PAUSE_S = 30, 0.05
+
 
 @dataclass(frozen=True)
 class Load:
@@ -28,6 +31,16 @@ class Load:
         return len(self.samples_ms) / self.seconds
 
 
+def _sent(client: Client, body: bytes) -> tuple[int, bytes]:
+    """The answer to a request, which is sent again while the server says that it has no room for it now."""
+    deadline = time.perf_counter() + _BUSY_S
+    while True:
+        status, answer = client.send(body)
+        if status != _NO_ROOM or time.perf_counter() > deadline:
+            return status, answer
+        time.sleep(_PAUSE_S)
+
+
 def closed_loop(
     connect: Callable[[], Client], bodies: Sequence[bytes], *, requests: int, concurrency: int, seconds: float = float("inf")
 ) -> Load:
@@ -41,7 +54,7 @@ def closed_loop(
         try:
             while (number := next(numbers)) < requests and (number < len(bodies) or time.perf_counter() - begin < seconds):
                 start = time.perf_counter()
-                status, answer = client.send(bodies[number % len(bodies)])
+                status, answer = _sent(client, bodies[number % len(bodies)])
                 latency_ms = 1000 * (time.perf_counter() - start)
                 if status == 200:
                     samples.append(latency_ms)

@@ -14,12 +14,13 @@ import numpy as np
 from paddleship.acceptance import hostile
 from paddleship.acceptance.client import Client, ServerError
 from paddleship.acceptance.load import Load, closed_loop
-from paddleship.acceptance.questions import Question, mixed, plain_request, questions, repeated, within
+from paddleship.acceptance.questions import Question, mixed, plain_request, questions, repeated, repeated_bytes, within
 from paddleship.acceptance.stranger import Outputs, Stranger, read_answer, request_body
 from paddleship.progress import Progress
 
 _IN_LOAD = 4  # different requests of one row
 _IN_CROWD = 24  # batches of different sizes
+_TIMEOUT_S = 600  # callers of a slow model wait for each other's batches; whether it is fast enough is not asked here
 _ALL_BYTES, _CROWD_BYTES = 200 * 2**20, 50 * 2**20
 _CROWD_ROUNDS, _CROWD_SECONDS = 8, 3
 
@@ -56,14 +57,17 @@ def observe(
     pads: Mapping[str, float],
     requests: int,
     concurrency: int,
+    seconds: float = float("inf"),
     on_first_answer: Callable[[], None] = lambda: None,
 ) -> Observed:
     """Ask the server of `model` all batches of raw columns, alone and with many callers, and what it must refuse.
 
+    The load of single rows ends after `requests`, or after `seconds` where that is earlier.
+
     Raises ServerError where there is no metadata to ask by, or no single row to show.
     """
-    connect = partial(Client, host, port, model=model)
-    with closing(Stranger(host, port, model=model)) as stranger:
+    connect = partial(Client, host, port, model=model, timeout_s=_TIMEOUT_S)
+    with closing(Stranger(host, port, model=model, timeout_s=_TIMEOUT_S)) as stranger:
         metadata = stranger.metadata()
         says = metadata.get("parameters", {})
         limit, body_bytes = int(says.get("max_batch", 0)), int(says.get("max_bytes", _ALL_BYTES))
@@ -75,7 +79,8 @@ def observe(
             raise ServerError(f"the server takes {body_bytes} bytes, and no batch of held-out rows fits: raise accept.memory_bytes")
         answers, faults = _ask(stranger, asked)
         small = _smallest(asked)[:_IN_LOAD]
-        load = closed_loop(connect, [request_body(one.tensors) for one in small], requests=requests, concurrency=concurrency)
+        single = [request_body(one.tensors) for one in small]
+        load = closed_loop(connect, single, requests=requests, concurrency=concurrency, seconds=seconds)
         many = within(mixed(asked, count=_IN_CROWD), body_bytes=body_bytes, total_bytes=_CROWD_BYTES)
         bodies = [request_body(one.tensors) for one in many]
         crowd = closed_loop(connect, bodies, requests=_CROWD_ROUNDS * len(many), concurrency=concurrency, seconds=_CROWD_SECONDS)
@@ -83,7 +88,8 @@ def observe(
         for question, distinct in [*zip(small, load.answers, strict=True), *zip(many, crowd.answers, strict=True)]:
             told.setdefault(question.place, set()).update(distinct)
         crowded = {place: [read_answer(answer) for answer in distinct] for place, distinct in told.items()}
-        too_many = request_body(repeated(small[0].tensors, limit + 1))
+        one_too_many = repeated_bytes(small[0], limit + 1) <= body_bytes  # a larger body is refused for its size already
+        too_many = request_body(repeated(small[0].tensors, limit + 1)) if one_too_many else None
         hostile_faults = _provoke(connect, (host, port), example, too_many)
         hostile_faults += _same_again(connect, example)
     return Observed(
@@ -122,7 +128,7 @@ def _example(connect: Callable[..., Client], question: Question) -> dict[str, An
     return {"request": request, "answer": json.loads(answer)}
 
 
-def _provoke(connect: Callable[..., Client], address: tuple[str, int], example: Mapping[str, Any], too_many: bytes) -> list[str]:
+def _provoke(connect: Callable[..., Client], address: tuple[str, int], example: Mapping[str, Any], too_many: bytes | None) -> list[str]:
     with closing(connect()) as client:
         faults = hostile.try_all(connect, [*hostile.requests(example["request"], too_many)])
         return faults + hostile.flood(address, client.path, lambda: _health(connect))

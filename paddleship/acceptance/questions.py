@@ -82,6 +82,11 @@ def repeated(tensors: Tensors, rows: int) -> Tensors:
     return {name: np.resize(array, (rows, *array.shape[1:])) for name, array in tensors.items()}
 
 
+def repeated_bytes(question: Question, rows: int) -> int:
+    """About the size of a request with the rows of a question repeated until there are `rows`."""
+    return -(-question.body_bytes // question.rows) * rows
+
+
 def _readable(array: np.ndarray[Any, Any]) -> list[Any]:
     if array.dtype.kind == "f":
         return [json.loads(str(value)) for value in array.ravel()]

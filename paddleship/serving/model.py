@@ -90,11 +90,17 @@ class ServedModel:
     def answer(self, body: bytes | bytearray) -> bytes:
         """One request's JSON to one answer's JSON. Raises RequestError for what the client can change."""
         try:
-            request = orjson.loads(body)
+            return self._answer(orjson.loads(body))
         except orjson.JSONDecodeError as error:
             raise RequestError(f"the request is not JSON ({error}): send the Open Inference Protocol's form") from None
+        except RecursionError:
+            raise RequestError("the request is nested too deeply to be read: send flat data") from None
+
+    def _answer(self, request: Any) -> bytes:
         columns = protocol.decode_request(request, self._preprocess.requests, max_batch=self.limits.max_batch)
         texts.check(columns)
+        if not isinstance(request.get("id", ""), str):
+            raise RequestError(f"'id' must be text (got {type(request['id']).__name__}): send a string, or leave it out")
         outputs = self.predict(columns)
         answer: dict[str, Any] = {"model_name": self.candidate.model, "model_version": self.version}
         if "id" in request:

@@ -94,6 +94,16 @@ def test_a_one_sided_range_is_named(low, high, words):
         preprocess.build({"kind": "tensors"}, [spec]).encode({"ids": [-1 if low == 0 else 10]})
 
 
+def test_rows_that_a_client_padded_itself_are_valid_whatever_the_range():
+    tensors = preprocess.build({"kind": "tensors"}, [TensorSpec("ids", "int64", ("batch", "length"), low=1, high=9)])
+    assert len(tensors.encode({"ids": [[1, 2, 3], [4, 0, 0]]})) == 2
+    with pytest.raises(RequestError, match="outside"):
+        tensors.encode({"ids": [[1, 2, 3], [4, -1, 0]]})
+    fixed = preprocess.build({"kind": "tensors"}, [TensorSpec("ids", "int64", ("batch", 2), low=1, high=9)])
+    with pytest.raises(RequestError, match="outside"):
+        fixed.encode({"ids": [[1, 0]]})
+
+
 def test_a_fraction_is_no_integer():
     with pytest.raises(RequestError, match="whole numbers"):
         preprocess.build({"kind": "tensors"}, [TensorSpec("n", "int64", ("batch",))]).encode({"n": [1.5]})

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import psutil
 import pytest
+import yaml
 from onnx import numpy_helper
 
 from paddleship.candidate import Candidate
@@ -221,6 +222,11 @@ def test_only_an_accepted_image_gets_its_name_and_a_refused_one_loses_its_tag(de
     assert stage(checkout, "accept").returncode == 0
     assert image.find(engine, receipt["image"]).id == receipt["image_id"]
     assert not image.exists(engine, receipt["unaccepted"])
+    values = yaml.safe_load((checkout / "params.yaml").read_text())
+    values["accept"]["max_cold_start_ms"] = 1
+    (checkout / "params.yaml").write_text(yaml.safe_dump(values))
+    assert stage(checkout, "accept").returncode == 3
+    assert not image.exists(engine, receipt["image"])
 
 
 def test_a_refused_image_never_gets_a_name(derive, stage, engine):
@@ -242,7 +248,7 @@ def test_without_a_receipt_the_stage_that_makes_it_is_named(packaged, copy_of, s
 @pytest.fixture
 def long_acceptance(packaged, copy_of, engine):
     """An acceptance that is in its load when the test begins, and would take minutes."""
-    checkout = copy_of(packaged[0], accept={"load_requests": 1_000_000})
+    checkout = copy_of(packaged[0], accept={"load_requests": 1_000_000, "load_seconds": 600})
     process = subprocess.Popen(
         [sys.executable, "-m", "tasks.accept"], cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)}, stdout=subprocess.DEVNULL
     )
