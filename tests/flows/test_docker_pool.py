@@ -64,7 +64,7 @@ def training_image(engine, checkout, name, tmp_path):
     listed = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
     shutil.copy(next(line.split()[-1] for line in listed.splitlines() if "libgomp.so.1 " in line), tmp_path / "rootfs/lib")
     shutil.copy(checkout / "docker/train.Dockerfile", tmp_path / "Dockerfile")
-    image.build(engine, tmp_path, tag=name, base_image="python:3.11-slim", labels={})
+    image.build(engine, tmp_path, base_image="python:3.11-slim", labels={}).tag(name)
     yield name
     for container in engine.containers.list(all=True, filters={"ancestor": name}):
         container.remove(force=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paddleship.candidate import Candidate
 from tasks import package
 
 ASK = """
@@ -34,7 +35,8 @@ def test_eager_is_proven_measured_and_chosen_with_what_it_needs(won):
 @pytest.mark.slow
 def test_what_is_packaged_of_it_answers_with_nothing_else_at_hand(won, tmp_path, monkeypatch):
     monkeypatch.chdir(won)
-    package._lay_out(tmp_path, won / "models/candidates/paddle-eager", "paddle-eager")
+    folder = won / "models/candidates/paddle-eager"
+    package._lay_out(tmp_path, folder, Candidate.load(folder))
     root = tmp_path / "rootfs"
     bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", "LD_LIBRARY_PATH": str(root / "lib")}
     done = subprocess.run(
