@@ -196,9 +196,9 @@ def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
 def _in_range(array: np.ndarray[Any, Any], spec: TensorSpec, sizes: Mapping[str, int]) -> None:
     """Raises RequestError for a value that is not valid in a row of these sizes; where rows differ in size, padding always is."""
     low, high = spec.limits(sizes)
-    if any(isinstance(size, str) for size in spec.shape[1:]):
-        array = array[array != spec.pad]  # a client pads the rows of its batch as training does
-    if not array.size or ((low is None or array.min() >= low) and (high is None or array.max() <= high)):
+    grows = any(isinstance(size, str) for size in spec.shape[1:])
+    values = array[array != spec.pad] if grows else array  # a client pads the rows of its batch as training does
+    if not values.size or ((low is None or values.min() >= low) and (high is None or values.max() <= high)):
         return
     named = [limit for limit in (spec.low, spec.high) if isinstance(limit, str)]
     why = f", of a row whose {' and '.join(named)} sets the limit" if named else ""
