@@ -107,7 +107,7 @@ def test_a_model_outside_the_repository_goes_all_the_way_to_an_accepted_image(te
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "paddleship/towers:" in done.stdout
-    assert "rows over HTTP as eager" in done.stdout
+    assert "rows over HTTP as eager" in done.stderr
     status = subprocess.run(["git", "status", "--porcelain"], cwd=checkout, capture_output=True, text=True, check=True)
     assert status.stdout == "", "the checkout was touched"
     assert_brought_back(checkout, done.stdout)
