@@ -16,7 +16,7 @@ from paddleship.params import Model
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0 convertible, 1 convertible with warnings, 2 not convertible or bad input."""
+    """Exit code 0 convertible, 1 convertible with warnings, 2 not convertible or bad input, 3 not judged in time."""
     model, root, seed = _declared(arguments)
     if not Path(root).is_dir():
         raise ParamsError(f"--root {root!r} is not a folder: give the one that holds your module")

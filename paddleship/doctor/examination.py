@@ -9,11 +9,16 @@ from typing import Any, Literal
 
 from paddleship.finding import Finding
 
-Outcome = Literal["convertible", "convertible with warnings", "not convertible"]
-Status = Literal["proven", "not exercised", "failed", "not made", "not tried"]
+Outcome = Literal["convertible", "convertible with warnings", "not convertible", "not judged in time"]
+Status = Literal["proven", "not exercised", "failed", "not made", "not tried", "not judged in time"]
 
-_EXIT_CODES: dict[Outcome, int] = {"convertible": 0, "convertible with warnings": 1, "not convertible": 2}
+LATE: Literal["not judged in time"] = "not judged in time"  # of a runtime, or of the model where no runtime is proven
+OUT_OF_TIME = "out-of-time"  # the kind of a finding
+
+_EXIT_CODES: dict[Outcome, int] = {"convertible": 0, "convertible with warnings": 1, "not convertible": 2, LATE: 3}
 _GRAVITY = ("error", "warning", "note")
+_GOOD: tuple[Status, ...] = ("proven", "not exercised")
+_KNOWN: tuple[Status, ...] = (*_GOOD, "failed", "not made")
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,12 @@ class Examination:
 
     @property
     def outcome(self) -> Outcome:
-        proven = any(row.status in ("proven", "not exercised") for row in self.runtimes.values())
-        if not proven or any(finding.severity == "error" for finding in self.findings):
+        errors = {finding.kind for finding in self.findings if finding.severity == "error"}
+        if errors - {OUT_OF_TIME}:
+            return "not convertible"
+        if errors:
+            return LATE
+        if not any(row.status in _GOOD for row in self.runtimes.values()):
             return "not convertible"
         doubts = any(finding.severity == "warning" for finding in self.findings) or any(
             row.status != "proven" for row in self.runtimes.values()
@@ -57,15 +66,27 @@ class Examination:
             "model": self.factory,
             "outcome": self.outcome,
             "exit_code": self.exit_code,
+            "headline": self.headline,
             "full_graph": self.full_graph,
             "runtimes": {name: asdict(row) for name, row in self.runtimes.items()},
             "findings": [finding.to_dict() for finding in self.findings],
             "seconds": round(self.seconds, 1),
         }
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The outcome in one line; where the time was over, also what is known by then."""
         counts = [f"{count} {word}{'s' * (count != 1)}" for word in _GRAVITY if (count := self._count(word))]
-        lines = [f"{self.factory}: {self.outcome}" + (f" ({', '.join(counts)})" if counts else "") + f", {self.seconds:.0f} s", ""]
+        line = f"{self.factory}: {self.outcome}" + (f" ({', '.join(counts)})" if counts else "") + f", {self.seconds:.0f} s"
+        late = self._with(LATE)
+        if not late or (len(late) == len(self.runtimes) and not self.full_graph):
+            return line
+        known = ["converts to one static graph"] if self.full_graph else []
+        known += [f"{status} in {', '.join(names)}" for status in _KNOWN if (names := self._with(status))]
+        return f"{line}: {'; '.join([*known, f'{LATE}: ' + ', '.join(late)])}"
+
+    def __str__(self) -> str:
+        lines = [self.headline, ""]
         lines.append(f"  full graph     {'yes' if self.full_graph else 'no'}")
         for name, row in self.runtimes.items():
             detail = f"noise ratio {row.noise_ratio:.2f}" if row.noise_ratio is not None and row.status == "proven" else ""
@@ -73,6 +94,9 @@ class Examination:
         for finding in self.findings:
             lines += ["", *str(finding).splitlines()]
         return "\n".join(lines).replace(f"{Path.cwd()}/", "")  # places as a person types them
+
+    def _with(self, status: Status) -> list[str]:
+        return [name for name, row in self.runtimes.items() if row.status == status]
 
     def _count(self, severity: str) -> int:
         return sum(finding.severity == severity for finding in self.findings)

@@ -70,7 +70,8 @@ def examine(
         except BadInput as error:
             visit.findings.append(remarks.bad(error))
         except OutOfTime:
-            visit.findings.append(remarks.unfinished(visit.doing, seconds, judged=visit.judged))
+            visit.rows = visit.rows if visit.judged else remarks.late(visit.rows)
+            visit.findings.append(remarks.unfinished(visit.doing, seconds, visit.rows, judged=visit.judged))
     findings = by_gravity([*visit.findings, *remarks.assumptions(visit.model)])
     return Examination(model.factory, findings, visit.rows, visit.full_graph, time.monotonic() - began)
 
@@ -228,10 +229,10 @@ class Visit:
         self.judged = all(outcome.name in proved.judgements for outcome in outcomes if outcome.made)
         self.findings = remarks.judged(self.findings, self.rows)
         self.findings += [*remarks.unproven(proved.findings), *remarks.structure(program), *self._uncovered(proved)]
-        severity: Severity = "warning" if any(row.status in ("proven", "not exercised") for row in self.rows.values()) else "error"
+        severity: Severity = "warning" if remarks.proven(self.rows) else "error"
         for found in self._troubles(outcomes, proved, checkup):
             self.findings += [replace(item, severity=severity) for item in found]
-        if deadline.over():
+        if deadline.over() or not self.judged:
             raise OutOfTime
 
     def _troubles(self, outcomes: Sequence[Outcome], proved: Proof, checkup: Checkup) -> Iterator[list[Finding]]:

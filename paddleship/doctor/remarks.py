@@ -10,7 +10,7 @@ from paddleship.conversion.converting import Outcome
 from paddleship.conversion.exporting import Saved
 from paddleship.doctor import asking, breaks, memory
 from paddleship.doctor.breaks import Obstacle
-from paddleship.doctor.examination import RuntimeRow
+from paddleship.doctor.examination import LATE, OUT_OF_TIME, RuntimeRow
 from paddleship.doctor.habits import Checkup
 from paddleship.doctor.source import LEFT_BY_BREAK, Suspect
 from paddleship.errors import BadInput, CandidateError
@@ -92,7 +92,7 @@ def cannot_tell(name: str) -> Finding:
 def spared(checkup: Checkup) -> list[Finding]:
     """What was not asked because the model is slow."""
     message = f"one row takes eager long, so these were not asked: {_several(checkup.spared)}"
-    return [Finding("out-of-time", "note", message, "raise --seconds to have them asked")] if checkup.spared else []
+    return [Finding(OUT_OF_TIME, "note", message, "raise --seconds to have them asked")] if checkup.spared else []
 
 
 def refusals(checkup: Checkup, cases: Sequence[Case], model: Model) -> list[Finding]:
@@ -158,13 +158,24 @@ def _declared(item: Input) -> str:
     return f"{item.name}:{item.dtype}[{','.join(map(str, item.shape))}]={low}..{item.high}"
 
 
-def unfinished(doing: str, seconds: float, *, judged: bool) -> Finding:
-    """That the time was over."""
+def unfinished(doing: str, seconds: float, rows: Mapping[str, RuntimeRow], *, judged: bool) -> Finding:
+    """That the time was over: an error where no runtime is proven, a warning where others were not judged."""
     if judged:
         message = f"the search for causes ended after {seconds:g} s ({doing}); the runtimes were judged before"
-        return Finding("out-of-time", "note", message, "raise --seconds for more of it")
-    message = f"the examination ended after {seconds:g} s ({doing})"
-    return Finding("out-of-time", "error", message, "raise --seconds, or declare smaller inputs")
+        return Finding(OUT_OF_TIME, "note", message, "raise --seconds for more of it")
+    late = ", ".join(name for name, row in rows.items() if row.status == LATE)
+    message = f"the examination ended after {seconds:g} s ({doing})" + (f"; not judged: {late}" if late else "")
+    return Finding(OUT_OF_TIME, "warning" if proven(rows) else "error", message, "raise --seconds, or declare smaller inputs")
+
+
+def proven(rows: Mapping[str, RuntimeRow]) -> bool:
+    """Whether one runtime answered as eager does in all that was asked."""
+    return any(row.status in ("proven", "not exercised") for row in rows.values())
+
+
+def late(rows: Mapping[str, RuntimeRow]) -> dict[str, RuntimeRow]:
+    """The rows when the time is over: what was not tried by then was not judged in time."""
+    return {name: RuntimeRow(LATE) if row.status == "not tried" else row for name, row in rows.items()}
 
 
 def _several(names: Sequence[str]) -> str:
@@ -224,7 +235,7 @@ def row(outcome: Outcome, proved: Proof) -> RuntimeRow:
     if not outcome.made:
         return RuntimeRow("not made", outcome.reason)
     if outcome.name not in proved.judgements:
-        return RuntimeRow("not tried", "no time was left")
+        return RuntimeRow(LATE)
     judgement = proved.judgements[outcome.name]
     ratio = judgement.metrics.get("noise_ratio")
     if not judgement:

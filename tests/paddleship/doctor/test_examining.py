@@ -6,9 +6,11 @@ import sys
 import pytest
 
 from paddleship.doctor import breaks, examining, memory, remarks
+from paddleship.doctor.examination import Examination, RuntimeRow
 from paddleship.errors import OutOfTime
 from paddleship.finding import Finding
 from paddleship.params import Model, Verify
+from paddleship.proof import proving
 
 MODELS = """
 import paddle
@@ -430,8 +432,45 @@ def test_the_batch_is_where_it_is_called_so_and_a_first_dimension_may_be_fixed(t
 def test_what_is_known_when_the_time_is_over_is_the_examination(tmp_path):
     found = examine(tmp_path, "Healthy", seconds=0)
     (late,) = found.findings
-    assert (late.kind, late.severity, found.exit_code) == ("out-of-time", "error", 2)
-    assert late.message == "the examination ended after 0 s (watching the eager model)"
+    assert (late.kind, late.severity, found.exit_code) == ("out-of-time", "error", 3)
+    assert late.message.startswith("the examination ended after 0 s (watching the eager model); not judged: paddle, ")
+    assert found.headline == "their_clinic:Healthy: not judged in time (1 error), 0 s"
+
+
+@pytest.mark.slow
+def test_runtimes_that_were_proven_before_the_time_was_over_are_the_verdict(tmp_path, monkeypatch):
+    load = proving.Queue._load
+
+    def late(self, name, contender):
+        if name == "onnxruntime":
+            raise OutOfTime
+        return load(self, name, contender)
+
+    monkeypatch.setattr(proving.Queue, "_load", late)
+    found = examine(tmp_path, "Healthy", candidates=("paddle", "onnxruntime"))
+    assert {name: row.status for name, row in found.runtimes.items()} == {"paddle": "proven", "onnxruntime": "not judged in time"}
+    assert [finding.severity for finding in found.findings if finding.kind == "out-of-time"] == ["warning"]
+    assert "converts to one static graph; proven in paddle; not judged in time: onnxruntime" in found.headline
+    assert "not convertible" not in str(found)
+    assert (found.outcome, found.exit_code) == ("convertible with warnings", 1)
+    assert (found.to_dict()["headline"], found.to_dict()["exit_code"]) == (found.headline, 1)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "kinds", "outcome", "code"),
+    [
+        (["proven", "proven"], [], "convertible", 0),
+        (["proven", "failed"], [], "convertible with warnings", 1),
+        (["failed", "not judged in time"], ["out-of-time"], "not judged in time", 3),
+        (["not judged in time"], ["out-of-time", "wrong-answers"], "not convertible", 2),
+        (["failed", "not made"], [], "not convertible", 2),
+    ],
+)
+def test_only_an_error_that_was_found_makes_a_model_not_convertible(statuses, kinds, outcome, code):
+    rows = {str(place): RuntimeRow(status) for place, status in enumerate(statuses)}
+    found = Examination("their_clinic:Healthy", [Finding(kind, "error", "words") for kind in kinds], rows)
+    assert (found.outcome, found.exit_code) == (outcome, code)
+    assert ("not convertible" in str(found)) == (outcome == "not convertible")
 
 
 @pytest.mark.slow
