@@ -24,7 +24,8 @@ from paddleship.spec import TensorSpec
 from paddleship.verdict import Check, Verdict
 
 _MEASURES = (
-    "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio", "departure_ratio", "departure_share",
+    "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio", "cases_asked_again",
+    "departure_ratio", "departure_share",
     "max_abs_diff", "max_rel_diff", "required_atol", "max_ulp", "cosine",
     "flip_rate", "flip_rate_low", "flip_rate_high", "metric", "metric_drop", "metric_drop_low", "metric_drop_high",
     "output_agreement", "output_flip_rate", "weights_compared_share", "weights_exact_share",

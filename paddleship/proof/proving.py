@@ -164,8 +164,9 @@ def question(
     settings: Verify,
 ) -> Judgement:
     """Ask a contender (an Answering, wherever it lives) all cases, some again and by many threads at once; its answers go to `told`."""
-    told += ask(name, contender, evidence.cases)
-    places = stability.sample(evidence)
+    took: list[float] = []
+    told += ask(name, contender, evidence.cases, took=took)
+    places = stability.affordable(evidence, stability.sample(evidence), took, times=1 + settings.threads)
     again = {place: contender.call("run", evidence.cases[place].inputs) for place in reversed(places)}
     crowd = contender.call("together", [evidence.cases[place].inputs for place in places], settings.threads)
     judgement = parity.judge(evidence, told, limits=settings, precision=precision)
@@ -177,6 +178,7 @@ def question(
     batch = stability.batch_variance(evidence, told, noise_limit=settings.noise_limit)
     changes = {"repeat_ratio": repeat, "threads_ratio": threads, "batch_ratio": batch}
     judgement = drift.add(judgement, changes, drift.limits(judgement, settings, precision=precision))
+    judgement = replace(judgement, metrics={**judgement.metrics, "cases_asked_again": len(places)})
     return drift.hold_to_eager(judgement, evidence, told, settings=settings) if exact else judgement
 
 

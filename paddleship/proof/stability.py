@@ -12,16 +12,43 @@ from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.runtimes import Arrays
 
 _AGAIN = 8  # cases that are asked a second time, and by many threads at once
+CHEAP_S = 5.0  # that this may take of any contender; of a slow one, as long as its first answers
 
 
 def sample(evidence: Evidence) -> list[int]:
     """A few cases of different shapes, from the smallest to the largest, and where there is one another of the largest shape."""
     by_shape: dict[tuple[tuple[int, ...], ...], list[int]] = {}
-    for place, case in enumerate(evidence.cases):
-        by_shape.setdefault(tuple(array.shape for array in case.inputs.values()), []).append(place)
+    for place in range(len(evidence.cases)):
+        by_shape.setdefault(_shapes(evidence, place), []).append(place)
     shapes = sorted(by_shape.values(), key=lambda places: sum(array.size for array in evidence.cases[places[0]].inputs.values()))
     spread = np.unique(np.linspace(0, len(shapes) - 1, _AGAIN - 1).round().astype(int))
     return [shapes[index][0] for index in spread] + shapes[-1][1:2]
+
+
+def affordable(evidence: Evidence, places: Sequence[int], took: Sequence[float], *, times: int) -> list[int]:
+    """Those of the places, the quickest first, that can be asked so many `times` more in what all first answers `took` (seconds).
+
+    Two of different shapes always, one of which has several rows where there is such a case.
+    """
+    quickest = sorted(places, key=lambda place: took[place])
+    first = quickest[0]
+    others = [place for place in quickest if _shapes(evidence, place) != _shapes(evidence, first)]
+    several = [place for place in others if _rows(evidence, place) > 1]
+    kept = [first, *((others if _rows(evidence, first) > 1 else several or others)[:1])]
+    left = max(CHEAP_S, sum(took)) / times - sum(took[place] for place in kept)
+    for place in quickest:
+        if place not in kept and took[place] <= left:
+            kept.append(place)
+            left -= took[place]
+    return [place for place in places if place in kept]
+
+
+def _shapes(evidence: Evidence, place: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(array.shape for array in evidence.cases[place].inputs.values())
+
+
+def _rows(evidence: Evidence, place: int) -> int:
+    return max((shape[0] for shape in _shapes(evidence, place) if shape), default=1)
 
 
 def change(evidence: Evidence, places: Sequence[int], first: Sequence[Arrays], second: Sequence[Arrays]) -> float:

@@ -15,8 +15,9 @@ from paddleship.eager import Eager, Subject
 from paddleship.errors import ModelError
 from paddleship.params import Model, Verify
 from paddleship.preprocess import Tensors
-from paddleship.proof import ids, inputs, proving
+from paddleship.proof import ids, inputs, proving, stability
 from paddleship.proof.answering import Contender
+from paddleship.proof.evidence import Evidence
 
 SOURCE = """
 import os
@@ -367,6 +368,41 @@ def test_callers_with_large_batches_that_overwrite_each_other_are_found(subject_
     found = prove(subject, alone=SharedByLargeBatches, race=race).judgements
     assert found["alone"]
     assert failed(found["race"]) == {"threads_ratio"}
+
+
+def test_callers_of_a_slow_candidate_that_overwrite_each_other_are_found_with_the_fewest_cases(subject_of, monkeypatch):
+    affordable = stability.affordable
+    monkeypatch.setattr(stability, "affordable", lambda *given, times: affordable(*given, times=10**9 * times))
+    subject = subject_of("Plain")
+    race = prove(subject, race=Contender(Shared, (subject,), share=NoTurns)).judgements["race"]
+    assert failed(race) == {"threads_ratio"}
+    assert race.metrics["cases_asked_again"] == 2
+
+
+def asked(*shapes):
+    """Evidence with one case of each shape, and no answers."""
+    cases = [inputs.Case(str(shape), "rows", {"x": np.zeros(shape, np.float32)}) for shape in shapes]
+    return Evidence(tuple(cases), [], [], "", {})
+
+
+@pytest.mark.parametrize(
+    ("took", "kept"),
+    [
+        ([0.1, 0.2, 0.2, 0.4], [0, 1, 2, 3]),  # less than cheap cases may take
+        ([1.0, 2.0, 7.0, 8.0], [0, 1]),
+        ([1.0, 2.0, 0.5, 20.0], [0, 1, 2]),
+        ([9.0, 9.0, 9.0, 1.0], [0, 3]),
+        ([0.1, 9.0, 9.0, 9.0], [0, 1]),
+    ],
+)
+def test_slow_cases_are_asked_again_in_proportion_to_the_first_answers(took, kept):
+    assert stability.affordable(asked((1, 4), (2, 4), (7, 4), (8, 4)), [0, 1, 2, 3], took, times=5) == kept
+
+
+def test_of_slow_cases_one_with_several_rows_is_asked_again_even_if_it_is_the_slowest():
+    evidence = asked((1, 3), (1, 4), (1, 5), (2, 9))
+    assert stability.affordable(evidence, [0, 1, 2, 3], [10.0, 11.0, 12.0, 90.0], times=5) == [0, 3]
+    assert stability.affordable(asked((2, 3)), [0], [10.0], times=5) == [0]
 
 
 def test_a_candidate_that_hangs_is_ended_and_the_next_is_asked(subject_of):
