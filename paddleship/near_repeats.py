@@ -1,9 +1,10 @@
-"""Held-out rows that nearly equal a training row: texts that share most of their 3-grams, numbers that are equal after rounding.
+"""Held-out rows that nearly equal a training row: texts that share most of their n-grams, numbers that are equal after rounding.
 
-Texts are compared as letters and digits of one case, by the Jaccard index of their sets of 3-grams, exactly: two sets
-whose index is `SIMILARITY` or more share one of their rarest 3-grams (Chaudhuri, Ganti and Kaushik 2006), so that only
-rows which do are compared in full. Numbers are rounded to a thousandth of the standard deviation of the training
-rows, on two grids, so that a pair is rarely divided by the edge of a cell. Integers and truth values must be equal.
+Texts are compared as letters and digits of one case, by the Jaccard index of their sets of n-grams. `n` is 3, or more where
+letters are so few that unrelated rows would share half of their 3-grams: 5 for 300 letters of DNA. The comparison is exact: a row
+whose index with another is `SIMILARITY` or more shares all of its n-grams but a fifth, so of its rarest two fifths half are enough
+to look at, and only rows that share these are compared in full. Numbers are rounded to a thousandth of the standard deviation of
+the training rows, on two grids, so that a pair is rarely divided by the edge of a cell. Integers and truth values must be equal.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ Columns = Mapping[str, Sequence[Any]]
 
 SIMILARITY = 0.8
 _EXAMPLES, _SHOWN = 3, 80  # pairs in the report, and characters of a row
-_GRAM, _BITS = 3, 21  # a character has 21 bits, so that a 3-gram is one integer
+_SHORTEST, _LONGEST = 3, 32  # letters of an n-gram
+_SHARED = 0.5  # of the n-grams of a long row, that an unrelated one may hold by chance
+_LONG = 95  # percentile of the rows' lengths
+_HASH = 0x9E3779B97F4A7C15  # an odd number near 2**64 divided by the golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
 _CHARACTERS = (5_000_000, 1_000_000)  # of the training rows, and of the held-out rows, that are compared
-_POPULAR = 500  # training rows that are looked at for one 3-gram
+_LOOKS = 500_000_000  # entries of the index that are read, about 5 s; no more held-out rows are compared after that
 
 _STEP = 1e-3  # of a standard deviation
 _PROBES, _NUMBERS = 256, 20_000_000  # of a row that are rounded, and of all rows together
@@ -84,7 +88,10 @@ def _find(train: Columns, held: Columns) -> NearRepeats:
     numbers = [name for name in train if name not in texts]
     sizes = [len(next(iter(part.values()))) for part in (train, held)]
     if texts:
-        found = _Texts.of(train, held, texts).pairs()
+        parts = _Texts.of(train, held, texts)
+        if parts is None:
+            return NearRepeats(why="texts of so few different letters are near each other by chance")
+        found = parts.pairs()
         if numbers:
             found = _near_in_numbers(found, train, held, numbers)
         return found
@@ -114,14 +121,15 @@ def _spread(count: int, most: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _Texts:
-    """The 3-grams of both parts: `rows` of the two, and for each, `grams` from `starts[i]` to `starts[i + 1]`, rare ones first."""
+    """The n-grams of both parts: `rows` of the two, and for each, `grams` from `starts[i]` to `starts[i + 1]`, rare ones first."""
 
     rows: tuple[list[int], list[int]]
     grams: Array
     starts: Array
 
     @classmethod
-    def of(cls, train: Columns, held: Columns, names: Sequence[str]) -> _Texts:
+    def of(cls, train: Columns, held: Columns, names: Sequence[str]) -> _Texts | None:
+        """None where no length of n-grams tells unrelated rows apart."""
         parts, rows = [], []
         for part, most in zip((train, held), _CHARACTERS, strict=True):
             texts = [_letters(values) for values in zip(*(part[name] for name in names), strict=True)]
@@ -129,67 +137,92 @@ class _Texts:
             chosen = _spread(len(texts), max(1, len(texts) * most // max(size, most)))
             rows.append(chosen)
             parts += [texts[index] for index in chosen]
-        owner, gram = _grams(parts)
+        length = _gram_length(parts[: len(rows[0])])
+        if length is None:
+            return None
+        owner, gram = _grams([text.ljust(length, "\0") for text in parts], length)
         _, code, counts = np.unique(gram, return_inverse=True, return_counts=True)
         order = np.lexsort((code, counts[code], owner))
         return cls((rows[0], rows[1]), code[order], np.searchsorted(owner[order], np.arange(len(parts) + 1)))
 
     def pairs(self) -> NearRepeats:
-        count = len(self.rows[0])
-        sizes = np.diff(self.starts)
-        rare = sizes - np.ceil(SIMILARITY * sizes - 1e-9).astype(int) + 1  # of which a near row has one
-        place = np.arange(len(self.grams)) - np.repeat(self.starts[:-1], sizes)
-        owner = np.repeat(np.arange(len(sizes)), sizes)
-        asked = place < np.repeat(rare, sizes)
-        mine = asked & (owner < count)
-        order = np.argsort(self.grams[mine], kind="stable")
-        known, rows = self.grams[mine][order], owner[mine][order]
+        """Visit held-out rows in random order until the index was read `_LOOKS` times."""
+        count, sizes = len(self.rows[0]), np.diff(self.starts)
+        known = self.grams[: self.starts[count]]
+        order = np.argsort(known, kind="stable")
+        index = _Index(known[order], np.repeat(np.arange(count), sizes[:count])[order])
         found: dict[int, int] = {}
-        for held in range(count, len(sizes)):
-            start = self.starts[held]
-            wanted = self.grams[start : start + rare[held]]
-            near = self._nearest(held, sizes, (known, rows), wanted)
-            if near is not None:
+        looks = compared = 0
+        for held in (count + np.random.default_rng(0).permutation(len(sizes) - count)).tolist():
+            if looks > _LOOKS:
+                break
+            spare = int(sizes[held] - np.ceil(SIMILARITY * sizes[held] - 1e-9))  # n-grams that a near row need not have
+            asked = self._of(held)[: 2 * spare + 1]
+            rows = index.rows(asked)
+            looks, compared = looks + len(rows) + len(asked), compared + 1
+            candidates = np.flatnonzero(np.bincount(rows, minlength=count) >= len(asked) - spare)
+            if (near := self._nearest(held, candidates)) is not None:
                 found[self.rows[1][held - count]] = self.rows[0][near]
-        return NearRepeats(found, (count, len(sizes) - count))
+        return NearRepeats(dict(sorted(found.items())), (count, compared))
 
-    def _nearest(self, held: int, sizes: Array, index: tuple[Array, Array], wanted: Array) -> int | None:
-        """The first training row that is near the held-out one."""
-        known, rows = index
-        low, high = np.searchsorted(known, wanted), np.searchsorted(known, wanted, "right")
-        lists = [rows[one : min(two, one + _POPULAR)] for one, two in zip(low, high, strict=True) if two > one]
-        if not lists:
-            return None
-        candidates = np.unique(np.concatenate(lists))
-        size = int(sizes[held])
-        candidates = candidates[(sizes[candidates] >= SIMILARITY * size) & (sizes[candidates] * SIMILARITY <= size)]
-        mine = frozenset(self._of(held))
+    def _nearest(self, held: int, candidates: Array) -> int | None:
+        """The first of these training rows that is near the held-out one."""
+        mine = frozenset(self._of(held).tolist())
         for row in candidates.tolist():
-            shared = len(mine.intersection(self._of(row)))
-            if shared >= SIMILARITY * (size + int(sizes[row]) - shared):
+            other = self._of(row)
+            shared = len(mine.intersection(other.tolist()))
+            if shared >= SIMILARITY * (len(mine) + len(other) - shared):
                 return int(row)
         return None
 
-    def _of(self, row: int) -> list[int]:
-        grams: list[int] = self.grams[self.starts[row] : self.starts[row + 1]].tolist()
-        return grams
+    def _of(self, row: int) -> Array:
+        return self.grams[self.starts[row] : self.starts[row + 1]]
+
+
+@dataclass(frozen=True)
+class _Index:
+    """Which training rows hold an n-gram: `owners[i]` holds `grams[i]`, which are sorted."""
+
+    grams: Array
+    owners: Array
+
+    def rows(self, asked: Array) -> Array:
+        """The owners of each of the n-grams, one after the other."""
+        low, high = np.searchsorted(self.grams, asked), np.searchsorted(self.grams, asked, "right")
+        return np.concatenate([self.owners[:0], *(self.owners[one:two] for one, two in zip(low, high, strict=True) if two > one)])
 
 
 def _letters(values: Iterable[str]) -> str:
-    """Letters and digits in one case, the columns divided, and never shorter than one 3-gram."""
+    """Letters and digits in one case, the columns divided."""
     clean = ("".join(filter(str.isalnum, unicodedata.normalize("NFKC", value).casefold())) or " ".join(value.split()) for value in values)
-    return "\n".join(clean).ljust(_GRAM, "\0")
+    return "\n".join(clean)
 
 
-def _grams(texts: Sequence[str]) -> tuple[Array, Array]:
-    """Every different 3-gram of each text: the number of the text, and the 3-gram."""
-    lengths = np.array([len(text) for text in texts])
-    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
-    owner = np.repeat(np.arange(len(texts)), lengths)
-    windows = [codes[offset : len(codes) - _GRAM + 1 + offset] << np.uint64(_BITS * (_GRAM - 1 - offset)) for offset in range(_GRAM)]
-    gram = windows[0] | windows[1] | windows[2]
-    inside = owner[: len(gram)] == owner[_GRAM - 1 :]
-    owner, gram = owner[: len(gram)][inside], gram[inside]
+def _codes(texts: Sequence[str]) -> Array:
+    return np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
+
+
+def _gram_length(texts: Sequence[str]) -> int | None:
+    """The shortest n-grams that tell unrelated rows apart: of which a long row of independent letters holds another's by chance
+    with `_SHARED` probability at most. None where none do."""
+    counts = np.unique(_codes(texts), return_counts=True)[1]
+    if not counts.size:
+        return _SHORTEST
+    equal = float(((counts / counts.sum()) ** 2).sum())  # probability that two letters are equal
+    long = float(np.percentile([len(text) for text in texts], _LONG))
+    return next((length for length in range(_SHORTEST, _LONGEST + 1) if -np.expm1(-long * equal**length) <= _SHARED), None)
+
+
+def _grams(texts: Sequence[str], length: int) -> tuple[Array, Array]:
+    """Every different n-gram of each text: the number of the text, and a hash of the n-gram."""
+    codes = _codes(texts)
+    owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
+    count = len(codes) - length + 1
+    gram = np.zeros(count, np.uint64)
+    for offset in range(length):
+        gram = gram * np.uint64(_HASH) + codes[offset : count + offset]  # modulo 2**64
+    inside = owner[:count] == owner[length - 1 :]
+    owner, gram = owner[:count][inside], gram[inside]
     order = np.lexsort((gram, owner))
     owner, gram = owner[order], gram[order]
     new = np.concatenate([[True], (owner[1:] != owner[:-1]) | (gram[1:] != gram[:-1])])
