@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -52,12 +52,8 @@ def following(ways: Ways) -> Iterator[None]:
     """Note the ways that the user's functions take in the block, on this thread. Not for generators, whose frames are left and entered."""
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
-        places, table = _parts(frame.f_code)
-        if not places:
-            return None
-        frame.f_trace_opcodes = True
         frame.f_trace_lines = False
-        return _Follower(ways, ways.layer(frame), places, table)
+        return follower(ways, frame)
 
     before = sys.gettrace()
     sys.settrace(trace)
@@ -65,6 +61,15 @@ def following(ways: Ways) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
+
+
+def follower(ways: Ways, frame: FrameType) -> Callable[[FrameType, str, Any], Any] | None:
+    """What follows a frame of the user's that can go two ways, as its trace function; None for another frame."""
+    places, table = _parts(frame.f_code)
+    if not places:
+        return None
+    frame.f_trace_opcodes = True
+    return _Follower(ways, ways.layer(frame), places, table)
 
 
 # By identity, since code of one text in two files is equal; the code is kept, or another would get its id.

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
-import numpy as np
-
-from paddleship.controlflow.tracing import Spot, TracedEager
-from paddleship.eager import Eager, Subject
+from paddleship.controlflow.tracing import Spot
+from paddleship.eager import Subject
 from paddleship.errors import BadInput, CandidateError, ModelError
 from paddleship.finding import Finding
 from paddleship.isolate import Isolated, threads
 from paddleship.measures import Array
 from paddleship.params import Verify
-from paddleship.preprocess import Batch
-from paddleship.progress import Progress
 from paddleship.proof import answering, exercise, stability
 from paddleship.proof import evidence as evidences
+from paddleship.proof.deaths import DeadlyError, Deaths, answers
 from paddleship.proof.evidence import BY_OPERATOR, EPSILON, MEASURED_NOISE, NOISE_FLOOR, Evidence
+from paddleship.proof.forms import Form, Originals
 from paddleship.proof.inputs import Case
 from paddleship.runtimes import Arrays
 
 TO_STATIC = "to_static"
 Say = Callable[[str], None]
-Form = Literal["float32", "float64", "by operator", "static"]
 
 _NUDGES = 2
 
@@ -44,12 +40,22 @@ class Told:
     idle: dict[str, str]
 
 
-class _DeadlyError(Exception):
-    """What eager's process died of, or hung on: a case, and the words of its end."""
+@dataclass(frozen=True)
+class Known:
+    """What eager float32 answered before, by the names of the cases, and which ways they took there."""
 
-    def __init__(self, case: Case, words: str) -> None:
-        super().__init__(words)
-        self.case = case
+    answers: Mapping[str, Arrays]
+    taken: Mapping[Spot, set[int]]
+
+
+@dataclass(frozen=True)
+class _Float32:
+    """What eager float32 said, by the place of the case; to two of them again; which ways they took; and inputs that changed nothing."""
+
+    told: dict[int, Arrays | str]
+    again: dict[int, Arrays | str]
+    taken: dict[Spot, set[int]]
+    idle: dict[str, str]
 
 
 def ask(
@@ -61,52 +67,69 @@ def ask(
     labels: Array | None,
     say: Say,
     probe_inputs: bool = True,
+    known: Known | None = None,
 ) -> Told:
     """Ask the eager model in each of its forms all cases; what its process does not survive at the edge is refused like what it raises.
 
+    After a death, only what was not answered is asked. What is `known` is not asked in float32 again, but for two cases.
     Raises ModelError when eager answers no row, or does not survive one.
     """
-    deadly: dict[str, str] = {}
-    while True:
-        left = [case for case in cases if case.name not in deadly]
-        try:
-            told = _ask_all(subject, left, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs)
-            return replace(told, refused=deadly | told.refused)
-        except _DeadlyError as end:
-            if end.case.group == "rows":
-                advice = "run the model on that row alone, and mend what it reads beyond its inputs, or leave the row out"
-                raise ModelError(f"the eager model does not survive real rows ({end.case.name}): {end}: {advice}") from None
-            family = [case.name for case in cases if case.family and case.family == end.case.family]
-            deadly |= dict.fromkeys([end.case.name, *family], str(end))
-            say(f"eager does not survive {end.case.name}, so nothing is asked that: {end}")
+    deaths = Deaths(cases, say)
 
-
-def _ask_all(
-    subject: Subject,
-    cases: Sequence[Case],
-    settings: Verify,
-    *,
-    task: str | None,
-    labels: Array | None,
-    say: Say,
-    probe_inputs: bool,
-) -> Told:
     def child() -> Isolated:
         return Isolated("eager", Originals, subject, timeout_s=settings.timeout_s, environment=threads(1))
 
     with child() as eager:
-        eager.call("become", "float32")
-        told = _ask_eager("eager", eager, cases)
-        refused = {case.name: answer for case, answer in zip(cases, told, strict=True) if isinstance(answer, str)}
-        kept = [case for case in cases if case.name not in refused]
-        if not any(case.group == "rows" for case in kept):
-            raise ModelError(next(iter(refused.values()), "there are no cases: give rows or inputs"))
-        reference = [answer for answer in told if not isinstance(answer, str)]
-        again = answering.ask("eager, again", eager, kept[:2])
-        taken = eager.call("taken")
-        idle = _idle_inputs(eager, kept, reference) if probe_inputs else {}
-        evidence = _measured(eager, child, kept, reference, task=task, labels=labels, say=say)
-        return Told(evidence, _static(eager, child, kept), refused, _oddities(evidence, again, settings), taken, idle)
+        single = _float32(eager, child, cases, deaths, probe_inputs=probe_inputs, known=known)
+        refused = {cases[place].name: answer for place, answer in single.told.items() if isinstance(answer, str)}
+        truth, rule, why, floor = _truest(eager, child, cases, single.told, deaths, say=say)
+        kept = _kept(cases, single.told, deaths)
+        left, reference = [cases[place] for place in kept], list(kept.values())
+        if truth is None:
+            nudged = _nudged(eager, child, left, reference)
+            evidence = evidences.gather(left, reference, None, nudged=nudged, task=task, labels=labels, why=why)
+        else:
+            exact = [truth[place] for place in kept]
+            evidence = evidences.gather(left, reference, exact, rule=rule, floor=floor, task=task, labels=labels, why=why)
+        again = {index: single.again[place] for index, place in enumerate(kept) if place in single.again}
+        findings = _oddities(evidence, again, settings)
+        return Told(evidence, _static(eager, child, left), deaths.words | refused, findings, single.taken, single.idle)
+
+
+def _kept(cases: Sequence[Case], told: Mapping[int, Arrays | str], deaths: Deaths) -> dict[int, Arrays]:
+    """The answers to the cases that eager takes and survives, in the order of the cases. Raises ModelError when no row is among them."""
+    kept = {
+        place: answer for place, answer in sorted(told.items()) if not isinstance(answer, str) and cases[place].name not in deaths.words
+    }
+    if not any(cases[place].group == "rows" for place in kept):
+        words = (answer for answer in told.values() if isinstance(answer, str))
+        raise ModelError(next(words, "there are no cases: give rows or inputs"))
+    return kept
+
+
+def _float32(
+    eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], deaths: Deaths, *, probe_inputs: bool, known: Known | None
+) -> _Float32:
+    """Ask eager float32, in a new process after each death; those of its ways that were taken are read after each case."""
+    told: dict[int, Arrays | str] = {}
+    taken: dict[Spot, set[int]] = {}
+    if known is not None:
+        told |= {place: known.answers[case.name] for place, case in enumerate(cases) if case.name in known.answers}
+        taken |= {spot: set(ways) for spot, ways in known.taken.items()}
+    while True:
+        with _form(eager, child, "float32") as process:
+            try:
+                for place, answer in answers("eager", process, cases, deaths.left(told)):
+                    told[place] = answer
+                    for spot, ways in process.call("taken").items():
+                        taken.setdefault(spot, set()).update(ways)
+                kept = _kept(cases, told, deaths)
+                again = dict(answers("eager, again", process, cases, [*kept][1::-1]))  # turned round, so that no draw is repeated
+            except DeadlyError as end:
+                deaths.add(end, told)
+                continue
+            asked = [cases[place] for place in kept]
+            return _Float32(told, again, taken, _idle_inputs(process, asked, list(kept.values())) if probe_inputs else {})
 
 
 def _idle_inputs(eager: Isolated, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict[str, str]:
@@ -130,29 +153,27 @@ def _form(eager: Isolated, child: Callable[[], Isolated], form: Form) -> Iterato
     yield eager
 
 
-def _measured(
+def _truest(
     eager: Isolated,
     child: Callable[[], Isolated],
     cases: Sequence[Case],
-    reference: list[Arrays],
+    told: Mapping[int, Arrays | str],
+    deaths: Deaths,
     *,
-    task: str | None,
-    labels: Array | None,
     say: Say,
-) -> Evidence:
-    """The evidence with the best truth that this model has: in float64 as a whole, operator by operator, or its own nudged answers."""
-    truth, why, _ = _truth(eager, child, cases, reference, "float64")
+) -> tuple[dict[int, Arrays] | None, str, str, float]:
+    """The best truth that this model has, by place, with its rule, the reason for it and the least relative error: in float64 as a whole,
+    operator by operator, or None."""
+    truth, why, _ = _truth(eager, child, cases, told, deaths, "float64")
     if truth is not None:
-        return evidences.gather(cases, reference, truth, task=task, labels=labels)
+        return truth, evidences.FLOAT64_TRUTH, "", EPSILON
     say(f"the model does not run in float64 as a whole ({why}): computing operator by operator in float64")
-    truth, also, single = _truth(eager, child, cases, reference, "by operator")
+    truth, also, single = _truth(eager, child, cases, told, deaths, "by operator")
     if truth is not None:
         why += f"; {', '.join(single)} know float32 only" if single else ""
-        floor = NOISE_FLOOR if single else EPSILON
-        return evidences.gather(cases, reference, truth, rule=BY_OPERATOR, floor=floor, task=task, labels=labels, why=why)
+        return truth, BY_OPERATOR, why, NOISE_FLOOR if single else EPSILON
     say(f"float64 is unavailable ({also}): measuring eager's own noise")
-    nudged = _nudged(eager, child, cases, reference)
-    return evidences.gather(cases, reference, None, nudged=nudged, task=task, labels=labels, why=f"{why}; operator by operator: {also}")
+    return None, MEASURED_NOISE, f"{why}; operator by operator: {also}", NOISE_FLOOR
 
 
 def _nudged(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], reference: list[Arrays]) -> list[list[Arrays]]:
@@ -162,51 +183,49 @@ def _nudged(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case
         with _form(eager, child, "float32") as other:
             for seed in range(_NUDGES):
                 other.call("nudge", seed)
-                told = _ask_eager("eager, nudged", other, cases)
-                found.append([own if isinstance(answer, str) else answer for own, answer in zip(reference, told, strict=True)])
-    except (BadInput, _DeadlyError):
+                told = dict(answers("eager, nudged", other, cases, range(len(cases))))
+                found.append([own if isinstance(answer := told[place], str) else answer for place, own in enumerate(reference)])
+    except (BadInput, DeadlyError):
         return found
     return found
 
 
-def _ask_eager(name: str, child: Isolated, cases: Sequence[Case]) -> list[Arrays | str]:
-    """Its answers, or its words where it refuses. Raises _DeadlyError."""
-    progress = Progress(f"{name}: answering", len(cases), "batches")
-    told = []
-    for case in cases:
-        try:
-            told.append(child.call("run", case.inputs))
-            progress.advance()
-        except CandidateError as error:
-            if child.usable:
-                raise
-            raise _DeadlyError(case, str(error)) from None
-    return told
-
-
 def _truth(
-    eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], reference: list[Arrays], form: Form
-) -> tuple[list[Arrays] | None, str, list[str]]:
+    eager: Isolated,
+    child: Callable[[], Isolated],
+    cases: Sequence[Case],
+    told: Mapping[int, Arrays | str],
+    deaths: Deaths,
+    form: Form,
+) -> tuple[dict[int, Arrays] | None, str, list[str]]:
     """The float64 answers, or None and the reason why there are none; and which operators computed in float32 nevertheless."""
-    try:
-        with _form(eager, child, form) as exact:
-            told = _ask_eager(f"eager {form}", exact, cases)
-            single: list[str] = exact.call("single")
-    except BadInput as error:
-        return None, str(error), []
-    except _DeadlyError as end:
-        if end.case.group != "rows":
-            raise
-        return None, f"{end.case.name}: {end}", []
-    if why := _unlike(cases, reference, told):
+    found: dict[int, Arrays | str] = {}
+    single: set[str] = set()
+    refused = [place for place, answer in told.items() if isinstance(answer, str)]
+    while True:
+        try:
+            with _form(eager, child, form) as exact:
+                for place, answer in answers(f"eager {form}", exact, cases, deaths.left([*found, *refused])):
+                    found[place] = answer
+                single |= set(exact.call("single"))
+                break
+        except BadInput as error:
+            return None, str(error), []
+        except DeadlyError as end:
+            if end.case.group == "rows":
+                return None, f"{end.case.name}: {end}", []
+            deaths.add(end, found)
+    kept = _kept(cases, told, deaths)
+    if why := _unlike(cases, kept, found):
         return None, why, []
-    return [answer for answer in told if not isinstance(answer, str)], "", single
+    return {place: answer for place, answer in found.items() if not isinstance(answer, str)}, "", sorted(single)
 
 
-def _unlike(cases: Sequence[Case], reference: Sequence[Arrays], told: Sequence[Arrays | str]) -> str:
+def _unlike(cases: Sequence[Case], reference: Mapping[int, Arrays], told: Mapping[int, Arrays | str]) -> str:
     """Why these float64 answers are none that float32 can be measured by; nothing where they are."""
     truth: list[Arrays] = []
-    for case, expected, answer in zip(cases, reference, told, strict=True):
+    for place, expected in reference.items():
+        case, answer = cases[place], told[place]
         if isinstance(answer, str):
             return f"{case.name}: {answer}"
         for name, array in expected.items():
@@ -216,7 +235,7 @@ def _unlike(cases: Sequence[Case], reference: Sequence[Arrays], told: Sequence[A
                 return f"output {name!r} stays {answer[name].dtype} in a float64 model"
         truth.append(answer)
     said = evidences.nothing_finite(truth)
-    return f"in float64, {said}" if said and not evidences.nothing_finite(reference) else ""
+    return f"in float64, {said}" if said and not evidences.nothing_finite(list(reference.values())) else ""
 
 
 def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case]) -> list[Arrays] | str:
@@ -229,8 +248,8 @@ def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case
     return next((answer for answer in told if isinstance(answer, str)), None) or [answer for answer in told if not isinstance(answer, str)]
 
 
-def _oddities(evidence: Evidence, again: Sequence[Arrays | str], settings: Verify) -> list[Finding]:
-    """What makes the eager model itself hard to compare with."""
+def _oddities(evidence: Evidence, again: Mapping[int, Arrays | str], settings: Verify) -> list[Finding]:
+    """What makes the eager model itself hard to compare with; `again` has what it said, later, to the cases at some places."""
     found = []
     if evidence.rule == BY_OPERATOR:
         message = f"the model does not run in float64 as a whole ({evidence.why}), so each operator computed in float64 by itself"
@@ -238,10 +257,8 @@ def _oddities(evidence: Evidence, again: Sequence[Arrays | str], settings: Verif
     if evidence.rule == MEASURED_NOISE:
         message = f"float64 is unavailable ({evidence.why}), so errors are measured by how far eager's answers move when it is nudged"
         found.append(Finding("no-float64", "note", message, "no action is needed: it is a weaker measure, at most 0.001 of the scale"))
-    places = range(len(again))
-    if (
-        change := stability.change(evidence, places, evidence.reference, [answer if isinstance(answer, dict) else {} for answer in again])
-    ) > 1:
+    first, later = [evidence.reference[place] for place in again], [one if isinstance(one, dict) else {} for one in again.values()]
+    if (change := stability.change(evidence, [*again], first, later)) > 1:
         message = f"the eager model answers the same question differently in evaluation mode ({change:.3g} × its own noise)"
         advice = "draw no random numbers in evaluation mode: give dropout training=self.training, and call nothing random otherwise"
         found.append(Finding("random-forward", "error", message, advice))
@@ -252,55 +269,3 @@ def _oddities(evidence: Evidence, again: Sequence[Arrays | str], settings: Verif
         advice = "mask the padding, and take no statistics over the batch in evaluation mode, if that is not meant"
         found.append(Finding("batch-dependent", "warning", message, advice))
     return found
-
-
-class Originals:
-    """Lives in the child: the eager model in one form after the other, so that Paddle is imported once."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self._eager: Eager | None = None
-        self._traced: TracedEager | None = None
-        self._random: np.random.Generator | None = None
-
-    def become(self, form: Form) -> None:
-        self._eager = None  # one set of weights at a time
-        self._random = None
-        if form == "float32":
-            self._traced = self._eager = TracedEager(self._subject)
-        elif form == "static":
-            self._eager = Eager(self._subject, static=True)
-        else:
-            by_operator = form == "by operator"
-            self._eager = Eager(self._subject, dtype="float32" if by_operator else form, by_operator=by_operator)
-
-    def nudge(self, seed: int) -> None:
-        """Move every float32 weight, and from now on every float32 input, by up to two roundings."""
-        if self._eager is None:
-            return
-        self._random = np.random.default_rng(seed)
-        for tensor in self._eager.layer.state_dict().values():
-            if (array := tensor.numpy()).dtype == np.float32:
-                tensor.set_value(self._moved(array))
-
-    def _moved(self, array: Array) -> Array:
-        if self._random is None or array.dtype != np.float32:
-            return array
-        moved: Array = (array * (1 + EPSILON * self._random.uniform(-2, 2, array.shape))).astype(np.float32)
-        return moved
-
-    def single(self) -> list[str]:
-        """The operators that know float32 only, where each computed in float64 by itself."""
-        return self._eager.single if self._eager else []
-
-    def run(self, inputs: Batch) -> Arrays | str:
-        """The answer, or why there is none."""
-        try:
-            moved = {name: self._moved(array) for name, array in inputs.items()}
-            return self._eager.run(moved) if self._eager else "nothing is loaded"
-        except ModelError as refusal:
-            return str(refusal)
-
-    def taken(self) -> dict[Spot, set[int]]:
-        """Which ways eager float32 went at each `if` and loop of the user's code, over all inputs so far."""
-        return self._traced.taken() if self._traced else {}

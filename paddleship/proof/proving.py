@@ -26,7 +26,7 @@ from paddleship.proof.answering import Caller, Contender, Queue, ask
 from paddleship.proof.controls import Control
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
-from paddleship.proof.originals import TO_STATIC, Say, Told
+from paddleship.proof.originals import TO_STATIC, Known, Say, Told
 from paddleship.proof.parity import Judgement
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.runtimes import Arrays
@@ -73,16 +73,17 @@ def prove(
     weighed: Mapping[str, Weighed] | None = None,
     say: Say = print,
     probe_inputs: bool = True,
+    known: Known | None = None,
 ) -> Proof:
     """Ask eager, the truth, `to_static` and every contender all cases, and judge. Raises ModelError when eager answers none.
 
     `weighed` says what comparing each contender's files with the checkpoint found.
-    `probe_inputs`: also look for inputs that change nothing.
+    `probe_inputs`: also look for inputs that change nothing. `known`: what eager float32 answered on one thread, which is not asked again.
     """
     order = sorted(contenders.items(), key=lambda item: not item[1].exact)
     with Queue(order, timeout_s=settings.timeout_s) as queue:
         precisions = {contender.precision for contender in contenders.values()}
-        told = originals.ask(subject, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs)
+        told = originals.ask(subject, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs, known=known)
         return _prove(told, queue, precisions, weighed or {}, settings=settings, say=say)
 
 

@@ -16,8 +16,8 @@ from paddleship.params import Model
 from paddleship.proof import evidence as evidences
 from paddleship.proof import ids, inputs
 from paddleship.proof.evidence import Evidence
+from paddleship.proof.forms import Originals
 from paddleship.proof.inputs import Case
-from paddleship.proof.originals import Originals
 from paddleship.runtimes import Arrays
 from paddleship.weights.comparing import Weighed
 from paddleship.weights.weighing import Scales

@@ -15,9 +15,10 @@ from paddleship.eager import Eager, Subject
 from paddleship.errors import ModelError
 from paddleship.params import Model, Verify
 from paddleship.preprocess import Tensors
-from paddleship.proof import ids, inputs, proving, stability
+from paddleship.proof import deaths, ids, inputs, originals, proving, stability
 from paddleship.proof.answering import Contender
 from paddleship.proof.evidence import Evidence
+from paddleship.proof.originals import Known
 
 SOURCE = """
 import os
@@ -127,6 +128,12 @@ class Table(Plain):
 class Fragile(Plain):
     def forward(self, x):
         if not x.any():
+            os.abort()
+        return self.linear(x)
+
+class Brittle(Plain):
+    def forward(self, x):
+        if not x.any() or float(x.abs().max()) == 3:
             os.abort()
         return self.linear(x)
 
@@ -505,6 +512,71 @@ def test_an_edge_that_eager_does_not_survive_is_refused_and_the_rest_is_proven(s
     proved = prove(subject_of("Fragile"), honest=Honest)
     assert "SIGABRT" in proved.refused["zeros"]
     assert proved.judgements["honest"]
+
+
+@pytest.fixture
+def asked_of_eager(monkeypatch):
+    """How often each question was asked of eager's process, and how many of these processes were started."""
+    counts = {"starts": 0}
+
+    class Counting(originals.Isolated):
+        def __init__(self, *arguments, **options):
+            counts["starts"] += 1
+            super().__init__(*arguments, **options)
+
+        def call(self, method, *arguments):
+            if method == "run":
+                key = arguments[0]["x"].tobytes()
+                counts[key] = counts.get(key, 0) + 1
+            return super().call(method, *arguments)
+
+    monkeypatch.setattr(originals, "Isolated", Counting)
+    return counts
+
+
+def test_after_a_death_only_what_was_not_answered_is_asked(subject_of, asked_of_eager):
+    subject = subject_of("Brittle", low=-3.0, high=3.0)
+    cases = inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
+    proved = prove(subject, cases=cases, honest=Honest)
+    assert set(proved.refused) == {case.name for case in cases if case.group == "edge"}
+    assert all("SIGABRT" in words for words in proved.refused.values())
+    assert proved.judgements["honest"]
+    for place, case in enumerate(cases):
+        again, times = place < 2, asked_of_eager[case.inputs["x"].tobytes()]
+        forms = times - again  # float32, float64, and where it converts, to_static
+        assert times == 1 if case.name in proved.refused else forms in (2, 3), case.name
+    assert asked_of_eager["starts"] == 1 + len(proved.refused) + 2  # and one each for the other forms
+
+
+def test_after_some_deaths_no_other_edge_is_asked(subject_of, asked_of_eager, monkeypatch):
+    monkeypatch.setattr(deaths, "MOST_DEATHS", 2)
+    subject = subject_of("Brittle", low=-3.0, high=3.0)
+    cases = inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
+    proved = prove(subject, cases=cases, honest=Honest)
+    edges = [case.name for case in cases if case.group == "edge"]
+    assert list(proved.refused) == edges
+    assert [proved.refused[name] for name in edges[2:]] == ["not asked, because eager did not survive 2 cases before"] * (len(edges) - 2)
+    assert not any(case.inputs["x"].tobytes() in asked_of_eager for case in cases if case.name in edges[2:])
+    assert proved.judgements["honest"]
+
+
+def test_what_eager_answered_before_is_not_asked_again_but_for_two_cases(subject_of, asked_of_eager):
+    subject = subject_of("Plain")
+    cases = inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
+    eager = Eager(subject)
+    known = Known({case.name: eager.run(case.inputs) for case in cases}, {})
+    proved = proving.prove(subject, cases, {}, settings=SETTINGS, say=lambda _: None, known=known)
+    assert proved.judgements["to_static"]
+    assert [asked_of_eager[case.inputs["x"].tobytes()] for case in cases] == [2 + (place < 2) for place in range(len(cases))]
+
+
+def test_a_random_model_is_found_although_its_first_answers_were_known(subject_of):
+    subject = subject_of("Random")
+    cases = inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
+    eager = Eager(subject)
+    known = Known({case.name: eager.run(case.inputs) for case in cases}, {})
+    proved = proving.prove(subject, cases, {}, settings=SETTINGS, say=lambda _: None, known=known)
+    assert "random-forward" in [finding.kind for finding in proved.findings]
 
 
 def test_rows_that_eager_does_not_survive_are_an_error_that_names_them(subject_of):

@@ -1,0 +1,69 @@
+"""The eager model in one form after the other, for a child process: float32, float64, operator by operator, `to_static`, nudged."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from paddleship.controlflow.tracing import Spot, TracedEager
+from paddleship.eager import Eager, Subject
+from paddleship.errors import ModelError
+from paddleship.measures import Array
+from paddleship.preprocess import Batch
+from paddleship.proof.evidence import EPSILON
+from paddleship.runtimes import Arrays
+
+Form = Literal["float32", "float64", "by operator", "static"]
+
+
+class Originals:
+    """Lives in the child: the eager model in one form after the other, so that Paddle is imported once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._eager: Eager | None = None
+        self._traced: TracedEager | None = None
+        self._random: np.random.Generator | None = None
+
+    def become(self, form: Form) -> None:
+        self._eager = None  # one set of weights at a time
+        self._random = None
+        if form == "float32":
+            self._traced = self._eager = TracedEager(self._subject)
+        elif form == "static":
+            self._eager = Eager(self._subject, static=True)
+        else:
+            by_operator = form == "by operator"
+            self._eager = Eager(self._subject, dtype="float32" if by_operator else form, by_operator=by_operator)
+
+    def nudge(self, seed: int) -> None:
+        """Move every float32 weight, and from now on every float32 input, by up to two roundings."""
+        if self._eager is None:
+            return
+        self._random = np.random.default_rng(seed)
+        for tensor in self._eager.layer.state_dict().values():
+            if (array := tensor.numpy()).dtype == np.float32:
+                tensor.set_value(self._moved(array))
+
+    def _moved(self, array: Array) -> Array:
+        if self._random is None or array.dtype != np.float32:
+            return array
+        moved: Array = (array * (1 + EPSILON * self._random.uniform(-2, 2, array.shape))).astype(np.float32)
+        return moved
+
+    def single(self) -> list[str]:
+        """The operators that know float32 only, where each computed in float64 by itself."""
+        return self._eager.single if self._eager else []
+
+    def run(self, inputs: Batch) -> Arrays | str:
+        """The answer, or why there is none."""
+        try:
+            moved = {name: self._moved(array) for name, array in inputs.items()}
+            return self._eager.run(moved) if self._eager else "nothing is loaded"
+        except ModelError as refusal:
+            return str(refusal)
+
+    def taken(self) -> dict[Spot, set[int]]:
+        """Which ways eager float32 went at each `if` and loop of the user's code, over all inputs so far."""
+        return self._traced.taken() if self._traced else {}
