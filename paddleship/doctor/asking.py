@@ -46,7 +46,7 @@ def examine(subject: Subject, cases: Sequence[Case], *, timeout_s: float, budget
         left = [case for case in cases if case.name not in deadly and (case.name in survived or not late)]
         if not left:
             raise NotSurvivedError(next(case for case in cases if case.name in deadly), next(iter(deadly.values())))
-        with isolate.Isolated(EAGER, Patient, subject, timeout_s=timeout_s) as patient:
+        with isolate.Isolated(EAGER, Patient, subject, timeout_s=timeout_s, environment=isolate.threads(1)) as patient:
             if findings := patient.call("look"):
                 return Checkup(findings)
             spared, end = _ask(patient, left, survived, budget_s)

@@ -28,9 +28,11 @@ from paddleship.eager import Subject
 from paddleship.errors import BadInput, CandidateError, OutOfTime
 from paddleship.finding import Finding, Severity
 from paddleship.params import Model, Verify
-from paddleship.proof import answering, ids, inputs, proving
+from paddleship.proof import answering, ids, influences, inputs, proving
+from paddleship.proof import evidence as evidences
+from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
-from paddleship.proof.originals import TO_STATIC
+from paddleship.proof.originals import TO_STATIC, Known
 from paddleship.proof.proving import Proof
 from paddleship.weights import weighing
 from paddleship.weights.weighing import Files
@@ -97,6 +99,7 @@ class Visit:
         self.full_graph = False
         self.judged = False
         self.doing = ""
+        self._evidence: Evidence | None = None
 
     def examine(self) -> None:
         """Raises BadInput where the model cannot be built or called, OutOfTime."""
@@ -117,6 +120,7 @@ class Visit:
         self.judged = True
         if obstacle is not None and not remarks.errors(checkup.findings):
             self.findings += self._breaks(checkup, obstacle)
+        self._hidden(checkup)
 
     @property
     def model(self) -> Model:
@@ -223,9 +227,17 @@ class Visit:
         self._say("comparing all weights and answers")
         weighed = weighing.weigh(Files(self._subject.checkpoint, exported, made), timeout_s=self._settings.timeout_s)
         proved = proving.prove(
-            self._subject, answered, contenders, settings=self._settings, weighed=weighed, say=self._report, probe_inputs=False
+            self._subject,
+            answered,
+            contenders,
+            settings=self._settings,
+            weighed=weighed,
+            say=self._report,
+            probe_inputs=False,
+            known=Known(checkup.answers, checkup.taken),
         )
         self.rows = {outcome.name: remarks.row(outcome, proved) for outcome in outcomes}
+        self._evidence = proved.evidence
         self.judged = all(outcome.name in proved.judgements for outcome in outcomes if outcome.made)
         self.findings = remarks.judged(self.findings, self.rows)
         self.findings += [*remarks.unproven(proved.findings), *remarks.structure(program), *self._uncovered(proved)]
@@ -275,6 +287,19 @@ class Visit:
         said = remarks.operator(outcome)
         guilty = explaining.blame(self._subject, planned, proved.evidence, settings=self._settings, said=said)
         return replace(finding, where=guilty.where) if guilty else finding
+
+    def _hidden(self, checkup: Checkup) -> None:
+        """Look for hidden influences, where runtimes were compared, or eager's answers changed and no line says why."""
+        answered = [case for case in self._cases if case.name in checkup.answers]
+        evidence = self._evidence
+        if evidence is None and any(case.group == "rows" for case in answered) and remarks.unexplained(self.findings):
+            evidence = evidences.gather(answered, [checkup.answers[case.name] for case in answered], None)
+        if evidence is None:
+            return
+        self._say("looking for hidden influences")
+        found = influences.find(self._subject, evidence, timeout_s=self._settings.timeout_s).findings
+        self.findings = remarks.influenced(self.findings, found)
+        self.rows = remarks.distrusted(self.rows, found)
 
     def _candidate(self, checkup: Checkup, program: Saved, answered: Sequence[Case]) -> Candidate:
         specs = tuple(item.spec() for item in self._subject.model.inputs)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from paddleship import layers, model, structure
+from paddleship.controlflow.tracing import Spot, Ways
 from paddleship.doctor import memory, source, strangers, watching
 from paddleship.doctor.source import Suspect
 from paddleship.eager import Subject
@@ -34,8 +35,9 @@ class Checkup:
 
     `answers` are its answers to the cases it takes, `refused` its words on the others; `suspects` are the
     statements that forward ran and that are known to give trouble. `unused` are inputs without influence, `untold` those of
-    which that cannot be told, and `forward` is the place of the user's forward. `deadly` are cases that its process does not
-    survive, with the words of its end, `unasked` those that were left out after that, and `spared` those for which it is too slow.
+    which that cannot be told, `forward` is the place of the user's forward, and `taken` which ways the cases took in it.
+    `deadly` are cases that its process does not survive, with the words of its end, `unasked` those that were left out after
+    that, and `spared` those for which it is too slow.
     """
 
     findings: list[Finding]
@@ -46,6 +48,7 @@ class Checkup:
     unused: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()
     forward: str | None = None
+    taken: dict[Spot, set[int]] = field(default_factory=dict)
     deadly: dict[str, ProcessDied | ProcessHung] = field(default_factory=dict)
     unasked: tuple[str, ...] = ()
     spared: tuple[str, ...] = ()
@@ -73,7 +76,7 @@ class Patient:
         self._form = model.form(self._layer, subject.model)
         self._absent = subject.model.absent
         self._twin, self._before = _twin(self._layer), memory.snapshot(self._layer)
-        self._running = watching.Watch()
+        self._running, self._ways = watching.Watch(), Ways.of(self._layer)
         self._cases: list[Case] = []
         self._answers: dict[str, Arrays] = {}
         self._refused: dict[str, ModelError] = {}
@@ -86,7 +89,7 @@ class Patient:
         """Whether the model answers this case."""
         self._cases.append(case)
         try:
-            with watching.layers(self._running), watching.lines(self._running, randomness=not self._answers):
+            with watching.layers(self._running), watching.lines(self._running, self._ways, randomness=not self._answers):
                 self._answers[case.name] = self._ask(self._layer, case.inputs)
             self._constants.append(structure.constants(self._nesting))
         except ModelError as refusal:
@@ -116,6 +119,7 @@ class Patient:
             self._nesting,
             suspects,
             forward=where,
+            taken=self._ways.taken,
         )
 
     def influence(self, name: str) -> bool | None:

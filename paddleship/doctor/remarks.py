@@ -23,6 +23,7 @@ from paddleship.proof.proving import Proof
 
 _STATE = frozenset({"stale-tensor", "parameter-assignment", "global-state"})
 _MAYBE = _STATE | {"train-mode"}  # does harm or none, which the answers show
+_UNEXPLAINED = frozenset({"global-state", "random-forward"})  # where no line is named
 _FACTS = frozenset({"program-departs", "wrong-answers"})  # that it is wrong, and not why
 _OF_THE_WHOLE = frozenset({"unregistered-layer", "shared-name", "unused-input", "signature", "output-structure"})  # no line asks for them
 _FREEZERS = (
@@ -282,6 +283,26 @@ def frozen(suspects: Sequence[Suspect]) -> list[Finding]:
             ((where, suspect),) = lines.items()
             return [Finding(kind, "error", f"{words} ({suspect.text})", advice, where)]
     return []
+
+
+def unexplained(findings: Sequence[Finding]) -> bool:
+    """Whether eager's own answers were seen to change for a reason that no line shows."""
+    return any(_without_cause(item) for item in findings)
+
+
+def influenced(findings: Sequence[Finding], hidden: Sequence[Finding]) -> list[Finding]:
+    """Both, without those that say that answers change where a hidden influence says why."""
+    return [*(item for item in findings if not (errors(hidden) and _without_cause(item))), *hidden]
+
+
+def distrusted(rows: Mapping[str, RuntimeRow], hidden: Sequence[Finding]) -> dict[str, RuntimeRow]:
+    """The rows; what was proven is not, where eager itself answers differently in other circumstances."""
+    reason = next((item.message for item in hidden if item.severity == "error"), None)
+    return {name: row if reason is None or row.status != "proven" else RuntimeRow("failed", reason) for name, row in rows.items()}
+
+
+def _without_cause(finding: Finding) -> bool:
+    return finding.kind in _UNEXPLAINED and finding.severity == "error" and finding.where is None
 
 
 def causes(findings: Sequence[Finding], *, seen: Sequence[Finding] = ()) -> list[Finding]:

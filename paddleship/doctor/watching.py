@@ -15,8 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from paddleship.controlflow import tracing
+from paddleship.controlflow.tracing import Ways
 from paddleship.doctor.source import Line
 from paddleship.references import is_users
+
+_Trace = Callable[[FrameType, str, Any], Any]
 
 
 @dataclass
@@ -109,8 +113,9 @@ def _caller(layer: Any) -> str | None:
 
 
 @contextmanager
-def lines(watch: Watch, *, randomness: bool = False) -> Iterator[None]:
-    """Note which layers and which lines of the user run in the block and, at some cost, which of them draw random numbers."""
+def lines(watch: Watch, ways: Ways, *, randomness: bool = False) -> Iterator[None]:
+    """Note which layers and which lines of the user run in the block, which ways they take and, at some cost, which of them draw
+    random numbers."""
     import paddle
 
     kind = paddle.nn.Layer
@@ -132,7 +137,10 @@ def lines(watch: Watch, *, randomness: bool = False) -> Iterator[None]:
     def trace(frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
         if frame.f_code.co_name == "forward" and isinstance(layer := frame.f_locals.get("self"), kind):
             watch.called[id(layer)] = layer
-        return local if is_users(frame.f_code.co_filename) else None
+        if not is_users(frame.f_code.co_filename):
+            return None
+        follow = tracing.follower(ways, frame)
+        return local if follow is None else _both(follow, local)
 
     before = sys.gettrace()
     sys.settrace(trace)
@@ -140,6 +148,18 @@ def lines(watch: Watch, *, randomness: bool = False) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
+
+
+def _both(follow: _Trace, local: _Trace) -> _Trace:
+    """A trace function that follows each instruction and notes each line."""
+
+    def step(frame: FrameType, event: str, argument: Any) -> _Trace:
+        follow(frame, event, argument)
+        if event != "opcode":
+            local(frame, event, argument)
+        return step
+
+    return step
 
 
 def _outer(frame: FrameType) -> Line | None:

@@ -31,9 +31,9 @@ class State:
         for part in layer.sublayers(include_self=True):
             file = _file(type(part))
             if file and is_users(file):
-                kept = {**vars(part), **part._buffers, **_class_values(type(part)), **vars(sys.modules[type(part).__module__])}
-                for name, value in kept.items():
-                    found[file, name] = (*found.get((file, name), ()), _digest(value))
+                for kept in (vars(part), part._buffers, _class_values(type(part)), vars(sys.modules[type(part).__module__])):
+                    for name, value in kept.items():
+                        found[file, name] = (*found.get((file, name), ()), _digest(value))
         return cls(found)
 
     def changes(self, layer: Any) -> list[str]:

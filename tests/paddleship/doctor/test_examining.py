@@ -13,6 +13,8 @@ from paddleship.params import Model, Verify
 from paddleship.proof import proving
 
 MODELS = """
+import os
+import time
 import paddle
 from paddle import nn
 from paddle.nn import functional as F
@@ -242,6 +244,20 @@ class OneGraph(nn.Layer):
 class TimeFirst(Base):
     def forward(self, x, scale):
         return self.head(x).cumsum(0) * scale
+
+class ReadsClock(Base):
+    def forward(self, x):
+        return self.head(x) * (1 + time.time() % 60)  # reads it
+
+class ReadsVariable(Base):
+    def forward(self, x):
+        return self.head(x) * float(os.environ.get("THEIR_SCALE", "1.0"))  # reads it
+
+class CountsCalls(Base):
+    calls = 0
+    def forward(self, x):
+        self.calls += 1  # reads it
+        return self.head(x) * (1.0 if self.calls < 60 else 2.0)
 
 def mute():
     layer = Healthy()
@@ -484,6 +500,31 @@ def test_a_verdict_outlives_the_search_for_causes(tmp_path, monkeypatch):
     assert {name: row.status for name, row in found.runtimes.items()} == {"paddle": "proven", "onnxruntime": "failed"}
     assert "the search for causes ended after 600 s" in found.findings[-1].message
     assert found.exit_code == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ReadsClock", "ReadsVariable", "CountsCalls"])
+def test_what_answers_depend_on_besides_the_inputs_is_named_with_its_line(tmp_path, name):
+    found = examine(tmp_path, name, candidates=("paddle",))
+    (hidden,) = [finding for finding in found.findings if finding.severity == "error"]
+    assert hidden.kind == "hidden-influence", found
+    body = MODELS.partition(f"class {name}(")[2].partition("# reads it")[0]
+    line = MODELS.partition(f"class {name}(")[0].count("\n") + body.count("\n") + 1
+    assert hidden.where.endswith(f"their_clinic.py:{line}")
+    assert found.runtimes["paddle"].status in ("failed", "not tried")
+    assert found.exit_code == 2
+
+
+def test_an_influence_takes_the_place_of_what_no_line_explains_and_of_nothing_else():
+    unknown, placed = Finding("global-state", "error", "w"), Finding("global-state", "error", "w", where="net.py:7")
+    warned, hidden = Finding("hidden-influence", "warning", "not looked for"), Finding("hidden-influence", "error", "the clock")
+    assert remarks.unexplained([unknown])
+    assert not remarks.unexplained([placed])
+    assert remarks.influenced([unknown, placed], [hidden]) == [placed, hidden]
+    assert remarks.influenced([unknown], [warned]) == [unknown, warned]
+    rows = {"one": RuntimeRow("proven"), "two": RuntimeRow("not made", "words")}
+    assert remarks.distrusted(rows, [hidden]) == {"one": RuntimeRow("failed", "the clock"), "two": rows["two"]}
+    assert remarks.distrusted(rows, [warned]) == rows
 
 
 @pytest.mark.slow
