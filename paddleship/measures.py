@@ -1,9 +1,12 @@
-"""How far two sets of answers are apart, in the units that people know."""
+"""How far two sets of answers are apart.
+
+All comparisons of answers go through `apart`, so that NaN, infinity and another shape mean the same everywhere.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,12 +40,47 @@ def differences(answer: Array, reference: Array) -> dict[str, float]:
 
 
 def apart(one: Array, two: Array) -> Array:
-    """Elementwise |one - two|: 0 for two NaN or the same infinity, infinite where only one is finite or the two are of another kind."""
-    first, second = wide(one), wide(two)
-    same = (first == second) | (np.isnan(first) & np.isnan(second))
-    with np.errstate(invalid="ignore"):
-        far: Array = np.nan_to_num(np.abs(first - second), nan=np.inf, posinf=np.inf)
-    return np.where(same, 0.0, far)
+    """Elementwise |one - two|: 0 for two NaN or the same infinity, infinite where only one is NaN or infinite, or with another sign.
+
+    Whole numbers that differ are at least 1 apart, also where float64 cannot tell them. Raises ValueError for two shapes.
+    """
+    if one.shape != two.shape:
+        raise ValueError(f"arrays of shapes {list(one.shape)} and {list(two.shape)} cannot be compared element by element")
+    with np.errstate(invalid="ignore", over="ignore"):
+        far: Array = np.abs(wide(one) - wide(two))
+    if not np.isfinite(far).all():
+        same = (one == two) | (np.isnan(wide(one)) & np.isnan(wide(two)))
+        far = np.where(same, 0.0, np.nan_to_num(far, nan=np.inf, posinf=np.inf))
+    if one.dtype.kind in "iu" and two.dtype.kind in "iu":
+        far = np.where(one == two, 0.0, np.maximum(far, 1.0))
+    return far
+
+
+def distance(one: Array, two: Array) -> float:
+    """max|one - two| as `apart` has it; infinite for two shapes."""
+    return float(apart(one, two).max(initial=0)) if one.shape == two.shape else math.inf
+
+
+def relative(answer: Array, truth: Array) -> float:
+    """max|answer - truth| over the largest finite |truth|; infinite for two shapes, and for NaN or infinity in only one of them."""
+    return distance(answer, truth) / max(finite_max([truth]), float(np.finfo(np.float32).tiny))
+
+
+def worst_relative(answers: Mapping[str, Array], truths: Mapping[str, Array]) -> float:
+    """The largest `relative` over all names; infinite where the names differ or there are none."""
+    if not truths or answers.keys() != truths.keys():
+        return math.inf
+    return max(relative(answers[name], truth) for name, truth in truths.items())
+
+
+def same(one: Array, two: Array, *, tolerance: float) -> bool:
+    """Whether two arrays have one dtype and shape, and the same values: to `tolerance` of the largest one in floats, else exactly."""
+    return one.dtype == two.dtype and relative(two, one) <= (tolerance if one.dtype.kind == "f" else 0)
+
+
+def equal(one: Array, two: Array) -> bool:
+    """Whether two arrays have one shape and the same values, NaN where the other has NaN."""
+    return distance(one, two) == 0
 
 
 def expected(truth: Array, reference: Array) -> Array:
@@ -145,9 +183,7 @@ def finite_max(arrays: Sequence[Array]) -> float:
 
 def alike(array: Array, other: Array) -> bool:
     """Whether two arrays have one shape and differ by no more than rounding might explain, in any precision: 1% of their size."""
-    return array.shape == other.shape and bool(
-        np.allclose(other, array, rtol=_PLAINLY, atol=_PLAINLY * finite_max([array]), equal_nan=True)
-    )
+    return relative(other, array) <= _PLAINLY
 
 
 def wide(array: Array) -> Array:

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from paddleship import classes, dataset, isolate, model, pictures, training
+from paddleship import classes, dataset, isolate, measures, model, pictures, training
 from paddleship.arguments import Form
 from paddleship.eager import Eager, Subject
 from paddleship.finding import Finding
 from paddleship.params import Params
 from paddleship.preprocess import Preprocess
 from paddleship.report import Report
+from paddleship.runtimes import Arrays
 from paddleship.verdict import Check, Verdict
 from tasks.stage import main
 from tasks.tracking.live import live_metrics
 
 _PROBED = 8  # rows that the model is asked before and after training
+_ROUND_TRIP = 1e-5  # of the size of an output: the same kernels in another process
 _ROUND_TRIP_ADVICE = (
     "a fresh model with the saved weights answers differently: a layer kept in a plain list is not saved, "
     "or forward draws random numbers in evaluation mode"
@@ -67,10 +67,9 @@ def train(params: Params) -> Report:
     trained = {name: tensor.numpy() for name, tensor in training.ask(layer, sample, form).items()}
     with isolate.Isolated("the model from its checkpoint", Eager, Subject.of(params), timeout_s=params.verify.timeout_s) as restored:
         answers = restored.call("run", sample)
-    drift = max(_relative(trained[name], answers[name]) for name in trained)
 
     score = task.score_name
-    checks = [Check.at_most("round_trip_max_rel_diff", drift, 1e-5, advice=_ROUND_TRIP_ADVICE)]
+    checks = [check_round_trip(trained, answers)]
     if params.train.min_score is not None:
         advice = "train longer (train.epochs), look at the data, or lower train.min_score"
         checks.append(Check.at_least(f"validation_{score}", history.score, params.train.min_score, advice=advice))
@@ -97,6 +96,11 @@ def train(params: Params) -> Report:
         facts={"history": history.epochs},
         pictures=[pictures.curves(curve, reports, "train/loss.png", title=f"Loss: best at epoch {history.best + 1}", x_label="epoch")],
     )
+
+
+def check_round_trip(trained: Arrays, restored: Arrays) -> Check:
+    """Whether the model from its checkpoint answers as the trained one did: the largest difference in units of each output's size."""
+    return Check.at_most("round_trip_max_rel_diff", measures.worst_relative(restored, trained), _ROUND_TRIP, advice=_ROUND_TRIP_ADVICE)
 
 
 def _check_classes(
@@ -132,12 +136,6 @@ def _diverged(history: training.History) -> Report:
     return Report(
         stage="train", headline=f"diverged: {history.diverged}", verdict=Verdict(checks=[check]), facts={"history": history.epochs}
     )
-
-
-def _relative(one: Any, other: Any) -> float:
-    """Largest difference in units of the largest value; NaN against NaN counts as none."""
-    difference = np.nan_to_num(np.abs(one.astype("float64") - other)).max(initial=0)
-    return float(difference / (np.nan_to_num(np.abs(one)).max(initial=0) or 1))
 
 
 def _write_history(path: Path, history: training.History) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from paddleship import measures
 from paddleship.acceptance import hostile
 from paddleship.acceptance.client import Client, ServerError
 from paddleship.acceptance.load import Load, closed_loop
@@ -23,6 +24,7 @@ _IN_CROWD = 24  # batches of different sizes
 _TIMEOUT_S = 600  # callers of a slow model wait for each other's batches; whether it is fast enough is not asked here
 _ALL_BYTES, _CROWD_BYTES = 200 * 2**20, 50 * 2**20
 _CROWD_ROUNDS, _CROWD_SECONDS = 8, 3
+_SAME = 1e-3  # of the size of an output: far above rounding, far below another answer
 
 
 @dataclass(frozen=True)
@@ -144,15 +146,21 @@ def _same_again(connect: Callable[..., Client], example: Mapping[str, Any]) -> l
                 status, answer = client.send(body)
             except ServerError:
                 return False
-        return status == 200 and _outputs(json.loads(answer)) == _outputs(example["answer"])
+        return status == 200 and _same_outputs(json.loads(answer)["outputs"], example["answer"]["outputs"])
 
     return [] if hostile.recovers(answered) else ["after the bad requests a good one does not get its answer again"]
 
 
-def _outputs(answer: Mapping[str, Any]) -> Any:
-    return [
-        {**item, "data": np.round(item["data"], 4).tolist()} if item["datatype"].startswith("FP") else item for item in answer["outputs"]
-    ]
+def _same_outputs(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the outputs have the same names, dtypes and shapes, and the same values: floats to `_SAME` of the largest one."""
+    if [{**item, "data": None} for item in now] != [{**item, "data": None} for item in before]:
+        return False
+    return all(
+        measures.relative(np.array(one["data"], np.float64), np.array(two["data"], np.float64)) <= _SAME
+        if two["datatype"].startswith("FP")
+        else one["data"] == two["data"]
+        for one, two in zip(now, before, strict=True)
+    )
 
 
 def _health(connect: Callable[..., Client]) -> int:

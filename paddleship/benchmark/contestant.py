@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from paddleship import measures
 from paddleship.benchmark import vitals
 from paddleship.preprocess import Batch
 from paddleship.runtimes import Arrays
@@ -166,18 +167,9 @@ class Contestant:
         before = self._first.get((size, place))
         if before is None or not isinstance(answer, Mapping):
             return ""
-        changed = [name for name, array in before.items() if not _alike(array, answer.get(name))]
-        return f"output {changed[0]!r} of the same batch is another than before" if changed else ""
+        changed = [name for name, array in before.items() if name not in answer or not measures.same(array, answer[name], tolerance=_SAME)]
+        return f"output {changed[0]!r} of the same batch differs from the first time" if changed else ""
 
 
 def _shape(batch: Batch) -> Any:
     return tuple(sorted((name, array.shape) for name, array in batch.items()))
-
-
-def _alike(one: Any, other: Any) -> bool:
-    if other is None or one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    if one.dtype.kind != "f":
-        return bool(np.array_equal(one, other))
-    scale = float(np.abs(one[np.isfinite(one)]).max(initial=0))
-    return bool(np.allclose(one, other, rtol=0, atol=_SAME * scale, equal_nan=True))

@@ -179,7 +179,7 @@ class Stage:
             arrays = dict(stored)
         pairs = [(name, arrays[f"true/{name}"], arrays[f"out/{name}"]) for name in call.outputs]
         floor = (self.floor if call.parent is None else NOISE_FLOOR) * coarseness(self.candidate.precision)
-        own = max((relative(reference, measures.expected(truth, reference)) for _, truth, reference in pairs), default=0.0)
+        own = max((measures.relative(reference, measures.expected(truth, reference)) for _, truth, reference in pairs), default=0.0)
         try:
             answer = self.player.call("run", call.number, str(call.number))
         except CandidateError as death:
@@ -218,7 +218,7 @@ class Stage:
             answer = self.player.call("run", call.number, folder)["output"]
         except CandidateError:
             return True
-        return bool(answer.shape != truth.shape or relative(answer, truth) > tolerance)
+        return measures.relative(answer, truth) > tolerance
 
 
 def _compare(answer: Arrays, pairs: Sequence[tuple[str, Any, Any]]) -> tuple[float, str]:
@@ -229,7 +229,7 @@ def _compare(answer: Arrays, pairs: Sequence[tuple[str, Any, Any]]) -> tuple[flo
         if array is None or array.shape != reference.shape or array.dtype != reference.dtype:
             found = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
             return float("inf"), f"{name} is {found}, eager's is {reference.dtype}{list(reference.shape)}"
-        if (error := relative(array, measures.expected(truth, reference))) > largest:
+        if (error := measures.relative(array, measures.expected(truth, reference))) > largest:
             largest = error
             reason = "" if np.isfinite(error) else f"{name} has NaN or infinity where eager has none, or another value where eager has it"
     return largest, reason
@@ -268,12 +268,6 @@ def no_layer(asked: Sequence[LayerError], candidate: Candidate, limit: float) ->
     message = f"the model itself departs from the truth in {candidate.name} by {whole.ratio:.3g} × eager's own noise"
     message += f" ({whole.candidate:.2g} of the size of its answer), and none of the {len(asked) - 1} sublayers does so alone"
     return Finding("wrong-layer", "note", message, "no one layer or line is to blame, its coarser rounding adds up: ship another candidate")
-
-
-def relative(answer: Any, truth: Any) -> float:
-    """max|answer - truth| over the largest finite |truth|; infinite for a NaN or an infinity that only one of them has."""
-    scale = max(measures.finite_max([truth]), float(np.finfo(np.float32).tiny))
-    return float(measures.apart(answer, truth).max(initial=0)) / scale
 
 
 def _depth(call: Call, calls: Sequence[Call]) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from paddleship import measures
 from paddleship.finding import Finding
 from paddleship.proof.evidence import Evidence
@@ -39,15 +37,12 @@ def _expected(evidence: Evidence, place: int) -> Arrays:
 
 def _ratio(evidence: Evidence, place: int, answer: Arrays, truth: Arrays) -> float:
     noise = evidence.noise[next(group for group, places in evidence.groups.items() if place in places)]
-    return max((distance(answer.get(name), truth[name]) / noise[name].largest for name in truth), default=0.0)
+    return max((_distance(answer.get(name), truth[name]) / noise[name].largest for name in truth), default=0.0)
 
 
-def distance(answer: object, truth: object) -> float:
-    """max|answer - truth|, infinite where they cannot be compared."""
-    mine, true = np.asarray(answer), np.asarray(truth)
-    if mine.dtype == object or mine.shape != true.shape:
-        return float("inf")
-    return float(measures.apart(mine, true).max(initial=0))
+def _distance(answer: measures.Array | None, truth: measures.Array) -> float:
+    """Infinite where there is no answer."""
+    return float("inf") if answer is None else measures.distance(answer, truth)
 
 
 def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:
@@ -71,10 +66,10 @@ def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int]
     ]
 
 
-def _is_rather(answer: object, truth: Arrays, other: str, name: str, noise: float) -> bool:
+def _is_rather(answer: measures.Array | None, truth: Arrays, other: str, name: str, noise: float) -> bool:
     """Whether an answer is the truth of another output, and clearly not its own where the two are alike."""
-    apart = distance(answer, truth[other])
-    return apart <= noise and apart < distance(answer, truth[name]) / _CLEARLY
+    apart = _distance(answer, truth[other])
+    return apart <= noise and apart < _distance(answer, truth[name]) / _CLEARLY
 
 
 def _late(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:

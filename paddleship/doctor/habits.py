@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import layers, model, structure
+from paddleship import layers, measures, model, structure
 from paddleship.controlflow.tracing import Spot, Ways
 from paddleship.doctor import memory, source, strangers, watching
 from paddleship.doctor.source import Suspect
@@ -166,13 +166,13 @@ class Patient:
 
     def _follows(self, name: str, case: Case, answers: Mapping[str, Arrays]) -> bool | None:
         other = _turned(self._specs[name], case.inputs[name], sizes_of([*self._specs.values()], case.inputs))
-        if np.array_equal(other, case.inputs[name]):
+        if measures.equal(other, case.inputs[name]):
             return None
         try:
             turned = self._ask(self._layer, {**case.inputs, name: other})
         except ModelError:
             return True
-        return any(not np.array_equal(array, turned[key], equal_nan=array.dtype.kind == "f") for key, array in answers[case.name].items())
+        return any(not measures.equal(array, turned[key]) for key, array in answers[case.name].items())
 
     def _reseed(self, seed: int) -> None:
         self._paddle.seed(seed)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from paddleship import measures
 from paddleship.doctor import source
 from paddleship.doctor.source import FORCED, STATE, Suspect
 from paddleship.doctor.strangers import place
@@ -42,9 +43,7 @@ def changes(before: Snapshot, after: Snapshot) -> dict[str, str]:
 
 def same(first: Arrays, second: Arrays) -> bool:
     """Whether two answers are the same, but for the order of sums."""
-    if {name: array.shape for name, array in first.items()} != {name: array.shape for name, array in second.items()}:
-        return False
-    return all(_near(array, second[name]) for name, array in first.items())
+    return first.keys() == second.keys() and all(measures.same(array, second[name], tolerance=_SAME) for name, array in first.items())
 
 
 def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, str]) -> Iterator[Finding]:
@@ -141,15 +140,6 @@ def _assignment(path: str, suspects: Sequence[Suspect]) -> str | None:
 def _tensors(layer: Any) -> Iterator[tuple[str, Any]]:
     yield from layer.named_parameters()
     yield from layer.named_buffers()
-
-
-def _near(one: np.ndarray[Any, Any], two: np.ndarray[Any, Any]) -> bool:
-    if np.array_equal(one, two, equal_nan=one.dtype.kind == "f"):
-        return True
-    if one.dtype.kind != "f":
-        return False
-    scale = np.abs(one[np.isfinite(one)]).max(initial=0)
-    return bool(np.allclose(one, two, rtol=0, atol=_SAME * scale, equal_nan=True))
 
 
 def _is_tensor(value: Any) -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from paddleship import measures
+
 EPSILON = 1e-6
 
 
@@ -44,17 +46,20 @@ def judge(
 
 
 def noise(found: Sequence[Any], references: Sequence[Sequence[Any]], truth: Sequence[Any]) -> float:
-    """The largest error over all places, in units of the references' largest so far: errors grow with steps."""
+    """The largest error over all places, in units of the references' largest so far: errors grow with steps.
+
+    Infinite where nothing can be compared: a truth without a finite number, or references that are NaN where the truth is not.
+    """
     worst, own = 0.0, float(np.finfo(np.float64).tiny)
     for place, exact in enumerate(np.asarray(value, np.float64) for value in truth):
-        mine = np.asarray(found[place], np.float64)
-        if mine.size != exact.size:
+        own = max(own, EPSILON * measures.finite_max([exact]), *(_distance(reference[place], exact) for reference in references))
+        if not np.isfinite(exact).any() or not np.isfinite(own):
             return float("inf")
-        errors = [_apart(np.asarray(reference[place], np.float64), exact) for reference in references]
-        own = max(own, EPSILON * float(np.abs(exact).max(initial=0)), *errors)
-        worst = max(worst, _apart(mine.reshape(exact.shape), exact) / own)
+        worst = max(worst, _distance(found[place], exact) / own)
     return worst
 
 
-def _apart(one: Any, two: Any) -> float:
-    return float(np.nan_to_num(np.abs(one - two), nan=np.inf).max(initial=0))
+def _distance(value: Any, exact: measures.Array) -> float:
+    """Modes give a loss with one axis or none."""
+    array = np.asarray(value, np.float64)
+    return measures.distance(array.reshape(exact.shape), exact) if array.size == exact.size else float("inf")

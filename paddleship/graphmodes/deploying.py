@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from paddleship import measures
 from paddleship.graphmodes.case import Array
 
 _STRANGER = """
@@ -69,8 +70,6 @@ def loads_without_code(form: Form, *, site: str | None, timeout_s: float) -> tup
             return False, f"it did not load within {timeout_s:g} s"
     if done.returncode:
         return False, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:200]
-    answer = np.load(form.folder / "answered.npy")
-    scale = float(np.abs(form.expected).max(initial=0)) or 1.0
-    if answer.shape != form.expected.shape or not float(np.abs(answer - form.expected).max(initial=0)) <= _TOLERANCE * scale:
-        return False, "it loads, and answers otherwise than the model did"
+    if measures.relative(np.load(form.folder / "answered.npy"), form.expected) > _TOLERANCE:
+        return False, "it loads, and its answer differs from the model's"
     return True, ""

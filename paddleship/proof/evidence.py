@@ -171,8 +171,7 @@ def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, places: S
     for place in places:
         truth, reference, answer = evidence.truth[place][name], evidence.reference[place][name], answers[place][name]
         valid = np.isfinite(truth) & np.isfinite(reference) if reference.dtype.kind == "f" else truth == reference
-        true = wide(truth)[valid]
-        apart = np.abs(wide(answer)[valid] - true)
+        true, apart = wide(truth)[valid], measures.apart(answer, truth)[valid]
         if mask < np.inf:
             apart = np.where(np.abs(true) < mask, apart, apart / np.maximum(np.abs(true), mask) * scale)
         if apart.size and apart.max() > largest:

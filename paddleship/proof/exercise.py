@@ -47,7 +47,7 @@ def inputs(ask: Ask, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict
     by_size = sorted(several, key=lambda place: sum(array.size for array in cases[place].inputs.values()))
     found = {}
     for name in names if len(names) > 1 and several else []:
-        varied = [place for place in by_size if not np.array_equal(_turned(cases[place], name), cases[place].inputs[name])]
+        varied = [place for place in by_size if not measures.equal(_turned(cases[place], name), cases[place].inputs[name])]
         found[name] = _idle(ask, name, [(cases[place], reference[place]) for place in dict.fromkeys([*varied[:_TRIED], *varied[-1:]])])
     return {name: words for name, words in found.items() if words}
 
@@ -98,7 +98,7 @@ def _idle(ask: Ask, name: str, tried: Sequence[tuple[Case, Arrays]]) -> str:
     """Why nothing is known of how an input is used, given cases whose rows differ in it; empty where it has an influence."""
     for case, expected in tried:
         answer = ask({**case.inputs, name: _turned(case, name)})
-        if isinstance(answer, str) or any(key not in answer or not _same(array, answer[key]) for key, array in expected.items()):
+        if isinstance(answer, str) or any(key not in answer or not measures.equal(array, answer[key]) for key, array in expected.items()):
             return ""
     return "changed no output when rows were given each other's values" if tried else "was the same in all rows that were compared"
 
@@ -107,7 +107,3 @@ def _turned(case: Case, name: str) -> Array:
     """The input with each row's value given to the next row."""
     array = case.inputs[name]
     return np.roll(array, 1, axis=0) if array.ndim else array
-
-
-def _same(one: Array, two: Array) -> bool:
-    return one.shape == two.shape and np.array_equal(one, two, equal_nan=one.dtype.kind == "f")

@@ -57,12 +57,10 @@ def change(evidence: Evidence, places: Sequence[int], first: Sequence[Arrays], s
     group_of = {place: group for group, members in evidence.groups.items() for place in members}
     for place, one, two in zip(places, first, second, strict=False):
         for name, array in one.items():
-            if name not in two or two[name].shape != array.shape:
+            if name not in two:
                 return float("inf")
-            if np.array_equal(array, two[name], equal_nan=array.dtype.kind == "f"):
-                continue
-            apart = measures.apart(array, two[name]).max(initial=0)
-            worst = max(worst, float(apart) / evidence.noise[group_of[place]][name].largest)
+            if apart := measures.distance(array, two[name]):
+                worst = max(worst, apart / evidence.noise[group_of[place]][name].largest)
     return worst
 
 

@@ -22,7 +22,7 @@ from paddleship import isolate, measures, model, pictures
 from paddleship.eager import Subject
 from paddleship.errors import BadInput, ModelError
 from paddleship.finding import Finding
-from paddleship.measures import Array, wide
+from paddleship.measures import Array
 from paddleship.params import Train, Verify
 from paddleship.preprocess import Batch
 from paddleship.proof.evidence import EPSILON
@@ -147,14 +147,18 @@ def _state(layer: Any) -> dict[str, Array]:
 
 def _judge(truth: Trace, reference: Trace, static: Trace, again: float, settings: Verify) -> TrainingParity:
     losses = {"eager": reference.losses, "to_static": static.losses}
+    if not np.isfinite([again, *reference.losses]).all():
+        advice = "lower train.learning_rate, or look for NaN in the data and for logarithms, roots and quotients in the loss"
+        return TrainingParity(
+            losses, {}, [Check.at_most("training_eager_loss", float("nan"), float(np.finfo(np.float32).max), advice=advice)], []
+        )
     if again != reference.losses[0]:
         message = f"the loss of the first step is {reference.losses[0]:.6g} and, asked again, {again:.6g}: forward draws random numbers"
         advice = "use nn.Dropout for randomness in training, whose rate can be set to 0 for the comparison"
         check = Check(name="training_random", measured=1, limit=0, passed=False, advice=message)
         return TrainingParity(losses, {}, [check], [Finding("random-forward", "error", message, advice)])
-    apart = max(abs(mine - true) for mine, true in zip(static.losses, truth.losses, strict=True))
-    noise = max(abs(mine - true) for mine, true in zip(reference.losses, truth.losses, strict=True))
-    loss_ratio = apart / max(noise, EPSILON * max(map(abs, truth.losses)), _TINY)
+    apart, noise = (measures.distance(np.array(one.losses), np.array(truth.losses)) for one in (static, reference))
+    loss_ratio = apart / max(noise, EPSILON * measures.finite_max([np.array(truth.losses)]), _TINY)
     ratios = _ratios(truth.first, reference.first, static.first)
     worst = max(ratios, key=lambda name: ratios[name], default="")
     advice = "train in eager mode, and export afterwards; or mend what the finding names"
@@ -173,18 +177,15 @@ def _judge(truth: Trace, reference: Trace, static: Trace, again: float, settings
 def _ratios(truth: Mapping[str, Array], reference: Mapping[str, Array], static: Mapping[str, Array]) -> dict[str, float]:
     """Each tensor's error over the reference's, which counts as at least the median of all, relative to the tensor's size."""
     scales = {name: measures.finite_max([array]) for name, array in truth.items()}
-    own = {name: _apart(reference[name], array) for name, array in truth.items()}
+    own = {name: measures.distance(reference[name], array) for name, array in truth.items()}
+    own = {name: noise if np.isfinite(noise) else 0.0 for name, noise in own.items()}  # NaN in eager alone allows nothing
     typical = float(np.median([own[name] / scale for name, scale in scales.items() if scale] or [0.0]))
     return {
-        name: _apart(static[name], array) / max(own[name], max(typical, EPSILON) * scales[name], _TINY) if name in static else float("inf")
+        name: measures.distance(static[name], array) / max(own[name], max(typical, EPSILON) * scales[name], _TINY)
+        if name in static
+        else float("inf")
         for name, array in truth.items()
     }
-
-
-def _apart(one: Array, two: Array) -> float:
-    if one.shape != two.shape:
-        return float("inf")
-    return float(np.nan_to_num(np.abs(wide(one) - wide(two)), nan=np.inf).max(initial=0))
 
 
 def _cast(array: Array, dtype: str) -> Array:

@@ -91,8 +91,8 @@ def test_an_unknown_mode_is_refused_with_the_known_ones(settings):
     ("loader", "loads", "reason"),
     [
         ("return lambda inputs: inputs * 2", True, ""),
-        ("return lambda inputs: inputs * 3", False, "answers otherwise"),
-        ("return lambda inputs: inputs[:1] * 2", False, "answers otherwise"),
+        ("return lambda inputs: inputs * 3", False, "its answer differs"),
+        ("return lambda inputs: inputs[:1] * 2", False, "its answer differs"),
         ("from examples.linear.model import build", False, "the model's code is not here"),
         ("import paddleship", False, "the model's code is not here"),
         ("import time; time.sleep(60)", False, "did not load within"),
@@ -158,13 +158,29 @@ def test_a_loss_that_eager_hits_by_luck_does_not_refuse_another_mode():
     assert agreement.noise([1.001, 2.002], [lucky, reordered], truth) == pytest.approx(1, rel=0.01)
 
 
-@pytest.mark.parametrize("wrong", [float("nan"), 1.1])
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("wrong", [NAN, 1.1])
 def test_a_wrong_answer_is_not_the_same_network(wrong):
     right = {"answer": np.ones(3), "losses": [1.0]}
     found = {"answer": np.array([1, wrong, 1]), "losses": [1.0]}
     agreed = agreement.judge(found, right, right, reordered=[], limit=8)
     assert "its answers are" in agreed.reason
     assert "losses" not in agreed.reason
+
+
+@pytest.mark.parametrize(
+    ("found", "reference", "truth"),
+    [
+        ([1.0, NAN], [1.0, 2.0], [1.0, 2.0]),
+        ([1.0, 2.0], [1.0, NAN], [1.0, 2.0]),
+        ([1.0, NAN], [1.0, NAN], [1.0, NAN]),
+        ([1.0], [[1.0]], [[1.0, 2.0]]),
+    ],
+)
+def test_nan_and_another_size_are_never_taken_for_agreement(found, reference, truth):
+    assert agreement.noise(found, [reference], truth) == float("inf")
 
 
 def example(value):

@@ -119,7 +119,7 @@ def test_one_that_dies_hangs_leaks_or_lies_is_a_row_and_the_others_are_measured(
         "broken": "no such file",
         "hanging": "did not answer in 6 s",
         "leaking": "bytes per 1,000 requests",
-        "fickle": "another than before",
+        "fickle": "differs from the first time",
         "liar": "it is not what eager says",
     }.items():
         assert words in rows[name][1]

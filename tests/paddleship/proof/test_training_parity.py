@@ -91,3 +91,26 @@ def test_randomness_that_cannot_be_switched_off_is_not_compared(tmp_path):
     parity = compare("Random", tmp_path)
     assert failed(parity) == {"training_random"}
     assert parity.findings[0].kind == "random-forward"
+
+
+def trace(losses, gradient):
+    return training_parity.Trace(losses, {"weight": np.array(gradient)})
+
+
+RIGHT, NEAR = trace([1.0, 0.5], [1.0, 2.0]), trace([1.00001, 0.50001], [1.00001, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("static", "reference", "names"),
+    [
+        (NEAR, NEAR, set()),
+        (trace([1.0, float("nan")], [1.0, 2.0]), NEAR, {"training_loss_ratio"}),
+        (trace([1.1, 0.5], [1.0, 2.0]), NEAR, {"training_loss_ratio"}),
+        (trace([1.0, 0.5], [1.0, float("nan")]), NEAR, {"gradient_ratio"}),
+        (trace([1.0, 0.5], [1.0, float("nan")]), trace([1.0, 0.5], [1.0, float("nan")]), {"gradient_ratio"}),
+        (NEAR, trace([1.0, float("nan")], [1.0, 2.0]), {"training_eager_loss"}),
+    ],
+)
+def test_nan_in_a_loss_or_gradient_is_never_taken_for_agreement(static, reference, names):
+    parity = training_parity._judge(RIGHT, reference, static, reference.losses[0], Verify())
+    assert failed(parity) == names
