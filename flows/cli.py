@@ -10,12 +10,13 @@ from typing import Any, get_args
 
 from flows.deployment import Pool
 from flows.stages import Until
+from paddleship import defects
 from paddleship.errors import GateFailed, PaddleshipError
 from paddleship.graphmodes.catalogue import ModeName, NetworkName
 
 
 def main() -> None:
-    """Parse, run one command, exit by its outcome; a user's mistake is one line, never a traceback."""
+    """Parse, run one command, exit by its outcome; a user's mistake is one line, and so is a defect, whose traceback is in a file."""
     arguments = _parser().parse_args()
     try:
         sys.exit(arguments.command(arguments))
@@ -24,6 +25,9 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        print(f"error: {defects.report(error, what='paddleship', folder=Path('reports'))}", file=sys.stderr)
+        sys.exit(1)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""Every error that a user can cause, and the exit code that it ends a command with.
+"""Every error that this library raises, and the exit code that it ends a command with.
 
     PaddleshipError
     ├── BadInput            2   a value, file or model that cannot be used
@@ -13,8 +13,12 @@
     ├── GateFailed          3   a measured value missed its limit; the report is on disk
     └── Unavailable         4   something outside is not there or not free: Docker engine, base image, port, server, folder
 
-Exit code 1 is a defect of paddleship itself, 130 an interrupt.
-Every message names the thing, its value, the reason and the next step.
+    Defect                  1   code of paddleship failed in a child process; it carries that process's traceback
+
+A few modules raise subclasses of their own (WrongError, ServerError, StageKilled …), which end a command as their base here does.
+Any other exception is a defect too: exit code 1, one line on the terminal, and the traceback in the file that the line names
+(paddleship.defects). 130 is an interrupt.
+Every message of a PaddleshipError names the thing, its value, the reason and the next step.
 """
 
 
@@ -56,15 +60,37 @@ class CandidateError(BadInput):
 
 
 class ProcessDied(CandidateError):
-    """A child process ended before it answered."""
+    """A child process ended before it answered. `signal` is the name of the signal that ended it; None where it exited by itself."""
 
     kind = "crash"
 
+    def __init__(self, message: str = "", *, signal: str | None = None) -> None:
+        super().__init__(message)
+        self.signal = signal
+
 
 class ProcessHung(CandidateError):
-    """A child process did not answer in time."""
+    """A child process did not answer in time. `seconds` is how long it was given."""
 
     kind = "hang"
+
+    def __init__(self, message: str = "", *, seconds: float = 0) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class Defect(Exception):
+    """Code of paddleship itself failed in a child process. No PaddleshipError, so that nobody takes it for a property of the input.
+
+    `trace` is the child's traceback.
+    """
+
+    def __init__(self, message: str, trace: str) -> None:
+        super().__init__(message, trace)
+        self.message, self.trace = message, trace
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class RequestError(BadInput):

@@ -12,6 +12,7 @@ import re
 import signal
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -19,9 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from paddleship import deadline, processes
-from paddleship.errors import CandidateError, OutOfTime, PaddleshipError, ProcessDied, ProcessHung
+from paddleship import deadline, defects, processes
+from paddleship.errors import CandidateError, Defect, OutOfTime, PaddleshipError, ProcessDied, ProcessHung
 from paddleship.quiet import quiet
+from paddleship.references import user_line
 
 Load = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, for a process to come
 
@@ -36,8 +38,9 @@ _LAST_BYTES = 100_000
 class Isolated:
     """`factory(*arguments)` made in a child process; `call` runs its methods there.
 
-    `timeout_s` bounds each call, the construction included. Raises ProcessDied or ProcessHung when the child does,
-    and the child's own error when it raises one of ours; OutOfTime when the deadline of the block that it was made in is over.
+    `timeout_s` bounds each call, the construction included. Raises ProcessDied or ProcessHung when the child does, and the child's
+    own error when it raises one of paddleship.errors; of another one, Defect with the child's traceback where our code is at fault,
+    else CandidateError. OutOfTime when the deadline of the block that it was made in is over.
     """
 
     def __init__(
@@ -98,7 +101,8 @@ class Isolated:
                 if self._deadline is not None and self._deadline.over:
                     raise self._late()
                 raise ProcessHung(
-                    f"{self.name} did not answer in {self._timeout_s:g} s ({method}): it hangs, or timeout_s is too small for it"
+                    f"{self.name} did not answer in {self._timeout_s:g} s ({method}): it hangs, or timeout_s is too small for it",
+                    seconds=self._timeout_s,
                 )
             succeeded, value = self._pipe.recv()
         except (EOFError, ConnectionError):
@@ -106,7 +110,10 @@ class Isolated:
             self._process.join(10)
             words = _last_words(self._log)
             said = f", after it said: {words}" if words else ""
-            raise ProcessDied(f"{self.name} {_death(self._process.exitcode)} ({method}){said}") from None
+            code = self._process.exitcode
+            raise ProcessDied(f"{self.name} {_death(code)} ({method}){said}", signal=_signal(code)) from None
+        if isinstance(value, Defect):
+            raise Defect(f"{self.name}: {value.message}", value.trace)
         if not succeeded:
             raise value
         return value
@@ -178,12 +185,17 @@ def threads(count: int) -> dict[str, str]:
 def _death(code: int | None) -> str:
     if code is None:
         return "closed its pipe and did not end"
-    if code >= 0:
-        return f"exited with {code} before it answered"
+    return f"died of {_signal(code)}" if code < 0 else f"exited with {code} before it answered"
+
+
+def _signal(code: int | None) -> str | None:
+    """The name of the signal that ended a process with this exit code; None where none did."""
+    if code is None or code >= 0:
+        return None
     try:
-        return f"died of {signal.Signals(-code).name}"
+        return signal.Signals(-code).name
     except ValueError:
-        return f"died of signal {-code}"
+        return f"signal {-code}"
 
 
 def _last_words(log: Path) -> str:
@@ -221,12 +233,19 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
             else:
                 value = getattr(subject, method)(*arguments)
             answer = (True, value)
-        except PaddleshipError as error:
+        except (PaddleshipError, Defect) as error:
             answer = (False, error)
         except Exception as error:
-            lines = " ".join(str(error).split())
-            answer = (False, CandidateError(f"{type(error).__name__}: {lines[-400:]}"))
+            answer = (False, _raised(error))
         pipe.send(answer)
+
+
+def _raised(error: Exception) -> CandidateError | Defect:
+    """What an exception that is not one of ours means: a mistake of ours, or what the user's code or another library says of the model."""
+    words = f"{type(error).__name__}: {' '.join(str(error).split())[-400:]}"
+    if defects.is_ours(error):
+        return Defect(words, "".join(traceback.format_exception(error)))
+    return CandidateError(words, where=user_line(error))
 
 
 def _plain(value: Any) -> bool:

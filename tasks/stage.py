@@ -8,12 +8,11 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from paddleship import files, host, params
+from paddleship import defects, files, host, params
 from paddleship.errors import GateFailed, PaddleshipError, Unavailable
 from paddleship.params import Params
 from paddleship.quiet import quiet
@@ -61,9 +60,8 @@ def main(verb: Verb) -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception:
-        traceback.print_exc()
-        print(f"error: {verb.__name__} hit a defect of paddleship: please report the lines above", file=sys.stderr)
+    except Exception as error:
+        print(f"error: {defects.report(error, what=verb.__name__, folder=Path('reports'))}", file=sys.stderr)
         sys.exit(1)
     print(f"{report.stage}: {report.headline} ({report.seconds:.1f} s)")
 

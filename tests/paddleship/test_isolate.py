@@ -1,14 +1,18 @@
 import ctypes
+import importlib
 import os
 import subprocess
 import sys
 import time
+import types
+from pathlib import Path
 
 import psutil
 import pytest
 
-from paddleship import isolate
-from paddleship.errors import CandidateError, ModelError, ProcessDied, ProcessHung
+from paddleship import isolate, measures
+from paddleship.defects import is_ours
+from paddleship.errors import CandidateError, Defect, ModelError, PaddleshipError, ProcessDied, ProcessHung
 
 
 class Subject:
@@ -59,12 +63,55 @@ def test_methods_run_in_another_process(child):
 
 @pytest.mark.parametrize(
     ("method", "words"),
-    [("die", "subject died of SIGSEGV"), ("leave", "exited with 3"), ("fail", "ValueError: seven")],
+    [("die", "subject died of SIGSEGV"), ("leave", "exited with 3")],
 )
 def test_an_end_of_the_child_is_an_error_with_its_cause(child, method, words):
-    with pytest.raises(CandidateError, match=words) as raised:
+    with pytest.raises(ProcessDied, match=words) as raised:
         child.call(method)
-    assert isinstance(raised.value, ProcessDied) == (method != "fail")
+    assert raised.value.signal == ("SIGSEGV" if method == "die" else None)
+
+
+def test_an_error_of_the_users_code_stays_theirs_and_names_their_line(child):
+    with pytest.raises(CandidateError, match="ValueError: seven") as raised:
+        child.call("fail")
+    line = 1 + Path(__file__).read_text().splitlines().index('        raise ValueError("seven")')
+    assert raised.value.where == f"{__file__}:{line}"
+    assert not isinstance(raised.value, ProcessDied)
+
+
+def test_a_mistake_of_ours_comes_back_as_a_defect_with_the_childs_traceback():
+    with pytest.raises(Defect, match="the comparison: AttributeError") as raised:
+        isolate.run("the comparison", measures.apart, None, None, timeout_s=20)
+    assert "paddleship/measures.py" in raised.value.trace
+    assert "in apart" in raised.value.trace
+    assert not isinstance(raised.value, PaddleshipError)
+
+
+def test_a_mistake_of_ours_is_told_from_the_answer_of_a_library():
+    with pytest.raises(CandidateError, match="Error"):  # raised inside another library, which was given a broken file
+        isolate.run("the library", importlib.import_module, "yaml.nothing_of_that_name", timeout_s=20)
+    assert not is_ours(as_raised(measures.apart, ValueError("(InvalidArgument) The shape of X is wrong. [Hint: expected 2]")))
+    assert is_ours(as_raised(measures.apart, ValueError("shapes differ")))
+
+
+class Raises:
+    """Stands in for an array, and raises where our code looks at it."""
+
+    def __init__(self, error):
+        self.error = error
+
+    @property
+    def shape(self):
+        raise self.error
+
+
+def as_raised(function, error):
+    """The exception as it is where compiled code raised it: without a frame of the code that did."""
+    try:
+        function(Raises(error), None)
+    except Exception as raised:
+        trace = raised.__traceback__.tb_next  # without this file's frames, before and behind ours
+        return raised.with_traceback(types.TracebackType(None, trace.tb_frame, trace.tb_lasti, trace.tb_lineno))
 
 
 def test_an_error_of_ours_keeps_the_users_line_on_its_way(child):
@@ -80,15 +127,16 @@ def test_our_own_errors_keep_their_type(child):
 
 def test_a_hang_is_an_error_and_the_child_is_gone():
     with isolate.Isolated("subject", Subject, timeout_s=1) as child:
-        with pytest.raises(CandidateError, match="did not answer in 1 s"):
+        with pytest.raises(ProcessHung, match="did not answer in 1 s") as raised:
             child.call("hang")
+        assert raised.value.seconds == 1
         pid = child.pid
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
 def test_a_failing_constructor_is_an_error():
-    with pytest.raises(CandidateError, match="ZeroDivisionError"):
+    with pytest.raises(Defect, match="division: ZeroDivisionError"):
         isolate.run("division", divmod, 1, 0, timeout_s=20)
 
 

@@ -1,8 +1,11 @@
 import errno
 import shutil
+import sys
 
 import pytest
 
+from paddleship import isolate, measures
+from paddleship.errors import ModelError
 from tasks import stage
 
 
@@ -18,23 +21,39 @@ def broken(_params):
     raise FileNotFoundError(errno.ENOENT, "No such file or directory", "z")
 
 
+def broken_in_a_child(_params):
+    isolate.run("the comparison", measures.apart, None, None, timeout_s=60)
+
+
+def misused(_params):
+    raise ModelError("'a:b' does not exist: correct the name")
+
+
 @pytest.mark.parametrize(
     ("verb", "code", "words"),
     [
         (full, 4, "error: full cannot use 'models/x' (No space left on device): free some space there, and run it again"),
         (closed, 4, "error: closed cannot use 'models/y' (Permission denied): allow this user"),
-        (broken, 1, "error: broken hit a defect of paddleship"),
+        (misused, 2, "error: 'a:b' does not exist: correct the name"),
+        (broken, 1, "error: broken hit a defect of paddleship (FileNotFoundError: "),
+        (broken_in_a_child, 1, "error: broken_in_a_child hit a defect of paddleship (the comparison: AttributeError: "),
     ],
 )
-def test_a_disk_that_is_full_or_closed_is_no_defect(verb, code, words, request, tmp_path, monkeypatch, capsys):
+def test_every_failure_is_one_line_and_the_traceback_of_a_defect_is_in_the_file_that_it_names(
+    verb, code, words, request, tmp_path, monkeypatch, capsys
+):
     shutil.copy(request.config.rootpath / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["verb"])
-    monkeypatch.setattr("sys.path", [])
+    monkeypatch.setattr("sys.path", sys.path[:])
     monkeypatch.setattr("signal.signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         stage.main(verb)
     assert ended.value.code == code
-    said = capsys.readouterr().err
+    (said,) = capsys.readouterr().err.splitlines()
     assert words in said
-    assert ("Traceback" in said) == (code == 1)
+    logs = [path for path in (tmp_path / "reports").glob("*.log") if str(path.relative_to(tmp_path)) in said]
+    assert len(logs) == (code == 1)
+    for log in logs:
+        assert f"in {verb.__name__}" in log.read_text()
+        assert ("in apart" in log.read_text()) == (verb is broken_in_a_child)
