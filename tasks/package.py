@@ -22,7 +22,7 @@ from paddleship.conversion.footprint import NOT_SERVED
 from paddleship.errors import Unavailable
 from paddleship.files import read_json, sha256, tree_sha256, write_text
 from paddleship.lineage import Lineage
-from paddleship.params import Params
+from paddleship.params import Package, Params
 from paddleship.report import Report
 from paddleship.verdict import Check, Verdict
 from tasks import image, source
@@ -66,16 +66,20 @@ def package(params: Params) -> Report:
         "base_is_stand_in": "io.paddleship.stand-in" in base.labels,
         "lineage": lineage.model_dump(),
     }
-    advice = "raise package.max_image_bytes, or look at the layers with `docker history`"
     report = Report(
         stage="package",
         headline=f"{name}, {size / 1e6:.0f} MB",
         metrics={"image_bytes": size, "base_image_bytes": int(base.attrs["Size"]), "layers": len(receipt["layers"])},
-        verdict=Verdict(checks=[Check.at_most("image_bytes", size, params.package.max_image_bytes, advice=advice)]),
+        verdict=Verdict(checks=checks(size, params.package)),
         facts={"image": name, "image_id": built.id, "base_is_stand_in": receipt["base_is_stand_in"]},
     )
     write_text(Path(params.paths.image), json.dumps(receipt, indent=1) + "\n")
     return report
+
+
+def checks(size: int, limits: Package) -> list[Check]:
+    advice = "raise package.max_image_bytes, or look at the layers with `docker history`"
+    return [Check.at_most("image_bytes", size, limits.max_image_bytes, advice=advice)]
 
 
 def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], proven: dict[str, Any]) -> Lineage:

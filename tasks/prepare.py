@@ -33,8 +33,8 @@ def prepare(params: Params) -> Report:
         examples = {split: dataset.encode(preprocess, rows) for split, rows in written.items()}
         if params.data.task == "classification":
             _two_classes(written["train"].labels)
-    leaks = _in_two_parts({split: rows.hashes(params.preprocess.unicode_form) for split, rows in written.items()})
-    normalised = _normalised(params.preprocess, written)
+    contents = {split: rows.hashes(params.preprocess.unicode_form) for split, rows in written.items()}
+    leaks, normalised = _in_two_parts(contents), _normalised(params.preprocess, written)
     alike = _alike(examples)
     near = near_repeats.find(*_parts([spec.name for spec in preprocess.requests], written))
     lengths = [max(array.shape[0] if array.ndim else 1 for array in example.values()) for example in examples["train"]]
@@ -72,7 +72,7 @@ def prepare(params: Params) -> Report:
             "near_repeat_rows": len(near.pairs),
             "normalised_rows": normalised,
         },
-        verdict=Verdict(checks=[Check.at_most("leaked_rows", leaks, 0, advice="a row is in two parts: report it as a defect")]),
+        verdict=Verdict(checks=checks(contents)),
         findings=near.findings(params.data.near_repeat_share),
         facts=facts,
         pictures=shown,
@@ -88,6 +88,11 @@ def _parts(names: Sequence[str], written: Mapping[str, Rows]) -> list[dict[str, 
     """The columns that the model is given, of the training rows and of the held-out rows."""
     parts = [[written["train"]], [written["validation"], written["test"]]]
     return [{name: [value for rows in part for value in rows.columns[name]] for name in names} for part in parts]
+
+
+def checks(contents: Mapping[str, set[str]]) -> list[Check]:
+    """No content (its hash) may be in two parts."""
+    return [Check.at_most("leaked_rows", _in_two_parts(contents), 0, advice="a row is in two parts: report it as a defect")]
 
 
 def _in_two_parts(contents: Mapping[str, set[str]]) -> int:

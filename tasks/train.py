@@ -69,10 +69,7 @@ def train(params: Params) -> Report:
         answers = restored.call("run", sample)
 
     score = task.score_name
-    checks = [check_round_trip(trained, answers)]
-    if params.train.min_score is not None:
-        advice = "train longer (train.epochs), look at the data, or lower train.min_score"
-        checks.append(Check.at_least(f"validation_{score}", history.score, params.train.min_score, advice=advice))
+    checks = [check_round_trip(trained, answers), *check_score(history, score, params.train.min_score)]
     curve = {
         "train loss": [row["train_loss"] for row in history.epochs],
         "validation loss": [row["validation_loss"] for row in history.epochs],
@@ -101,6 +98,12 @@ def train(params: Params) -> Report:
 def check_round_trip(trained: Arrays, restored: Arrays) -> Check:
     """Whether the model from its checkpoint answers as the trained one did: the largest difference in units of each output's size."""
     return Check.at_most("round_trip_max_rel_diff", measures.worst_relative(restored, trained), _ROUND_TRIP, advice=_ROUND_TRIP_ADVICE)
+
+
+def check_score(history: training.History, name: str, least: float | None) -> list[Check]:
+    """Whether training reached `least`, where that is given."""
+    advice = "train longer (train.epochs), look at the data, or lower train.min_score"
+    return [] if least is None else [Check.at_least(f"validation_{name}", history.score, least, advice=advice)]
 
 
 def _check_classes(

@@ -12,7 +12,7 @@ from typing import Any
 from paddleship.diagnosis import exhibits, explaining
 from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.finding import Finding
-from paddleship.params import Params
+from paddleship.params import Params, Verify
 from paddleship.proof import coverage
 from paddleship.proof.coverage import Coverage
 from paddleship.proof.evidence import ROWS
@@ -116,7 +116,7 @@ class Verified:
                 **self.ways,
                 **self.coverage.metrics,
             },
-            verdict=Verdict(checks=self._checks(params)),
+            verdict=Verdict(checks=self._checks(params.verify)),
             findings=self.findings,
             candidates=table,
             facts=self._facts(),
@@ -140,19 +140,9 @@ class Verified:
         weighed = self.proof.weighed.get(name)
         return {} if weighed is None else {f"weights_{what}_share": getattr(weighed, f"{what}_share") for what in ("compared", "exact")}
 
-    def _checks(self, params: Params) -> list[Check]:
-        errors = [finding for finding in self.proof.findings if finding.severity == "error"]
-        advice = "no candidate answers as eager does: see the findings in the report"
-        own = f"the model itself cannot be proven: {errors[0].message}" if errors else ""
-        checks = [
-            Check.at_least("proven_candidates", len(self.passed), 1, advice=advice),
-            Check.at_most("eager_errors", len(errors), 0, advice=own),
-        ]
-        if params.verify.require_branch_coverage:
-            missing = [finding for finding in self.branches if finding.kind == "uncovered-branch" and finding.severity == "error"]
-            words = f"{missing[0].message}, at {missing[0].where}: {missing[0].advice}" if missing else ""
-            checks.append(Check.at_most("uncovered_branches", len(missing), 0, advice=words))
-        return checks + (self.training.checks if self.training else [])
+    def _checks(self, settings: Verify) -> list[Check]:
+        made = checks(len(self.passed), self.proof.findings, self.branches, settings)
+        return made + (self.training.checks if self.training else [])
 
     def _facts(self) -> dict[str, Any]:
         evidence = self.proof.evidence
@@ -167,3 +157,16 @@ class Verified:
             "outputs": {name: judgement.outputs for name, judgement in self.proof.judgements.items()},
         }
         return facts | ({"training": {"losses": self.training.losses, "gradient_ratios": self.training.ratios}} if self.training else {})
+
+
+def checks(proven: int, findings: Sequence[Finding], branches: Sequence[Finding], settings: Verify) -> list[Check]:
+    """One candidate at least must be proven, and the model itself be fit for a proof; `findings` are about the model."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    advice = "no candidate answers as eager does: see the findings in the report"
+    own = f"the model itself cannot be proven: {errors[0].message}" if errors else ""
+    made = [Check.at_least("proven_candidates", proven, 1, advice=advice), Check.at_most("eager_errors", len(errors), 0, advice=own)]
+    if settings.require_branch_coverage:
+        missing = [finding for finding in branches if finding.kind == "uncovered-branch" and finding.severity == "error"]
+        words = f"{missing[0].message}, at {missing[0].where}: {missing[0].advice}" if missing else ""
+        made.append(Check.at_most("uncovered_branches", len(missing), 0, advice=words))
+    return made

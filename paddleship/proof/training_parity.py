@@ -78,9 +78,14 @@ def compare(subject: Subject, batches: Sequence[tuple[Batch, Array]], train: Tra
                 traces[name] = Trace(*child.call("run", batches, dtype, static))
             again = child.call("run", batches[:1], "float32", False, _OTHER_SEED)[0]
     except BadInput as obstacle:
-        advice = "train in eager mode only (verify.training: false), or mend what it names"
-        return TrainingParity({}, {}, [Check(name="training", measured=str(obstacle), limit="an answer", passed=False, advice=advice)], [])
+        return refused(str(obstacle))
     return _judge(traces["eager float64"], traces["eager"], traces["to_static"], again[0], settings)
+
+
+def refused(reason: str) -> TrainingParity:
+    """The result where one of the three ways does not train."""
+    advice = "train in eager mode only (verify.training: false), or fix what it names"
+    return TrainingParity({}, {}, [Check(name="training", measured=reason, limit="an answer", passed=False, advice=advice)], [])
 
 
 class Trainee:

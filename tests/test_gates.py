@@ -1,0 +1,311 @@
+"""Every gate of every stage refuses: the function that judges is given what it must refuse, and what it must not.
+
+`GATES` has a row for every name that a Check has anywhere in the source, and the last tests here say which are missing.
+"""
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paddleship.acceptance import judging
+from paddleship.acceptance.load import Load
+from paddleship.acceptance.observing import Observed
+from paddleship.benchmark import selection
+from paddleship.benchmark.under_load import Borne
+from paddleship.candidate import Candidate
+from paddleship.conversion.converting import Outcome
+from paddleship.diagnosis import verified
+from paddleship.finding import Finding
+from paddleship.graphmodes.racing import Measurement
+from paddleship.params import Accept, Package, Select, Verify
+from paddleship.proof import drift, evidence, parity, proving, training_parity
+from paddleship.proof.inputs import Case
+from paddleship.proof.parity import Judgement
+from paddleship.proof.training_parity import Trace
+from paddleship.proof.weights import hold_to_checkpoint
+from paddleship.report import Report
+from paddleship.training import History
+from paddleship.verdict import Verdict
+from paddleship.weights.comparing import Weighed
+from tasks import accept, benchmark, compare_graph_modes, optimize, package, prepare, train
+
+REPOSITORY = Path(__file__).parents[1]
+CLASSES = ("no", "yes")
+ROWS = 200
+RANDOM = np.random.default_rng(0)
+LABELS = RANDOM.integers(0, 2, ROWS)
+SCORES = 4 * np.eye(2)[LABELS] + RANDOM.normal(size=(ROWS, 2))
+TABLES = {"scores": SCORES, "place": RANDOM.normal(size=(ROWS, 3)), "kind": RANDOM.integers(0, 3, ROWS)}
+CASES = (
+    Case("row 0", "rows", {"x": np.zeros((1, 1), np.float32)}, (0,)),
+    Case("all rows", "rows", {"x": np.zeros((ROWS, 1), np.float32)}, tuple(range(ROWS))),
+)
+LIMITS = Package(repository="a/b", max_image_bytes=2)
+ERROR = Finding("hidden-influence", "error", "the answers change with the clock", "take the time as an input")
+PASSED = Judgement({"noise_ratio": 1.0}, [])
+RIGHT = Trace([1.0, 0.5], {"weight": np.array([1.0, 2.0])})
+
+
+def told(**changes):
+    """What eager answers, with some outputs replaced."""
+    tables = {name: np.asarray(table).astype(np.int64 if name == "kind" else np.float32) for name, table in {**TABLES, **changes}.items()}
+    return [{name: table[[*case.rows]] for name, table in tables.items()} for case in CASES]
+
+
+def known(**facts):
+    truth = [{name: array.astype(np.float64) if name != "kind" else array for name, array in one.items()} for one in told()]
+    return evidence.gather(CASES, told(), truth, **{"task": "classification", "labels": LABELS, **facts})
+
+
+def judged(precision="float32", known=known, **changes):
+    return parity.judge(known(), told(**changes), limits=Verify(), precision=precision).checks
+
+
+def unlabelled():
+    return known(task=None, labels=np.zeros(0))
+
+
+def served(classes=(), **changes):
+    """What `accept` makes of a server that differs from a right one."""
+    answers = [{**one, "label": np.array([CLASSES[row.argmax()] for row in one["scores"]], object)} for one in told()]
+    quiet = Load([1.0], 1.0, [], [])
+    right = Observed(ROWS, "digest", [0, 1], answers, [], quiet, quiet, {0: [answers[0]]}, [], {})
+    checks, _ = judging.checks(replace(right, **changes), known(), judging.Served("float32", classes), Verify())
+    return checks
+
+
+def of_some_rows(**changes):
+    """What `accept` makes of decisions where it left batches out."""
+    judgement = parity.judge(known(), told(**changes), limits=Verify(), precision="int8")
+    return [judging._at_its_value(check, judgement) for check in judgement.checks]
+
+
+def seen(**changes):
+    right = accept.Seen(1000.0, None, 1, 0.3, 0)
+    return accept._checks(replace(right, **changes), Accept(max_cold_start_ms=5000))
+
+
+def digest(said):
+    candidate = Candidate(
+        name="a",
+        model="m",
+        runtime="onnxruntime",
+        precision="float32",
+        threads=1,
+        inputs=(),
+        outputs=(),
+        preprocess={"kind": "tensors"},
+        task="regression",
+        weights_sha256="0" * 64,
+    )
+    observed = Observed(1, candidate.digest if said is None else said, [], [], [], None, None, {}, [], {})
+    return [accept._digest_check(observed, candidate)]
+
+
+def drifted(name, value):
+    return drift.add(PASSED, {name: value}, drift.limits(PASSED, Verify(), precision="float32")).checks
+
+
+def chosen(name, limit, value):
+    row = {
+        "p50_ms": 1.0,
+        "p90_ms": 1.0,
+        "p95_ms": 1.0,
+        "p99_ms": 1.0,
+        "precision": "float32",
+        "peak_memory_bytes": 1,
+        "flip_rate_high": 0.01,
+    }
+    row |= {"throughput_per_s": 1.0, "image_bytes": 1, "cost_per_million": 1.0, name: value}
+    return selection.choose({"paddle": row}, Select(objective="p50_ms", **limit)).checks
+
+
+def chosen_of_two(memory):
+    row = {"p50_ms": 1.0, "p90_ms": 1.0, "p95_ms": 1.0, "precision": "float32", "flip_rate_high": 0.01, "throughput_per_s": 1.0}
+    row |= {"image_bytes": 1, "cost_per_million": 1.0}
+    rows = {"small": {**row, "p99_ms": 9.0, "peak_memory_bytes": 1}, "quick": {**row, "p99_ms": 1.0, "peak_memory_bytes": memory}}
+    return selection.choose(rows, Select(objective="p50_ms", slo_p99_ms=5, max_memory_bytes=10)).checks
+
+
+def trained(static=RIGHT, again=1.0, reference=RIGHT):
+    return training_parity._judge(RIGHT, reference, static, again, Verify()).checks
+
+
+def measured(proven="measured", eager="measured", wished=None):
+    table = {"eager": {"status": eager, "reason": "it died"}, "paddle": {"status": proven, "reason": "it died"}}
+    return benchmark._checks(table, ["paddle"], wished)
+
+
+def found(*kinds):
+    report = Report(stage="verify", headline="", verdict=Verdict(checks=package.checks(1, LIMITS)))
+    report.findings = [Finding(kind, "warning", "seen", "look") for kind in kinds]
+    report.gate(["batch-dependent"])
+    return report.verdict.checks
+
+
+def history(**changes):
+    epoch = {"train_loss": 1.0, "validation_loss": 1.0, "validation_score": 0.5}
+    return History([epoch], **changes)
+
+
+def modes(count):
+    rows = {mode: Measurement(mode) for mode in ("paddle-eager", "paddle-sot")}
+    return [compare_graph_modes._enough("mlp", dict([*rows.items()][:count]), None)]
+
+
+WEIGHT = Finding("weights-differ", "error", "fc.weight is zero", "export again")
+MADE, FAILED = Outcome("paddle", "paddle", "float32"), Outcome("paddle", "paddle", "float32", reason="no kernel")
+WITHOUT = {"scores": np.full((ROWS, 2), np.nan)}
+
+# name: (what the judge says of something that this gate must refuse, and of something that it must not)
+GATES = {
+    "leaked_rows": (lambda: prepare.checks({"train": {"a", "b"}, "test": {"b"}}), lambda: prepare.checks({"train": {"a"}, "test": {"b"}})),
+    "loss": (lambda: train._diverged(History(diverged="loss is nan")).verdict.checks, None),
+    "round_trip_max_rel_diff": (
+        lambda: [train.check_round_trip({"y": np.ones(2)}, {"y": np.array([1.0, np.nan])})],
+        lambda: [train.check_round_trip({"y": np.ones(2)}, {"y": np.ones(2)})],
+    ),
+    "validation_*": (
+        lambda: train.check_score(history(), "r2", 0.6),
+        lambda: train.check_score(history(), "r2", 0.4),
+    ),
+    "candidates_made": (lambda: optimize.checks([FAILED, FAILED]), lambda: optimize.checks([FAILED, MADE])),
+    "proven_candidates": (lambda: verified.checks(0, [], [], Verify()), lambda: verified.checks(1, [], [], Verify())),
+    "eager_errors": (lambda: verified.checks(1, [ERROR], [], Verify()), lambda: verified.checks(1, [], [], Verify())),
+    "uncovered_branches": (
+        lambda: verified.checks(1, [], [replace(ERROR, kind="uncovered-branch")], Verify(require_branch_coverage=True)),
+        lambda: verified.checks(1, [], [], Verify(require_branch_coverage=True)),
+    ),
+    "verify.fail_on": (lambda: found("batch-dependent"), lambda: found("not-exercised")),
+    "answers": (lambda: proving.unanswered("it died").checks + judged(**WITHOUT), judged),
+    "noise_ratio": (lambda: judged(place=TABLES["place"] + np.eye(ROWS, 3)), judged),
+    "typical_ratio": (lambda: judged(place=TABLES["place"] * (1 + 1e-6)), judged),
+    "flip_rate_high": (lambda: judged("int8", scores=SCORES[:, ::-1]), lambda: judged("int8")),
+    "metric_drop_high": (lambda: judged("int8", scores=SCORES[:, ::-1]), lambda: judged("int8")),
+    "decisions": (lambda: judged("int8", known=unlabelled), lambda: judged("int8")),
+    "decided_slope": (lambda: judged("int8", scores=SCORES / 2), lambda: judged("int8")),
+    "decided_offset": (lambda: judged("int8", scores=SCORES + 3), lambda: judged("int8")),
+    "output_agreement": (lambda: judged("int8", place=-TABLES["place"]), lambda: judged("int8")),
+    "output_flip_rate": (lambda: judged("int8", kind=2 - TABLES["kind"]), lambda: judged("int8")),
+    "repeat_ratio": (lambda: drifted("repeat_ratio", 2.1), lambda: drifted("repeat_ratio", 1.9)),
+    "threads_ratio": (lambda: drifted("threads_ratio", float("nan")), lambda: drifted("threads_ratio", 0.0)),
+    "batch_ratio": (lambda: drifted("batch_ratio", 4.1), lambda: drifted("batch_ratio", 3.9)),
+    "departure_ratio": (lambda: drifted("departure_ratio", float("inf")), lambda: drifted("departure_ratio", 0.0)),
+    "departure_share": (
+        lambda: drift.add(PASSED, {"departure_share": 0.9}, {"departure_share": 0.5}).checks,
+        lambda: drift.add(PASSED, {"departure_share": 0.1}, {"departure_share": 0.5}).checks,
+    ),
+    "weights": (
+        lambda: hold_to_checkpoint(PASSED, Weighed(4, 4, 3, findings=(WEIGHT,))).checks,
+        lambda: hold_to_checkpoint(PASSED, Weighed(4, 4, 4)).checks,
+    ),
+    "negative_controls": (lambda: proving._without_yardstick(PASSED, [ERROR]).checks, None),
+    "training": (lambda: training_parity.refused("forward does not convert").checks, None),
+    "training_eager_loss": (lambda: trained(reference=Trace([1.0, float("nan")], {})), trained),
+    "training_random": (lambda: trained(again=1.5), trained),
+    "training_loss_ratio": (lambda: trained(static=Trace([1.0, float("nan")], RIGHT.first)), trained),
+    "gradient_ratio": (lambda: trained(static=Trace([1.0, 0.5], {"weight": np.array([1.0, -2.0])})), trained),
+    "measured_candidates": (lambda: measured(proven="failed"), measured),
+    "measured_baseline": (lambda: measured(eager="failed"), measured),
+    "select.candidate *": (lambda: measured(proven="failed", wished="paddle"), lambda: measured(wished="paddle")),
+    "p99_ms": (lambda: chosen("p99_ms", {"slo_p99_ms": 5}, 6.0), lambda: chosen("p99_ms", {"slo_p99_ms": 5}, 4.0)),
+    "peak_memory_bytes": (
+        lambda: chosen("peak_memory_bytes", {"max_memory_bytes": 5}, 6),
+        lambda: chosen("peak_memory_bytes", {"max_memory_bytes": 5}, 4),
+    ),
+    "candidates_within_constraints": (lambda: chosen_of_two(99), lambda: chosen_of_two(9)),
+    "scenarios": (lambda: Borne(reason="it died").checks(None), lambda: Borne(engine="plain").checks(None)),
+    "peak_p99_ms": (
+        lambda: Borne(engine="plain", reason="no load holds it").checks(5.0),
+        lambda: Borne(engine="plain", peak_qps=9.0, peak_p99_ms=4.0).checks(5.0),
+    ),
+    "image_bytes": (lambda: package.checks(3, LIMITS), lambda: package.checks(2, LIMITS)),
+    "ready": (lambda: accept._refused("ready", "the container ended with 1", "").verdict.checks, None),
+    "first_answer": (lambda: accept._refused("first_answer", "the server answered 500", "").verdict.checks, None),
+    "unanswered_batches": (lambda: served(faults=["all rows: the server answered 500"]), served),
+    "failed_requests": (lambda: served(load=Load([1.0], 1.0, ["the server answered 500"], [])), served),
+    "hostile_requests": (lambda: served(hostile=["no JSON: 500"]), served),
+    "max_batch": (lambda: served(max_batch=ROWS + 1), served),
+    "crowd_batches": (lambda: served(crowded={}), served),
+    "crowd_*": (lambda: served(crowded={0: [told(place=TABLES["place"] + 1)[0]]}), served),
+    "flip_rate": (lambda: of_some_rows(scores=SCORES[:, ::-1]), of_some_rows),
+    "metric_drop": (lambda: of_some_rows(scores=SCORES[:, ::-1]), of_some_rows),
+    "labels": (lambda: served(classes=CLASSES[::-1]), lambda: served(classes=CLASSES)),
+    "cold_start_ms": (lambda: seen(cold_start_ms=float("inf")), seen),
+    "exit_code": (lambda: seen(exit_code=137), lambda: seen(exit_code=143)),
+    "candidate_digest": (lambda: digest("another"), lambda: digest(None)),
+    "measured_*": (lambda: modes(1), lambda: modes(2)),
+}
+CANNOT_REFUSE = {"programs": "export raises BadInput where there is no program, so its report always has one"}
+
+
+def is_meant(name, check):
+    return check.name.startswith(name[:-1]) if name.endswith("*") else check.name == name
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_a_gate_refuses_what_it_is_there_for(name):
+    assert [check for check in GATES[name][0]() if is_meant(name, check) and not check.passed]
+
+
+@pytest.mark.parametrize("name", [name for name, (_, honest) in GATES.items() if honest is not None])
+def test_a_gate_lets_pass_what_is_right(name):
+    assert not [str(check) for check in GATES[name][1]() if is_meant(name, check) and not check.passed]
+
+
+def test_every_check_in_the_source_has_a_row_here():
+    names = {name for path in sources() for name in check_names(path)}
+    assert names - GATES.keys() - CANNOT_REFUSE.keys() == set(), "a gate without a test that makes it refuse: give it a row in GATES"
+    assert GATES.keys() - names == set(), "no Check has this name any more: remove its row from GATES"
+
+
+def sources():
+    return [path for folder in ("paddleship", "tasks", "flows") for path in sorted((REPOSITORY / folder).rglob("*.py"))]
+
+
+GIVEN = {  # names that are computed
+    "paddleship/proof/drift.py": list(drift._KINDS),
+    "paddleship/benchmark/selection.py": [key for _, key in selection._CONSTRAINTS],
+    "paddleship/acceptance/judging.py": ["flip_rate", "metric_drop"],
+}
+
+
+def check_names(path):
+    """The names of all Checks that a module makes; those of wrappers that take the name as an argument at the places that call them."""
+    tree = ast.parse(path.read_text())
+    constants = {
+        node.targets[0].id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Constant)
+    }
+    wrappers, names = set(), set()
+    for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
+        for call in [node for node in ast.walk(function) if isinstance(node, ast.Call) and makes_check(node)]:
+            given = next((word.value for word in call.keywords if word.arg == "name"), call.args[0] if call.args else None)
+            if isinstance(given, ast.Name) and given.id in {argument.arg for argument in function.args.args}:
+                wrappers.add(function.name)
+            elif isinstance(given, ast.Name) and given.id not in constants and str(path.relative_to(REPOSITORY)) in GIVEN:
+                names.update(GIVEN[str(path.relative_to(REPOSITORY))])
+            else:
+                names |= spelled(given, constants)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in wrappers]
+    copies = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "model_copy"]
+    renamed = [word.value.values[0] for node in copies for word in node.keywords if word.arg == "update" and "name" in ast.unparse(word)]
+    return names | {name for given in [*(call.args[0] for call in calls), *renamed] for name in spelled(given, constants)}
+
+
+def makes_check(call):
+    return ast.unparse(call.func) in ("Check", "Check.at_most", "Check.at_least")
+
+
+def spelled(given, constants):
+    if isinstance(given, ast.Constant):
+        return {given.value}
+    if isinstance(given, ast.JoinedStr):
+        return {f"{given.values[0].value}*"}
+    if isinstance(given, ast.Name) and given.id in constants:
+        return {constants[given.id]}
+    return {f"{ast.unparse(given)} (which no test can resolve)"}
