@@ -187,7 +187,7 @@ def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any,
     try:
         return preprocess.encode(rows.columns)
     except RequestError as error:
-        raise DataError(f"the data does not fit model.inputs: {error}".replace("send", "give")) from None
+        raise DataError(f"the data does not fit model.inputs: {error}") from None
     except KeyError as missing:
         raise DataError(
             f"model.inputs names {missing}, which is no column of the data (data.inputs: {', '.join(rows.columns)}): make them agree"

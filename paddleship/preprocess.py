@@ -70,7 +70,7 @@ class Tensors:
         for name, size in sizes.items():
             if (rule := self._dimensions.get(name)) and not rule.allows(size):
                 spec = next(spec for spec in self.requests if name in spec.shape)
-                raise RequestError(f"input {spec.name!r} has {size} of the dimension {name!r}, the model takes {rule}: send such a size")
+                raise RequestError(f"input {spec.name!r} has {size} of the dimension {name!r}, the model takes {rule}: give such a size")
         for spec in self.requests:
             _in_range(example[spec.name], spec, sizes)
 
@@ -124,10 +124,10 @@ class Characters:
 
     def _row(self, text: Any) -> np.ndarray[Any, Any]:
         if not isinstance(text, str):
-            raise RequestError(f"input {self._column!r} must be text (got {type(text).__name__}): send a string")
+            raise RequestError(f"input {self._column!r} must be text (got {type(text).__name__}): give a string")
         clean = normalise(text, self._unicode_form)[: self._max_length]
         if not clean:
-            raise RequestError(f"input {self._column!r} is empty: send at least one character")
+            raise RequestError(f"input {self._column!r} is empty: give at least one character")
         return np.fromiter((self._ids.get(character, self.UNKNOWN) for character in clean), self._dtype, len(clean))
 
 
@@ -168,7 +168,7 @@ def _agree(example: Example, dimension: str, places: Sequence[tuple[str, int]]) 
     if odd := next((index for index, size in enumerate(sizes) if size != sizes[0]), 0):
         raise RequestError(
             f"inputs {places[0][0]!r} and {places[odd][0]!r} share the dimension {dimension!r}, and have {sizes[0]} and {sizes[odd]} "
-            f"of it in one row: send the same number, or name the dimensions differently in model.inputs"
+            f"of it in one row: give the same number, or name the dimensions differently in model.inputs"
         )
 
 
@@ -181,15 +181,15 @@ def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
         with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is refused below
             cast = array.astype(spec.numpy_dtype)
     except (TypeError, ValueError, OverflowError):
-        raise RequestError(f"input {spec.name!r} cannot be read as {spec.dtype} (got {str(value)[:60]!r}): send numbers") from None
+        raise RequestError(f"input {spec.name!r} cannot be read as {spec.dtype} (got {str(value)[:60]!r}): give numbers") from None
     wanted = spec.shape[1:]
     fits = array.ndim == len(wanted) and all(isinstance(want, str) or want == got for want, got in zip(wanted, array.shape, strict=True))
     if not fits:
-        raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} a row, the model takes {list(wanted)}: send that shape")
+        raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} a row, the model takes {list(wanted)}: give that shape")
     if spec.numpy_dtype.kind in "iub" and array.dtype.kind in "iuf" and not np.array_equal(cast, array):
-        raise RequestError(f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold: round or clip them before you send them")
+        raise RequestError(f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold: round or clip them first")
     if cast.dtype.kind == "f" and not np.isfinite(cast).all():
-        raise RequestError(f"input {spec.name!r} holds NaN or infinity: send finite numbers")
+        raise RequestError(f"input {spec.name!r} holds NaN or infinity: give finite numbers")
     return cast
 
 
@@ -203,7 +203,7 @@ def _in_range(array: np.ndarray[Any, Any], spec: TensorSpec, sizes: Mapping[str,
     named = [limit for limit in (spec.low, spec.high) if isinstance(limit, str)]
     why = f", of a row whose {' and '.join(named)} sets the limit" if named else ""
     found = f"(got {array.min():g} … {array.max():g}{why})"
-    raise RequestError(f"input {spec.name!r} is {_missed(low, high)} {found}: send values in range")
+    raise RequestError(f"input {spec.name!r} is {_missed(low, high)} {found}: give values in range")
 
 
 def _missed(low: float | None, high: float | None) -> str:

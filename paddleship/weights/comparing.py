@@ -16,7 +16,7 @@ import numpy as np
 from paddleship.finding import Finding
 from paddleship.measures import Array, wide
 from paddleship.weights import deriving
-from paddleship.weights.differences import describe, equal, rounded
+from paddleship.weights.differences import describe, equal, rounded, twin
 from paddleship.weights.held import Tensor, Tensors
 
 UNUSED, MOVED, UNPLACED, CORRECTED = (
@@ -141,7 +141,7 @@ def compare(original: Original, held: Tensors, *, pruned: bool = False, corrects
             apart.append(Apart(keys[0], own.size, MOVED if keys[0] in derived else _why(original, name, own, held)))
     compared += sum(one.count for one in apart if one.why == UNPLACED)
     constants, extra = _constants(original, held, weights)
-    found = _findings({**words, **constants}, {key: original.checkpoint[key] for key in words}, held, original.names)
+    found = _findings({**words, **constants}, {key: original.checkpoint[key] for key in words}, held, original)
     return Weighed(total, compared, exact, tuple(apart), extra, tuple(found))
 
 
@@ -211,14 +211,17 @@ def _constants(original: Original, held: Tensors, weights: Mapping[str, list[str
     return words, count
 
 
-def _findings(words: Mapping[str, str], differing: Mapping[str, Array], held: Tensors, names: Mapping[str, str]) -> list[Finding]:
-    """One finding for each difference, or one for all where most differ."""
-    through = {key: rounded(array, held[names.get(key, key)].values) for key, array in differing.items() if names.get(key, key) in held}
+def _findings(words: Mapping[str, str], differing: Mapping[str, Array], held: Tensors, original: Original) -> list[Finding]:
+    """One finding for each difference, or one for all where most differ and none holds another weight of the checkpoint."""
+    names = original.names
+    pairs = {key: (array, held[names.get(key, key)]) for key, array in differing.items() if names.get(key, key) in held}
+    through = {key: rounded(array, tensor.values) for key, (array, tensor) in pairs.items()}
+    exchanged = any(twin(array, _shown(tensor), original.checkpoint) for array, tensor in pairs.values())
     if words and all(through.get(key) for key in words):
         first = next(iter(words))
         message = f"{len(words)} weights were rounded: {first} {words[first]}"
         return [Finding("dtype-differs", "error", message, "convert in float32, or declare the lower precision", layer=_layer(first))]
-    if len(words) >= max(_FEW, _MOSTLY * len(names)) and not any("exchanged" in said for said in words.values()):
+    if len(words) >= max(_FEW, _MOSTLY * len(names)) and not exchanged:
         listed = ", ".join(list(words)[:_FEW])
         message = f"{len(words)} weights are not the checkpoint's ({listed} …): the candidate was made from another one"
         return [Finding("weights-differ", "error", message, _ADVICE)]

@@ -29,11 +29,16 @@ def describe(own: Array, other: Array, checkpoint: Mapping[str, Array]) -> str:
     if other.dtype.kind != own.dtype.kind:
         return f"is {other.dtype} in the candidate, {own.dtype} in the checkpoint"
     other = other.reshape(own.shape)
-    if twin := next((name for name, array in checkpoint.items() if array.shape == own.shape and equal(array, other)), None):
-        return f"holds the numbers of {twin}: the two were exchanged or one was repeated"
+    if found := twin(own, other, checkpoint):
+        return f"holds the numbers of {found}: the two were exchanged or one was repeated"
     if not np.isfinite(wide(other)).all() and np.isfinite(wide(own)).all():
         return "holds NaN or infinity in the candidate"
     return rounded(own, other) or _permuted(own, other) or _zeroed(own, other) or _apart(own, other)
+
+
+def twin(own: Array, other: Array, checkpoint: Mapping[str, Array]) -> str | None:
+    """The weight of the checkpoint whose numbers `other` holds in the place of `own`."""
+    return next((name for name, array in checkpoint.items() if array.shape == own.shape and equal(array, other)), None)
 
 
 def rounded(own: Array, other: Array) -> str:

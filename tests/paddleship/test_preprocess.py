@@ -128,7 +128,7 @@ def test_a_request_whose_inputs_differ_in_a_shared_dimension_is_refused():
     specs = [TensorSpec("x", "float32", ("batch", "steps")), TensorSpec("keep", "bool", ("batch", "steps"))]
     tensors = preprocess.build({"kind": "tensors"}, specs)
     assert len(tensors.encode({"x": [[1.0, 2.0], [1.0]], "keep": [[True, False], [True]]})) == 2
-    with pytest.raises(RequestError, match="share the dimension 'steps', and have 2 and 1 of it in one row: send"):
+    with pytest.raises(RequestError, match="share the dimension 'steps', and have 2 and 1 of it in one row: give"):
         tensors.encode({"x": [[1.0, 2.0]], "keep": [[True]]})
 
 
@@ -154,7 +154,7 @@ def test_a_size_that_was_not_proven_is_refused(length, fits):
     if fits:
         assert len(tensors.encode({"rows": [row(length)]})) == 1
         return
-    with pytest.raises(RequestError, match=rf"has {length} of the dimension 'length', the model takes 32 … 96 in multiples of 32: send"):
+    with pytest.raises(RequestError, match=rf"has {length} of the dimension 'length', the model takes 32 … 96 in multiples of 32: give"):
         tensors.encode({"rows": [row(length)]})
 
 
