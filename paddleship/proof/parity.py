@@ -10,7 +10,8 @@ A candidate of lower precision promises decisions, not digits: `flip_rate` and `
 unfavourable end of their 95% interval that must be within the limit. They are about the first output, which must also
 have eager's size and place, because decisions alone do not see that scores are halved or shifted: `decided_slope` and
 `decided_offset`. Every other output is held to `output_agreement` (its variance over the rows, which it must repeat to
-LEAST_AGREEMENT) or, where it has whole numbers or bools, to `output_flip_rate`.
+LEAST_AGREEMENT) or, where it has whole numbers or bools, to `output_flip_rate`. Rows that walk through every id are held
+to less, see `walks`.
 
 What is decided here is decided of wrong answers too, in every run: see `controls`.
 
@@ -30,6 +31,7 @@ from paddleship.errors import CandidateError
 from paddleship.finding import Finding
 from paddleship.measures import Array, wide
 from paddleship.params import Verify
+from paddleship.proof import walks
 from paddleship.proof.evidence import ROWS, Evidence, by_row, distance, sizes_of
 from paddleship.runtimes import Arrays
 from paddleship.verdict import Check
@@ -84,6 +86,7 @@ def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, prec
             outputs[name] |= measured
         likeness = _likeness(evidence, answers) if next(iter(outputs)) not in others else {}
         extra = [*_likeness_checks(likeness), *_other_checks(others, limits)]
+        extra += walks.checks(evidence, answers, rounding=ROUNDING) if precision in walks.PRECISIONS else []
         metrics |= {check.name: float(check.measured) for check in extra if isinstance(check.measured, float | int)}
         checks = [*_decision_checks(metrics, limits), *extra]
     return Judgement(metrics, checks, worst, f"{worst_output}, {evidence.cases[worst].name}", outputs)

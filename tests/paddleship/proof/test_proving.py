@@ -203,6 +203,21 @@ class RareShifted(Honest):
         return super().run({"x": np.where((batch["x"] >= 500) & (batch["x"] < 900), batch["x"] - 1, batch["x"])})
 
 
+class Rounded(Honest):
+    """Answers with 8 bits of their largest, as int8 might give; the embedding rows of the ids in `moved` are each other's, reversed."""
+
+    def __init__(self, subject, *moved):
+        super().__init__(subject)
+        self.moved = moved
+
+    def run(self, batch):
+        low, high = self.moved or (0, 0)
+        ids = np.where((batch["x"] >= low) & (batch["x"] < high), low + high - 1 - batch["x"], batch["x"])
+        output = super().run({"x": ids})["output"]
+        step = np.float32(2**-7) * np.abs(output).max()
+        return {"output": np.round(output / step) * step}
+
+
 class WrongBeyondTheLongestRow(Honest):
     """Keeps the positions of the longest held-out row."""
 
@@ -367,6 +382,21 @@ def test_shifted_embedding_rows_of_ids_that_no_held_out_row_has_are_refused(subj
     assert "noise_ratio" in failed(found["short"])
     seen = [case for case in cases if case.group != "ids"]
     assert prove(subject, cases=seen, shifted=RareShifted).judgements["shifted"]  # what the walk is for
+
+
+@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+def test_moved_embedding_rows_of_ids_that_no_held_out_row_has_are_refused_in_a_lower_precision(subject_of, precision):
+    subject = subject_of("Table", dtype="int64", shape=["batch", "length"], low=0, high=999)
+    made = {
+        name: Contender(Rounded, (subject, *moved), precision)
+        for name, moved in (("honest", ()), ("many", (496, 896)), ("few", (896, 992)))
+    }
+    found = prove(subject, cases=table_cases(subject), **made).judgements
+    walked = {name: failed(judgement) & {"walked_agreement", "walked_row_error"} for name, judgement in found.items()}
+    assert not walked["honest"]
+    assert found["honest"].metrics["walked_agreement"] > 0.99
+    assert "walked_agreement" in walked["many"]
+    assert walked["few"] == {"walked_row_error"}
 
 
 def test_callers_with_large_batches_that_overwrite_each_other_are_found(subject_of):
