@@ -181,6 +181,29 @@ class Visit:
             return False
         return found
 
+    def _reach(self, checkup: Checkup, answered: Sequence[Case]) -> list[Case]:
+        """Cases with other values, where sides of the program were not taken with those that were drawn."""
+        exported = self._work / "exported"
+        uncovered = [item for item in regions.judge(regions.read(exported), checkup.taken)[0] if item.kind == "uncovered-branch"]
+        if not uncovered:
+            return []
+        self._say("looking for inputs that take other branches")
+        seconds = exercising.SECONDS
+        try:
+            found: list[Case] = isolate.run(
+                "the search",
+                exercising.reach,
+                self._subject,
+                answered,
+                exported,
+                checkup.taken,
+                seconds,
+                timeout_s=seconds + self._settings.timeout_s,
+            )
+        except BadInput:
+            return []
+        return found
+
     def _convert(self, checkup: Checkup) -> tuple[Saved | None, Finding | None]:
         """The program in `work/exported`, or what stands in its way."""
         folder = self._work / "exported"
@@ -228,7 +251,7 @@ class Visit:
         weighed = weighing.weigh(Files(self._subject.checkpoint, exported, made), timeout_s=self._settings.timeout_s)
         proved = proving.prove(
             self._subject,
-            answered,
+            [*answered, *self._reach(checkup, answered)],
             contenders,
             settings=self._settings,
             weighed=weighed,

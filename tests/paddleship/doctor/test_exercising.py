@@ -29,6 +29,19 @@ class Detector(nn.Layer):
         kept = (scores.max(-1) > 0.5).astype("float32").unsqueeze(-1)
         return self.box(hidden) * kept, scores
 
+class Gated(nn.Layer):
+    # Takes another side for inputs that neither a normal distribution nor its edges give.
+    def __init__(self):
+        super().__init__()
+        self.usual, self.large = nn.Linear(8, 4), nn.Linear(8, 4)
+
+    def forward(self, x):
+        if x.mean() > 7:
+            y = self.large(x)
+        else:
+            y = self.usual(x)
+        return y
+
 class Stubborn(Detector):
     def forward(self, x):
         boxes, scores = super().forward(x)
@@ -67,6 +80,34 @@ def test_weights_are_found_with_which_a_detection_head_finds_something(tmp_path)
 def test_where_no_weights_help_the_checkpoint_stays_and_the_search_ends_in_time(tmp_path):
     done, left = found("Stubborn", tmp_path, 0.5)
     assert (done, set(left)) == (False, {"output_0"})
+
+
+@pytest.mark.slow
+def test_a_branch_that_only_other_inputs_take_is_reached_and_proven(tmp_path, monkeypatch):
+    seen = examining.examine(described("Gated"), work=tmp_path / "work", candidates=("paddle",), seconds=600)
+    assert seen.runtimes["paddle"].status == "proven", seen
+    assert not [finding for finding in seen.findings if finding.kind == "uncovered-branch"]
+    monkeypatch.setattr(exercising, "reach", nothing)
+    seen = examining.examine(described("Gated"), work=tmp_path / "again", candidates=("paddle",), seconds=600)
+    assert [finding.kind for finding in seen.findings if finding.severity != "note"] == ["uncovered-branch"]
+
+
+def nothing(*_arguments):
+    return []
+
+
+@pytest.mark.parametrize(
+    ("dtype", "limits"), [("float32", (-2.0, 0.5)), ("int64", (3, 9)), ("float32", (0.0, None)), ("bool", (None, None))]
+)
+def test_values_for_another_branch_stay_within_what_is_declared(dtype, limits):
+    random, drawn = np.random.default_rng(0), []
+    for size in np.geomspace(0.01, 1000, 50):
+        drawn.append(exercising._redrawn(np.ones((4, 3), dtype), limits, size, random))
+        assert drawn[-1].dtype == dtype
+    low, high = limits
+    assert low is None or min(array.min() for array in drawn) >= low
+    assert high is None or max(array.max() for array in drawn) <= high
+    assert len({array.tobytes() for array in drawn}) > 10
 
 
 def test_scaled_weights_keep_their_dtype_and_whole_numbers():
