@@ -12,19 +12,11 @@ from typing import Any
 
 from paddleship.errors import BadInput
 
-_HERE = str(Path(__file__).parent)
-_INSTALLED = tuple(
-    {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-)
+_HERE = f"{Path(__file__).parent}/"
+_PYTHON = tuple({f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib")})
+_SITES = tuple({f"{sysconfig.get_path(name)}/" for name in ("purelib", "platlib")})
+_PADDLE = tuple(f"{site}paddle/" for site in _SITES)
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-
-
-def is_theirs(file: str) -> bool:
-    """Whether a source file is the user's: not Paddle's, Python's or ours. A model library that is installed counts as the user's."""
-    path = str(Path(file).resolve())
-    paddle = str(Path(sysconfig.get_path("purelib")) / "paddle") + "/"
-    library = path.startswith((sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))) and "-packages/" not in path
-    return Path(path).exists() and not library and not path.startswith((_HERE + "/", paddle)) and "/to_static_tmp/" not in path
 
 
 def resolve(reference: str, *, key: str, error: type[BadInput]) -> Any:
@@ -62,7 +54,13 @@ def user_line(failure: BaseException) -> str | None:
 
 
 @cache
-def is_users(name: str) -> bool:
-    """Whether a source file is the user's: outside Python, installed packages, paddleship and Paddle's rewritten copies."""
-    path = Path(name).resolve()
-    return path.exists() and not str(path).startswith((_HERE, *_INSTALLED)) and "/to_static_tmp/" not in str(path)
+def is_users(name: str, *, libraries: bool = False) -> bool:
+    """Whether a source file is the user's: outside Python, Paddle, paddleship, Paddle's rewritten copies and installed packages.
+
+    With `libraries`, code in other installed packages counts too: a layer of a model library is looked at like one's own.
+    """
+    path = str(Path(name).resolve())
+    if not Path(path).exists() or path.startswith((_HERE, *_PADDLE)) or "/to_static_tmp/" in path:
+        return False
+    installed = path.startswith(_SITES) or (path.startswith(_PYTHON) and "-packages/" in path)
+    return libraries if installed else not path.startswith(_PYTHON)

@@ -20,7 +20,7 @@ from paddleship import measures, model
 from paddleship.eager import Eager, Subject
 from paddleship.errors import BadInput
 from paddleship.preprocess import Batch
-from paddleship.references import is_theirs
+from paddleship.references import is_users
 from paddleship.runtimes import Arrays
 
 Shape = tuple[int, ...]
@@ -204,10 +204,10 @@ def _apart(value: Any, tensors: list[Any]) -> Any:
 def _place(layer: Any) -> tuple[bool, str | None]:
     """Whether the class is the user's, and the line to look at: its forward, or the user's line that calls it."""
     code = getattr(inspect.unwrap(type(layer).forward), "__code__", None)
-    if code is not None and is_theirs(code.co_filename):
+    if code is not None and is_users(code.co_filename, libraries=True):
         return True, f"{code.co_filename}:{code.co_firstlineno}"
     frame = sys._getframe(1)
-    while frame is not None and not is_theirs(frame.f_code.co_filename):
+    while frame is not None and not is_users(frame.f_code.co_filename, libraries=True):
         frame = frame.f_back  # type: ignore[assignment]
     return False, f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else None
 

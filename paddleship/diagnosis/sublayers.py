@@ -18,7 +18,7 @@ from paddleship.conversion.exporting import convert_layer
 from paddleship.diagnosis.recording import Call, given, put
 from paddleship.eager import Subject
 from paddleship.errors import CandidateError
-from paddleship.references import explain, is_theirs
+from paddleship.references import explain, is_users
 from paddleship.spec import TensorSpec
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in')
@@ -169,6 +169,6 @@ def _innermost(frames: Sequence[tuple[str, int]]) -> str:
     for file, line in frames:
         if file.endswith(_LAYER_CALL):
             break
-        if is_theirs(file):
+        if is_users(file, libraries=True):
             here = (file, line)
     return f"{here[0]}:{here[1]}"
