@@ -127,6 +127,13 @@ class WithoutLabels(Wrong):
         return {"scores": outputs["scores"]}
 
 
+class SilentAtTwenty(Wrong):
+    def spoil(self, outputs, size):
+        if size == 20:
+            raise RuntimeError("no answer to twenty rows")
+        return outputs
+
+
 class NeighbourWhenCrowded(Wrong):
     """Answers a large batch with its rows moved by one while others wait for theirs."""
 
@@ -200,6 +207,7 @@ def test_a_right_server_passes_every_check_and_the_example_is_one_row_that_it_an
         (WrongAtTwenty, {"noise_ratio", "crowd_noise_ratio"}, ""),
         (Reversed, {"labels"}, ", row "),
         (WithoutLabels, {"labels"}, "no label"),
+        (SilentAtTwenty, {"unanswered_batches", "failed_requests"}, "500"),
         (Crashing, {"hostile_requests"}, "one row more than the largest batch: 500"),
         (Lenient, {"hostile_requests"}, "one row more than the largest batch: 200"),
         (Fragile, {"hostile_requests"}, "a good one does not get its answer again"),
