@@ -21,7 +21,7 @@ from paddleship.diagnosis import verified
 from paddleship.finding import Finding
 from paddleship.graphmodes.racing import Measurement
 from paddleship.params import Accept, Package, Select, Verify
-from paddleship.proof import drift, evidence, parity, proving, training_parity
+from paddleship.proof import drift, evidence, parity, proving, training_parity, walks
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.training_parity import Trace
@@ -103,6 +103,19 @@ def digest(said):
     )
     observed = Observed(1, candidate.digest if said is None else said, [], [], [], None, None, {}, [], {})
     return [accept._digest_check(observed, candidate)]
+
+
+def walked(change):
+    """Rows that walk through 32 ids, whose int8 answers are changed."""
+    table = RANDOM.normal(size=(32, 4)).astype(np.float32)
+    cases = [CASES[0], Case("ids", "ids", {"x": np.arange(32.0, dtype=np.float32)[:, None]}, ())]
+    reference = [{"y": table[:1]}, {"y": table}]
+    judge = evidence.gather(cases, reference, [{"y": one["y"].astype(np.float64)} for one in reference])
+    return walks.checks(judge, [{"y": table[:1]}, {"y": change(table)}], rounding=parity.ROUNDING)
+
+
+def one_row_moved(table):
+    return np.concatenate([table[:5] + 1e-3, table[6:7] + 9, table[6:] + 1e-3])
 
 
 def drifted(name, value):
@@ -190,6 +203,8 @@ GATES = {
     "decided_offset": (lambda: judged("int8", scores=SCORES + 3), lambda: judged("int8")),
     "output_agreement": (lambda: judged("int8", place=-TABLES["place"]), lambda: judged("int8")),
     "output_flip_rate": (lambda: judged("int8", kind=2 - TABLES["kind"]), lambda: judged("int8")),
+    "walked_agreement": (lambda: walked(lambda table: np.roll(table, 1, axis=0)), lambda: walked(lambda table: table * 1.001)),
+    "walked_row_error": (lambda: walked(one_row_moved), lambda: walked(lambda table: table * 1.001)),
     "repeat_ratio": (lambda: drifted("repeat_ratio", 2.1), lambda: drifted("repeat_ratio", 1.9)),
     "threads_ratio": (lambda: drifted("threads_ratio", float("nan")), lambda: drifted("threads_ratio", 0.0)),
     "batch_ratio": (lambda: drifted("batch_ratio", 4.1), lambda: drifted("batch_ratio", 3.9)),
