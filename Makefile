@@ -45,7 +45,7 @@ test: setup ## run the whole test suite; starts a Docker engine if there is none
 	@$(BIN)/pytest -n 2 --dist loadfile $(TESTS)
 
 zoo: setup ## examine models with known traps and forms, and real ones: [SHORT=1] [NAMES='traps Gated']
-	@SHORT=$(SHORT) $(BIN)/python -m tests.zoo $(NAMES)
+	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.zoo $(NAMES)
 
 compare-graph-modes: setup ## eager against static graphs, Paddle and PyTorch, on this machine: [FULL=1] [TORCH_SITE=folder]
 	@$(BIN)/paddleship run --until prepare
@@ -60,13 +60,13 @@ pipeline-bench: setup ## what DVC, Prefect and MLflow add to the bare stages: [S
 
 parity-bench: setup ## faults put into exports and images on purpose: who catches them, who cries wolf: [SHORT=1]
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
-	@SHORT=$(SHORT) $(BIN)/python -m tests.faults
+	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.faults
 
 bench: setup ## ten models, eager against every candidate, and whether the choice was right: [SHORT=1] [NAMES='textcnn lstm']
-	@SHORT=$(SHORT) $(BIN)/python -m tests.bench $(NAMES)
+	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.choice $(NAMES)
 
 aa-bench: setup ## the benchmark's verdicts on what is known: a model against itself, and 10% slower: [SHORT=1]
-	@SHORT=$(SHORT) $(BIN)/python -m tests.aa
+	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.aa
 
 lint: setup ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -17,5 +17,5 @@ USER 10001:10001
 WORKDIR /tmp
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 CMD ["python", "-m", "paddleship.serving.health"]
-ENTRYPOINT ["python", "-m", "paddleship.serving", "--candidate", "/opt/paddleship/model", "--host", "0.0.0.0", "--port", "8000"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 CMD ["python", "-m", "paddleship.shipped.serving.health"]
+ENTRYPOINT ["python", "-m", "paddleship.shipped.serving", "--candidate", "/opt/paddleship/model", "--host", "0.0.0.0", "--port", "8000"]

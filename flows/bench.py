@@ -17,7 +17,8 @@ from pathlib import Path
 
 import yaml
 
-from paddleship import host, params
+from paddleship.config import params
+from paddleship.system import host
 
 _STAGES = ("prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept")
 _QUICK = {"train": {"epochs": 2}, "benchmark": {"max_seconds": 2}, "accept": {"load_requests": 200}}

@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 from flows.deployment import Pool
 from flows.stages import Until
-from paddleship import defects
+from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import GateFailed, PaddleshipError
-from paddleship.graphmodes.catalogue import ModeName, NetworkName
+from paddleship.system import defects
 
 
 def main() -> None:
@@ -115,7 +115,8 @@ def _compare_graph_modes(arguments: argparse.Namespace) -> int:
     local.use()
 
     from flows.compare_graph_modes import compare_graph_modes
-    from paddleship import errors, params
+    from paddleship import errors
+    from paddleship.config import params
 
     given = ("full", "networks", "modes", "rounds", "threads", "torch_site")
     state = compare_graph_modes(**{name: getattr(arguments, name) for name in given}, return_state=True)
@@ -127,8 +128,8 @@ def _compare_graph_modes(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from paddleship import params
     from paddleship.benchmark import samples
+    from paddleship.config import params
 
     later = arguments.later or Path(params.load(Path("params.yaml")).paths.benchmark)
     changes = samples.compare(arguments.earlier, later)

@@ -18,11 +18,12 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from flows.local import Local
-from paddleship import errors, params
+from paddleship import errors
+from paddleship.config import params
+from paddleship.config.graph_modes import ModeName, NetworkName
+from paddleship.config.params import Params
 from paddleship.errors import GateFailed, PaddleshipError
-from paddleship.graphmodes.catalogue import ModeName, NetworkName
-from paddleship.params import Params
-from paddleship.report import Report
+from paddleship.reports.report import Report
 from tasks.tracking.run import Tracker
 
 NAME = "compare-graph-modes"

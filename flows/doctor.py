@@ -9,10 +9,10 @@ import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from paddleship import params, rules
+from paddleship.config import params, rules
+from paddleship.config.params import Model
 from paddleship.doctor import declaring, examining
 from paddleship.errors import ParamsError
-from paddleship.params import Model
 
 
 def run(arguments: argparse.Namespace) -> int:

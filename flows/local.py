@@ -10,7 +10,7 @@ from pathlib import Path
 from flows import servers
 from flows.servers import Server
 from paddleship.errors import BadInput
-from paddleship.files import write_text
+from paddleship.shipped.common.files import write_text
 
 FOLDER = ".paddleship"
 _OUR_SETTINGS = "# Written by `make ui`, removed by `make stop`.\n"

@@ -21,11 +21,10 @@ from flows.local import Local
 from flows.stages import Stage, StageKilled, Until
 from flows.summary import Row
 from flows.workspace import Workspace
-from paddleship import catalogue, params
-from paddleship.benchmark import feasible
+from paddleship.config import catalogue, params, preflight
+from paddleship.config.params import Overrides
 from paddleship.errors import PaddleshipError, Unavailable
-from paddleship.params import Overrides
-from paddleship.report import Report
+from paddleship.reports.report import Report
 from tasks import image
 from tasks.tracking.run import Tracker
 
@@ -99,7 +98,7 @@ def _require(values: params.Params, until: Until) -> None:
     """What `optimize` would refuse, refused before an hour of training. Raises ParamsError."""
     stage_names = get_args(Until)
     if stage_names.index(until) >= stage_names.index("optimize"):
-        feasible.require_cores(values.optimize.threads)
+        preflight.require_cores(values.optimize.threads)
         catalogue.chosen(values.optimize.candidates)
 
 

@@ -50,7 +50,7 @@ def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Cal
     """One `dvc repro` of one stage, in a process group of its own that ends with this process."""
     how = "--force" if force else "--pull"
     here, leash = os.pipe()
-    command = [sys.executable, "-m", "flows.leash", str(here), "dvc", "--wait-for-lock", "repro", "--single-item", how, address]
+    command = [sys.executable, "-m", "flows.child_guard", str(here), "dvc", "--wait-for-lock", "repro", "--single-item", how, address]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     process = subprocess.Popen(
         command,

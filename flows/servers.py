@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from paddleship.errors import Unavailable
-from paddleship.files import write_text
+from paddleship.shipped.common.files import write_text
 
 _START_S = 120
 _STOP_S = 15

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from flows import repro
 from flows.repro import Ended
 from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
-from paddleship.files import sha256
+from paddleship.shipped.common.files import sha256
 
 Until = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
 LAST = "accept"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.errors import Unavailable
-from paddleship.report import Report
+from paddleship.reports.report import Report
 from tasks import image
 
 _LONGEST_LINE = 1000  # characters that a person copies from a terminal

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.local import FOLDER
-from paddleship import params
+from paddleship.config import params
+from paddleship.config.params import Params
 from paddleship.errors import BadInput
-from paddleship.files import write_text
-from paddleship.params import Params
+from paddleship.shipped.common.files import write_text
 
 
 @dataclass(frozen=True)

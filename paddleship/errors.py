@@ -17,7 +17,7 @@
 
 A few modules raise subclasses of their own (WrongError, ServerError, StageKilled …), which end a command as their base here does.
 Any other exception is a defect too: exit code 1, one line on the terminal, and the traceback in the file that the line names
-(paddleship.defects). 130 is an interrupt.
+(paddleship.system.defects). 130 is an interrupt.
 Every message of a PaddleshipError names the thing, its value, the reason and the next step.
 """
 
@@ -53,7 +53,7 @@ class ModelError(BadInput):
 class CandidateError(BadInput):
     """A candidate folder is missing, incomplete or changed since it was written; or a candidate cannot be made.
 
-    `kind` is the kind of finding (paddleship.finding) that it is.
+    `kind` is the kind of finding (paddleship.reports.finding) that it is.
     """
 
     kind = "conversion-failed"
@@ -98,7 +98,7 @@ class RequestError(BadInput):
 
 
 class OutOfTime(PaddleshipError):
-    """A deadline (paddleship.deadline) was over before the work was done. No BadInput: nothing is known of what was stopped."""
+    """A deadline (paddleship.system.deadline) was over before the work was done. No BadInput: nothing is known of what was stopped."""
 
     exit_code = 2
 

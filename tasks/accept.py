@@ -11,19 +11,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from paddleship import custody, dataset
 from paddleship.acceptance import judging
 from paddleship.acceptance.client import Client, ServerError
 from paddleship.acceptance.observing import Observed, observe
-from paddleship.benchmark import statistics
-from paddleship.candidate import Candidate
+from paddleship.config.params import Accept, Params
+from paddleship.data import dataset
 from paddleship.errors import PaddleshipError
-from paddleship.files import read_json, write_text
-from paddleship.params import Accept, Params
+from paddleship.lineage import custody
 from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
-from paddleship.report import Report
-from paddleship.verdict import Check, Verdict
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.files import read_json, write_text
+from paddleship.statistics import estimates
 from tasks import image
 from tasks.stage import main
 
@@ -143,7 +144,7 @@ def _digest_check(observed: Observed, candidate: Candidate) -> Check:
 
 
 def _metrics(seen: Seen, judgement: parity.Judgement | None) -> dict[str, float | int]:
-    tail = statistics.percentiles(seen.observed.load.samples_ms)
+    tail = estimates.percentiles(seen.observed.load.samples_ms)
     return {
         **judging.metrics(judgement),
         "cold_start_ms": seen.cold_start_ms,

@@ -7,23 +7,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship import pictures
-from paddleship.benchmark import benchmarking, feasible, samples, selection, standings, under_load
+from paddleship.benchmark import benchmarking, load_scenarios, result_table, samples, selection
 from paddleship.benchmark.comparison import Comparison
-from paddleship.benchmark.entrants import Entrants
+from paddleship.benchmark.load_scenarios import Borne
+from paddleship.benchmark.participants import Entrants
 from paddleship.benchmark.sampling import speedup
 from paddleship.benchmark.selection import Choice
-from paddleship.benchmark.under_load import Borne
 from paddleship.benchmark.workload import Workload
-from paddleship.catalogue import EAGER
-from paddleship.files import new_folder, read_json
-from paddleship.params import Params
-from paddleship.preprocess import Batch
+from paddleship.config import preflight
+from paddleship.config.catalogue import EAGER
+from paddleship.config.params import Params
+from paddleship.plots import charts
 from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
-from paddleship.report import Report
-from paddleship.runtimes import Arrays
-from paddleship.verdict import Check, Verdict
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.common.files import new_folder, read_json
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays
 from tasks.stage import main
 
 _NUMBERS = (
@@ -46,10 +47,10 @@ def benchmark(params: Params) -> Report:
     entrants = Entrants(params, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
     entrants.require_proven()
     proven = list(entrants.proven)
-    feasible.require_cores(params.optimize.threads)
-    feasible.require_choice(params.select, {name: entrants.image_bytes(name) for name in proven})
+    preflight.require_cores(params.optimize.threads)
+    preflight.require_choice(params.select, {name: entrants.image_bytes(name) for name in proven})
     workload, sizes = Workload.of(Path(params.paths.prepared)), params.benchmark.batch_sizes
-    feasible.require_memory(sizes, rows=len(workload.examples), row_bytes=workload.row_bytes, processes=len(list(entrants)) + 1)
+    preflight.require_memory(sizes, rows=len(workload.examples), row_bytes=workload.row_bytes, processes=len(list(entrants)) + 1)
     batches = workload.batches(sizes)
     comparison = _race(params, entrants, batches)
     table = entrants.table(comparison)
@@ -64,13 +65,13 @@ def benchmark(params: Params) -> Report:
             headline="nothing to choose from",
             verdict=Verdict(checks=checks),
             candidates=table,
-            facts=standings.facts(comparison),
+            facts=result_table.facts(comparison),
         )
     choice = _choose(comparison, table, entrants, params)
     if choice.candidate is None:
         _keep(comparison, params)
         verdict = Verdict(checks=[*checks, *choice.checks])
-        facts = {"took_no_part": choice.refused, **standings.facts(comparison)}
+        facts = {"took_no_part": choice.refused, **result_table.facts(comparison)}
         return Report(stage="benchmark", headline=choice.reason, verdict=verdict, candidates=table, facts=facts)
     chosen = table[choice.candidate]
     chosen["winner"] = True
@@ -101,9 +102,9 @@ def benchmark(params: Params) -> Report:
             "threads": params.optimize.threads,
             "loop": "closed",
             "batch_size": comparison.size,
-            **standings.facts(comparison),
+            **result_table.facts(comparison),
             "scenarios": {name: one.to_dict() for name, one in borne.items()},
-            "curves": standings.curves(comparison, batches),
+            "curves": result_table.curves(comparison, batches),
         },
         pictures=_draw(shown, choice.candidate, params),
     )
@@ -139,7 +140,7 @@ def _bear(params: Params, entrants: Entrants, name: str, workload: Workload) -> 
     """One model under the loads of MLPerf Inference, on real rows."""
     print(f"{name}: under the loads of MLPerf Inference")
     threads = params.optimize.threads
-    return under_load.measure(name, entrants.load(name), workload, settings=params.benchmark, thread_count=threads, seed=params.seed)
+    return load_scenarios.measure(name, entrants.load(name), workload, settings=params.benchmark, thread_count=threads, seed=params.seed)
 
 
 def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], entrants: Entrants, params: Params) -> Choice:
@@ -158,11 +159,11 @@ def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], entr
 def _draw(rows: Mapping[str, Mapping[str, Any]], winner: str, params: Params) -> list[str]:
     reports = Path(params.paths.reports)
     size = params.benchmark.batch_sizes[0]
-    drawn = [pictures.latency(rows, winner, reports, "benchmark/latency.png", batch_size=size)]
+    drawn = [charts.latency(rows, winner, reports, "benchmark/latency.png", batch_size=size)]
     scored = {name: row for name, row in rows.items() if row["metric"] is not None}
     if winner in scored:
         quality = "accuracy" if params.data.task == "classification" else "R²"
-        drawn.append(pictures.pareto(scored, winner, quality, reports, "benchmark/pareto.png", batch_size=size))
+        drawn.append(charts.pareto(scored, winner, quality, reports, "benchmark/pareto.png", batch_size=size))
     return drawn
 
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from paddleship import host, isolate
+from paddleship.config.graph_modes import MODES, REFERENCE, ModeName
+from paddleship.config.params import Params
 from paddleship.errors import BadInput
-from paddleship.files import write_text
 from paddleship.graphmodes import case, claims, drawing, page, racing
-from paddleship.graphmodes.catalogue import MODES, REFERENCE, ModeName
 from paddleship.graphmodes.racing import Measurement
-from paddleship.params import Params
-from paddleship.report import Report
-from paddleship.verdict import Check, Verdict
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.common.files import write_text
+from paddleship.system import host, isolate
 from tasks.stage import main
 
 STAGE = "compare-graph-modes"

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from paddleship import classes, dataset, sources
-from paddleship.candidate import Candidate
-from paddleship.catalogue import PROGRAM
-from paddleship.conversion import exporting, fixing
-from paddleship.eager import Subject
-from paddleship.files import new_folder
-from paddleship.params import Params
-from paddleship.preprocess import Preprocess
-from paddleship.report import Report
-from paddleship.spec import Dimension, TensorSpec, batch_dimension, sizes_of
-from paddleship.verdict import Check, Verdict
+from paddleship.config.catalogue import PROGRAM
+from paddleship.config.params import Params
+from paddleship.conversion import exporting, shape_buckets
+from paddleship.data import dataset
+from paddleship.lineage import sources
+from paddleship.model import classes
+from paddleship.model.eager import Subject
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.files import new_folder
+from paddleship.shipped.common.preprocess import Preprocess
+from paddleship.shipped.common.spec import Dimension, TensorSpec, batch_dimension, sizes_of
 from tasks.stage import main
 
 
@@ -82,7 +84,7 @@ def _sizes(params: Params, preprocess: Preprocess, specs: Sequence[TensorSpec], 
     seen = [sizes_of(specs, batch) for batch in batches]
     for rule in dimensions:
         largest = [] if rule.high is None else [rule.high]
-        found[rule.name] = sorted({*fixing.buckets([sizes[rule.name] for sizes in seen]), *largest})
+        found[rule.name] = sorted({*shape_buckets.buckets([sizes[rule.name] for sizes in seen]), *largest})
     return found | params.export.buckets
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.errors import BadInput, PaddleshipError, Unavailable
-from paddleship.files import tree_sha256
-from paddleship.lineage import DIGEST_LABEL
+from paddleship.lineage.release import DIGEST_LABEL
+from paddleship.shipped.common.files import tree_sha256
 
 CONTENTS = ("model", "app")  # what an image holds of the candidate, and of this library
 _HOME = "/opt/paddleship"

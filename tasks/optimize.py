@@ -7,23 +7,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship import catalogue, custody, dataset, requirements
-from paddleship.benchmark import feasible
-from paddleship.candidate import Candidate
-from paddleship.catalogue import PROGRAM
+from paddleship.config import catalogue, preflight
+from paddleship.config.catalogue import PROGRAM
+from paddleship.config.params import Params
 from paddleship.conversion import calibration
 from paddleship.conversion.converting import Outcome, Workshop
-from paddleship.eager import Subject
-from paddleship.files import new_folder
-from paddleship.params import Params
-from paddleship.report import Report
-from paddleship.verdict import Check, Verdict
+from paddleship.data import dataset
+from paddleship.image import requirements
+from paddleship.lineage import custody
+from paddleship.model.eager import Subject
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.files import new_folder
 from tasks.stage import main
 
 
 def optimize(params: Params) -> Report:
     """Make every candidate that optimize.candidates chooses; one that cannot be made is a row with its reason."""
-    feasible.require_cores(params.optimize.threads)
+    preflight.require_cores(params.optimize.threads)
     names = catalogue.chosen(params.optimize.candidates)
     preprocess, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
     custody.require_consistent(Candidate.load(Path(params.paths.exported), stage="export"), params, name=PROGRAM, inputs=specs)

@@ -16,15 +16,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from paddleship import custody, dataset, requirements, sources
-from paddleship.candidate import FILE, Candidate
-from paddleship.conversion.footprint import NOT_SERVED
+from paddleship.config.params import Package, Params
+from paddleship.data import dataset
 from paddleship.errors import Unavailable
-from paddleship.files import read_json, sha256, tree_sha256, write_text
-from paddleship.lineage import Lineage
-from paddleship.params import Package, Params
-from paddleship.report import Report
-from paddleship.verdict import Check, Verdict
+from paddleship.image import requirements
+from paddleship.image.footprint import NOT_SERVED
+from paddleship.lineage import custody, sources
+from paddleship.lineage.release import Lineage
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.common.candidate import FILE, Candidate
+from paddleship.shipped.common.files import read_json, sha256, tree_sha256, write_text
 from tasks import image, source
 from tasks.stage import main
 

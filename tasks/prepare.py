@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import dataset, near_repeats, pictures
-from paddleship.dataset import Rows
+from paddleship.config.params import Params, Preprocess
+from paddleship.data import dataset, near_repeats
+from paddleship.data.dataset import Rows
+from paddleship.data.row_validation import Intake, content_hash
 from paddleship.errors import DataError
-from paddleship.files import new_folder
-from paddleship.intake import Intake, content_hash
-from paddleship.params import Params, Preprocess
-from paddleship.preprocess import Example, normalise
-from paddleship.report import Report
-from paddleship.verdict import Check, Verdict
+from paddleship.plots import charts
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.common.files import new_folder
+from paddleship.shipped.common.preprocess import Example, normalise
 from tasks.stage import main
 
 
@@ -49,12 +50,12 @@ def prepare(params: Params) -> Report:
     }
     reports = Path(params.paths.reports)
     shown = [
-        pictures.histogram(
+        charts.histogram(
             np.ravel(written["train"].labels), reports, "prepare/labels.png", title="Labels of training rows", unit=params.data.label
         )
     ]
     if len(set(lengths)) > 1:
-        shown.append(pictures.histogram(lengths, reports, "prepare/length.png", title="Length of training rows", unit="elements"))
+        shown.append(charts.histogram(lengths, reports, "prepare/length.png", title="Length of training rows", unit="elements"))
     if params.data.task == "classification":
         labels = written["train"].labels
         names = params.data.classes or [str(label) for label in np.unique(labels)]

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from paddleship import defects, files, host, params
+from paddleship.config import params
+from paddleship.config.params import Params
 from paddleship.errors import GateFailed, PaddleshipError, Unavailable
-from paddleship.params import Params
-from paddleship.quiet import quiet
-from paddleship.report import Report
+from paddleship.reports.report import Report
+from paddleship.shipped.common import files
+from paddleship.shipped.common.paddle_logs import quiet
+from paddleship.system import defects, host
 
 Verb = Callable[[Params], Report]
 

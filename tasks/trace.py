@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from paddleship.errors import BadInput
-from paddleship.lineage import Lineage
+from paddleship.lineage.release import Lineage
 from tasks import image
 
 

@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from paddleship import classes, dataset, isolate, measures, model, pictures, training
-from paddleship.arguments import Form
-from paddleship.eager import Eager, Subject
-from paddleship.finding import Finding
-from paddleship.params import Params
-from paddleship.preprocess import Preprocess
-from paddleship.report import Report
-from paddleship.runtimes import Arrays
-from paddleship.verdict import Check, Verdict
+from paddleship.config.params import Params
+from paddleship.data import dataset
+from paddleship.model import building, classes, training
+from paddleship.model.eager import Eager, Subject
+from paddleship.numerics import differences
+from paddleship.plots import charts
+from paddleship.reports.finding import Finding
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.preprocess import Preprocess
+from paddleship.shipped.common.spec import Arrays
+from paddleship.system import isolate
 from tasks.stage import main
 from tasks.tracking.live import live_metrics
 
@@ -35,8 +39,8 @@ def train(params: Params) -> Report:
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     parts = {name: dataset.read(Path(params.paths.prepared), name) for name in dataset.SPLITS}
     splits = {name: training.Split(dataset.encode(preprocess, rows), rows.labels) for name, rows in parts.items()}
-    layer = model.build(params.model)
-    form = model.form(layer, params.model)
+    layer = building.build(params.model)
+    form = building.form(layer, params.model)
     task = training.make_task(params.data.task, params.train)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
 
@@ -60,7 +64,7 @@ def train(params: Params) -> Report:
         return _diverged(history)
 
     test_loss, test_score = training.evaluate(layer, splits["test"], preprocess, form=form, task=task, batch_size=params.train.batch_size)
-    model.save(
+    building.save(
         layer, Path(params.paths.checkpoint), {"factory": params.model.factory, "kwargs": params.model.kwargs, "epoch": history.best + 1}
     )
     sample = preprocess.collate(splits["validation"].examples[:_PROBED])
@@ -91,13 +95,13 @@ def train(params: Params) -> Report:
         verdict=Verdict(checks=checks),
         findings=findings,
         facts={"history": history.epochs},
-        pictures=[pictures.curves(curve, reports, "train/loss.png", title=f"Loss: best at epoch {history.best + 1}", x_label="epoch")],
+        pictures=[charts.curves(curve, reports, "train/loss.png", title=f"Loss: best at epoch {history.best + 1}", x_label="epoch")],
     )
 
 
 def check_round_trip(trained: Arrays, restored: Arrays) -> Check:
     """Whether the model from its checkpoint answers as the trained one did: the largest difference in units of each output's size."""
-    return Check.at_most("round_trip_max_rel_diff", measures.worst_relative(restored, trained), _ROUND_TRIP, advice=_ROUND_TRIP_ADVICE)
+    return Check.at_most("round_trip_max_rel_diff", differences.worst_relative(restored, trained), _ROUND_TRIP, advice=_ROUND_TRIP_ADVICE)
 
 
 def check_score(history: training.History, name: str, least: float | None) -> list[Check]:

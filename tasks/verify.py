@@ -8,24 +8,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from paddleship import catalogue, custody, dataset
-from paddleship.candidate import Candidate
+from paddleship.config import catalogue
+from paddleship.config.params import Params
 from paddleship.controlflow import regions
+from paddleship.data import dataset
 from paddleship.diagnosis import explaining
 from paddleship.diagnosis.explaining import Diagnosis
-from paddleship.diagnosis.verified import Verified, row
-from paddleship.eager import Subject
+from paddleship.diagnosis.verify_report import Verified, row
 from paddleship.errors import CandidateError, ModelError
-from paddleship.files import new_folder
-from paddleship.finding import Finding
-from paddleship.params import Params
-from paddleship.preprocess import Preprocess
-from paddleship.proof import answering, ids, influences, inputs, limits, past, proving, training_parity
-from paddleship.proof.originals import TO_STATIC
+from paddleship.lineage import custody
+from paddleship.model.eager import Subject
+from paddleship.proof import answering, ids, influences, inputs, limits, proving, regression_cases, training_parity
 from paddleship.proof.proving import Proof
+from paddleship.proof.reference import TO_STATIC
 from paddleship.proof.training_parity import TrainingParity
-from paddleship.report import Report
-from paddleship.spec import TensorSpec
+from paddleship.reports.finding import Finding
+from paddleship.reports.report import Report
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.files import new_folder
+from paddleship.shipped.common.preprocess import Preprocess
+from paddleship.shipped.common.spec import TensorSpec
 from paddleship.weights import weighing
 from paddleship.weights.comparing import Weighed
 from paddleship.weights.weighing import Files
@@ -42,7 +44,7 @@ def verify(params: Params) -> Report:
     examples = dataset.encode(preprocess, rows)
     ends = limits.rows(prepared, preprocess, specs, dimensions, examples)
     real = inputs.from_rows(examples, specs, preprocess.collate, max_batch=max_batch, limits=ends)
-    known = past.read(Path(params.paths.regression), specs, dimensions=dimensions, max_batch=max_batch)
+    known = regression_cases.read(Path(params.paths.regression), specs, dimensions=dimensions, max_batch=max_batch)
     batches = [case.inputs for case in real]
     cases = [*real, *inputs.edges(specs, batches), *ids.walk(specs, batches, max_batch=max_batch), *known]
 
@@ -74,7 +76,7 @@ def verify(params: Params) -> Report:
         proved.evidence.save(beside)
         (beside / "passed.json").write_text(json.dumps(verified.passed) + "\n")
     worst = [proved.evidence.cases[judgement.worst] for judgement in proved.judgements.values()]
-    past.write(Path(params.paths.regression), known, worst)
+    regression_cases.write(Path(params.paths.regression), known, worst)
     report = verified.report(params)
     report.facts["influences"] = hidden.facts
     return report

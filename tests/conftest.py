@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from paddleship import params
+from paddleship.config import params
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -11,24 +11,24 @@ import numpy as np
 import pytest
 
 from paddleship.acceptance import judging
-from paddleship.acceptance.load import Load
+from paddleship.acceptance.http_load import Load
 from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
-from paddleship.benchmark.under_load import Borne
-from paddleship.candidate import Candidate
+from paddleship.benchmark.load_scenarios import Borne
+from paddleship.config.params import Accept, Package, Select, Verify
 from paddleship.conversion.converting import Outcome
-from paddleship.diagnosis import verified
-from paddleship.finding import Finding
+from paddleship.diagnosis import verify_report
 from paddleship.graphmodes.racing import Measurement
-from paddleship.params import Accept, Package, Select, Verify
-from paddleship.proof import drift, evidence, parity, proving, training_parity, walks
+from paddleship.model.training import History
+from paddleship.proof import evidence, invariance_checks, parity, proving, training_parity, walks
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.training_parity import Trace
 from paddleship.proof.weights import hold_to_checkpoint
-from paddleship.report import Report
-from paddleship.training import History
-from paddleship.verdict import Verdict
+from paddleship.reports.finding import Finding
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Verdict
+from paddleship.shipped.common.candidate import Candidate
 from paddleship.weights.comparing import Weighed
 from tasks import accept, benchmark, compare_graph_modes, optimize, package, prepare, train
 
@@ -119,7 +119,7 @@ def one_row_moved(table):
 
 
 def drifted(name, value):
-    return drift.add(PASSED, {name: value}, drift.limits(PASSED, Verify(), precision="float32")).checks
+    return invariance_checks.add(PASSED, {name: value}, invariance_checks.limits(PASSED, Verify(), precision="float32")).checks
 
 
 def chosen(name, limit, value):
@@ -186,11 +186,11 @@ GATES = {
         lambda: train.check_score(history(), "r2", 0.4),
     ),
     "candidates_made": (lambda: optimize.checks([FAILED, FAILED]), lambda: optimize.checks([FAILED, MADE])),
-    "proven_candidates": (lambda: verified.checks(0, [], [], Verify()), lambda: verified.checks(1, [], [], Verify())),
-    "eager_errors": (lambda: verified.checks(1, [ERROR], [], Verify()), lambda: verified.checks(1, [], [], Verify())),
+    "proven_candidates": (lambda: verify_report.checks(0, [], [], Verify()), lambda: verify_report.checks(1, [], [], Verify())),
+    "eager_errors": (lambda: verify_report.checks(1, [ERROR], [], Verify()), lambda: verify_report.checks(1, [], [], Verify())),
     "uncovered_branches": (
-        lambda: verified.checks(1, [], [replace(ERROR, kind="uncovered-branch")], Verify(require_branch_coverage=True)),
-        lambda: verified.checks(1, [], [], Verify(require_branch_coverage=True)),
+        lambda: verify_report.checks(1, [], [replace(ERROR, kind="uncovered-branch")], Verify(require_branch_coverage=True)),
+        lambda: verify_report.checks(1, [], [], Verify(require_branch_coverage=True)),
     ),
     "verify.fail_on": (lambda: found("batch-dependent"), lambda: found("not-exercised")),
     "answers": (lambda: proving.unanswered("it died").checks + judged(**WITHOUT), judged),
@@ -210,8 +210,8 @@ GATES = {
     "batch_ratio": (lambda: drifted("batch_ratio", 4.1), lambda: drifted("batch_ratio", 3.9)),
     "departure_ratio": (lambda: drifted("departure_ratio", float("inf")), lambda: drifted("departure_ratio", 0.0)),
     "departure_share": (
-        lambda: drift.add(PASSED, {"departure_share": 0.9}, {"departure_share": 0.5}).checks,
-        lambda: drift.add(PASSED, {"departure_share": 0.1}, {"departure_share": 0.5}).checks,
+        lambda: invariance_checks.add(PASSED, {"departure_share": 0.9}, {"departure_share": 0.5}).checks,
+        lambda: invariance_checks.add(PASSED, {"departure_share": 0.1}, {"departure_share": 0.5}).checks,
     ),
     "weights": (
         lambda: hold_to_checkpoint(PASSED, Weighed(4, 4, 3, findings=(WEIGHT,))).checks,
@@ -282,7 +282,7 @@ def sources():
 
 
 GIVEN = {  # names that are computed
-    "paddleship/proof/drift.py": list(drift._KINDS),
+    "paddleship/proof/invariance_checks.py": list(invariance_checks._KINDS),
     "paddleship/benchmark/selection.py": [key for _, key in selection._CONSTRAINTS],
     "paddleship/acceptance/judging.py": ["flip_rate", "metric_drop"],
 }

@@ -10,7 +10,7 @@ import grimp
 import pytest
 import yaml
 
-from paddleship import sources
+from paddleship.lineage import sources
 
 REPOSITORY = Path(__file__).parents[1]
 STAGES = {name: stage for name, stage in yaml.safe_load((REPOSITORY / "dvc.yaml").read_text())["stages"].items() if name != "fetch"}
@@ -68,7 +68,7 @@ def test_every_deployment_names_a_flow_and_a_work_pool_that_are_there():
 
 
 def test_every_stage_reads_only_params_that_exist():
-    from paddleship.params import Params
+    from paddleship.config.params import Params
 
     for name, stage in STAGES.items():
         for key in stage["params"]:

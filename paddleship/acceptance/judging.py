@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from paddleship.acceptance.observing import Observed
-from paddleship.acceptance.stranger import Outputs
-from paddleship.params import Verify
+from paddleship.acceptance.triton import Outputs
+from paddleship.config.params import Verify
 from paddleship.proof import parity
 from paddleship.proof.evidence import ROWS, Evidence
-from paddleship.runtimes import Arrays
-from paddleship.verdict import Check, Verdict
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.common.spec import Arrays
 
 _LABEL = "label"
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import measures
 from paddleship.acceptance import hostile
 from paddleship.acceptance.client import Client, ServerError
-from paddleship.acceptance.load import Load, closed_loop
+from paddleship.acceptance.http_load import Load, closed_loop
 from paddleship.acceptance.questions import Question, mixed, plain_request, questions, repeated, repeated_bytes, within
-from paddleship.acceptance.stranger import Outputs, Stranger, read_answer, request_body
-from paddleship.progress import Progress
+from paddleship.acceptance.triton import Outputs, Stranger, read_answer, request_body
+from paddleship.numerics import differences
+from paddleship.system.progress import Progress
 
 _IN_LOAD = 4  # different requests of one row
 _IN_CROWD = 24  # batches of different sizes
@@ -156,7 +156,7 @@ def _same_outputs(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str
     if [{**item, "data": None} for item in now] != [{**item, "data": None} for item in before]:
         return False
     return all(
-        measures.relative(np.array(one["data"], np.float64), np.array(two["data"], np.float64)) <= _SAME
+        differences.relative(np.array(one["data"], np.float64), np.array(two["data"], np.float64)) <= _SAME
         if two["datatype"].startswith("FP")
         else one["data"] == two["data"]
         for one, two in zip(now, before, strict=True)

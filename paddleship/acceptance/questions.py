@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.acceptance.stranger import Tensors, array_type, datatype
+from paddleship.acceptance.triton import Tensors, array_type, datatype
 
 _NUMBER_BYTES = 22  # of a float32 as the client writes it: all digits of a float64 and a separator
 

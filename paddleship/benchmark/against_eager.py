@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paddleship.catalogue import EAGER
+from paddleship.config.catalogue import EAGER
 
 Row = Mapping[str, Any]
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from paddleship import host
-from paddleship.benchmark import feasible, statistics, vitals
+from paddleship.benchmark import system_metrics
 from paddleship.benchmark.comparison import AGAIN, Comparison
-from paddleship.benchmark.contestant import Engine, loop
 from paddleship.benchmark.sampling import Race, speedup
-from paddleship.benchmark.seat import Seat
-from paddleship.isolate import Load
-from paddleship.params import Benchmark
-from paddleship.preprocess import Batch
-from paddleship.progress import Progress
-from paddleship.runtimes import Arrays
+from paddleship.benchmark.worker import Engine, loop
+from paddleship.benchmark.worker_process import Seat
+from paddleship.config import preflight
+from paddleship.config.params import Benchmark
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays
+from paddleship.statistics import estimates
+from paddleship.system import host
+from paddleship.system.isolate import Load
+from paddleship.system.progress import Progress
 
 _CURVE_BLOCKS = 4
 _CURVE_SHARE, _CROWD_SHARE = 0.2, 0.25  # of max_seconds
@@ -48,10 +50,10 @@ def compare(
     One that dies, hangs, leaks, or (the baseline apart) whose answers to `questions` `judge` has something to say about,
     keeps its reason and loses its samples; the rest go on.
     """
-    began, bystander = time.monotonic(), vitals.Bystander()
+    began, bystander = time.monotonic(), system_metrics.Bystander()
     size = next(iter(batches))
     base, available = baseline or next(iter(contestants)), host.core_numbers()
-    cores = vitals.cores_for(thread_count)
+    cores = system_metrics.cores_for(thread_count)
     everyone = {**contestants, base + AGAIN: contestants[base]}
     race = Race(everyone, batches, settings, thread_count=thread_count, cores=cores, engine=engine)
     starts = _run(race, batches, settings, base, _examiner(race, questions, judge, base) if judge else None, began=began)
@@ -83,7 +85,7 @@ def _left_out(
             "differ: raise benchmark.max_seconds"
         )
     measured = [(name, list(race.found[name].blocks), list(race.found[name].rates)) for name in names if name in race.left()]
-    return (*said, *feasible.left_out(measured, sizes=list(batches), counts=settings.concurrency, thread_count=thread_count, cores=cores))
+    return (*said, *preflight.left_out(measured, sizes=list(batches), counts=settings.concurrency, thread_count=thread_count, cores=cores))
 
 
 def _run(
@@ -126,7 +128,7 @@ def _undecided(race: Race, base: str, size: int, effect: float) -> list[str]:
         for name in left
         if name not in (base, base + AGAIN)
         and (seen := speedup(found[base], found[name], size))
-        and not statistics.settled(seen, noise, effect=effect)
+        and not estimates.settled(seen, noise, effect=effect)
     ]
     return [base, base + AGAIN, *open_ones] if open_ones else []
 
@@ -147,10 +149,10 @@ def _refuse_leaks(race: Race, settings: Benchmark, size: int) -> None:
     """Try those whose memory grew, or was seen too seldom, for longer: caches grow too, but ever more slowly; a leak goes on."""
     for name in race.left():
         growth = race.found[name].growth()
-        if growth.low <= settings.max_growth_bytes if growth else len(race.found[name].samples(size)) < statistics.ENOUGH["p50_ms"]:
+        if growth.low <= settings.max_growth_bytes if growth else len(race.found[name].samples(size)) < estimates.ENOUGH["p50_ms"]:
             continue
         seconds = min(_ENDURANCE_S, settings.max_seconds / 6)
-        growth = statistics.lasting_slope(race.endure(name, size=size, seconds=seconds))
+        growth = estimates.lasting_slope(race.endure(name, size=size, seconds=seconds))
         if growth and growth.low > settings.max_growth_bytes and name in race.left():
             race.found[name].status = "leaks"  # its samples stay: it may be a baseline, and what it would gain is worth knowing
             race.found[name].reason = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paddleship.benchmark import statistics
 from paddleship.benchmark.sampling import Measurement, speedup
-from paddleship.benchmark.statistics import Interval, Word
-from paddleship.benchmark.vitals import Others
+from paddleship.benchmark.system_metrics import Others
+from paddleship.statistics import estimates
+from paddleship.statistics.estimates import Interval, Word
 
 AGAIN = " again"  # the baseline's second process
 
@@ -45,7 +45,7 @@ class Comparison:
     def verdict(self, name: str) -> Word | None:
         """Against the baseline, at the stated size of effect."""
         found = self.speedup(name)
-        return statistics.verdict(found, self.noise, effect=self.effect) if found and name != self.baseline else None
+        return estimates.verdict(found, self.noise, effect=self.effect) if found and name != self.baseline else None
 
     def warnings(self) -> list[str]:
         """What makes these figures worth less, each with what to do."""

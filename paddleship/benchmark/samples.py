@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddleship import host
-from paddleship.benchmark import statistics
 from paddleship.benchmark.comparison import AGAIN, Comparison
 from paddleship.benchmark.sampling import Block, Measurement, paired
 from paddleship.errors import BadInput
-from paddleship.files import read_json
+from paddleship.shipped.common.files import read_json
+from paddleship.statistics import estimates
+from paddleship.system import host
 
 FILE, META = "samples.parquet", "samples.json"
 SCHEMA_VERSION = 2
@@ -25,10 +25,10 @@ class Change:
     """A contestant's speedup in two races, the later over the earlier one, and whether that is a difference."""
 
     name: str
-    before: statistics.Interval
-    after: statistics.Interval
-    change: statistics.Interval
-    verdict: statistics.Word
+    before: estimates.Interval
+    after: estimates.Interval
+    change: estimates.Interval
+    verdict: estimates.Word
 
     def __str__(self) -> str:
         span = f"{self.change.value:.3f} ({self.change.low:.3f} to {self.change.high:.3f})"
@@ -108,15 +108,15 @@ def compare(earlier: Path, later: Path) -> list[Change]:
                 f"{earlier} was measured with {key} {old[key]!r}, {later} with {new[key]!r}: measure both alike, and compare those"
             )
     gains = _gains(before, old["baseline"], old["batch_size"]), _gains(after, new["baseline"], new["batch_size"])
-    changes = {name: statistics.change(gains[0][name], starts) for name, starts in gains[1].items() if name in gains[0]}
+    changes = {name: estimates.change(gains[0][name], starts) for name, starts in gains[1].items() if name in gains[0]}
     noise = changes.pop(new["baseline"] + AGAIN, None)
     return [
         Change(
             name,
-            before=statistics.ratio(gains[0][name]),
-            after=statistics.ratio(gains[1][name]),
+            before=estimates.ratio(gains[0][name]),
+            after=estimates.ratio(gains[1][name]),
             change=change,
-            verdict=statistics.verdict(change, noise, effect=new["effect"]),
+            verdict=estimates.verdict(change, noise, effect=new["effect"]),
         )
         for name, change in changes.items()
     ]

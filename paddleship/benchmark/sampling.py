@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.benchmark import statistics, vitals
-from paddleship.benchmark.contestant import Contestant, Engine, Warmth, loop
-from paddleship.benchmark.seat import Seat, together
-from paddleship.benchmark.statistics import Interval
+from paddleship.benchmark import system_metrics
+from paddleship.benchmark.worker import Contestant, Engine, Warmth, loop
+from paddleship.benchmark.worker_process import Seat, together
+from paddleship.config.params import Benchmark
 from paddleship.errors import PaddleshipError
-from paddleship.isolate import Isolated, Load, threads
-from paddleship.params import Benchmark
-from paddleship.preprocess import Batch
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.statistics import estimates
+from paddleship.statistics.estimates import Interval
+from paddleship.system.isolate import Isolated, Load, threads
 
 _FEWEST_BLOCKS = 2
 _FEWEST_CALLS = 7  # of a size: three to warm up, and two in each of the fewest blocks
@@ -71,7 +72,7 @@ class Measurement:
 
     def percentiles(self, size: int) -> dict[str, float | None]:
         """p50 to p99 of all samples; None where there are too few."""
-        return statistics.percentiles(self.samples(size))
+        return estimates.percentiles(self.samples(size))
 
     def throughput_per_s(self, size: int) -> float | None:
         """Rows per second in batches of `size`, from the total time of each block; the median, which one disturbed block does not bend."""
@@ -80,7 +81,7 @@ class Measurement:
 
     def growth(self) -> Interval | None:
         """Bytes of memory per 1,000 requests."""
-        return statistics.slope([[(1e-3 * requests, resident) for requests, resident in points] for points in self.memory])
+        return estimates.slope([[(1e-3 * requests, resident) for requests, resident in points] for points in self.memory])
 
     def fail(self, status: str, reason: str) -> None:
         self.status, self.reason = status, reason
@@ -90,7 +91,7 @@ class Measurement:
 def speedup(slower: Measurement, faster: Measurement, size: int) -> Interval | None:
     """How many times faster one is than the other, by the medians of paired blocks; None where they share none."""
     starts = paired(slower, faster, size)
-    return statistics.ratio(starts) if starts else None
+    return estimates.ratio(starts) if starts else None
 
 
 def paired(slower: Measurement, faster: Measurement, size: int) -> list[list[float]]:
@@ -245,7 +246,7 @@ class Race:
         if size == next(iter(self._batches)):
             measurement.memory[-1].append((seat.requests, seat.resident_bytes))
         measurement.peak_memory_bytes = max(measurement.peak_memory_bytes, seat.peak_bytes)
-        measurement.peak_device_memory_bytes = vitals.more(measurement.peak_device_memory_bytes, seat.peak_device_bytes)
+        measurement.peak_device_memory_bytes = system_metrics.more(measurement.peak_device_memory_bytes, seat.peak_device_bytes)
 
     def _note(self, name: str, warmth: Warmth) -> None:
         self.found[name].warmup_s.append(warmth.seconds)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from paddleship.benchmark import against_eager
 from paddleship.benchmark.against_eager import PERCENTILES, TIMED, Row, cost, distance, nearest
-from paddleship.catalogue import EAGER
+from paddleship.config.catalogue import EAGER
+from paddleship.config.params import Select
 from paddleship.errors import ParamsError
-from paddleship.params import Select
-from paddleship.verdict import Check
+from paddleship.reports.verdict import Check
 
 Compare = Callable[[str, str], tuple[float, float, float] | None]  # the first's latency over the second's, with its 95% interval
 

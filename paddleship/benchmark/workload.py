@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddleship import dataset
-from paddleship.preprocess import Batch, Example, Preprocess
+from paddleship.data import dataset
+from paddleship.shipped.common.preprocess import Batch, Example, Preprocess
 
 _ROWS = 64  # distinct rows that each contestant answers in turn
 

@@ -20,7 +20,7 @@ from typing import Any
 from paddleship.controlflow import branches
 from paddleship.controlflow.branches import Site, Span
 from paddleship.controlflow.tracing import Spot, Ways, following
-from paddleship.references import is_users
+from paddleship.shipped.common.references import is_users
 
 
 @dataclass

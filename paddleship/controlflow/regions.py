@@ -14,8 +14,8 @@ from pathlib import Path
 from paddleship.controlflow.branches import Site
 from paddleship.controlflow.deciding import Decisions
 from paddleship.controlflow.tracing import Spot
-from paddleship.files import read_json
-from paddleship.finding import Finding, Severity
+from paddleship.reports.finding import Finding, Severity
+from paddleship.shipped.common.files import read_json
 
 FILE = "control_flow.json"
 

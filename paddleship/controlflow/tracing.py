@@ -13,9 +13,9 @@ import numpy as np
 
 from paddleship.controlflow import branches
 from paddleship.controlflow.branches import BODY, OUTSIDE, TEST, Place, Site
-from paddleship.eager import Eager, Subject
-from paddleship.references import is_users
-from paddleship.runtimes import Arrays
+from paddleship.model.eager import Eager, Subject
+from paddleship.shipped.common.references import is_users
+from paddleship.shipped.common.spec import Arrays
 
 _Parts = tuple[list[Place], list[tuple[int, ...] | None]]
 Spot = tuple[Site, str]  # a site, and the path of the sublayer that it ran in ("" for the model itself)

@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from paddleship import layers, model
-from paddleship.candidate import Candidate
-from paddleship.eager import Subject
+from paddleship.config.params import Code
 from paddleship.errors import CandidateError
-from paddleship.files import sha256
-from paddleship.params import Code
-from paddleship.preprocess import Batch
-from paddleship.runtimes.paddle_eager import CODE
+from paddleship.model import building
+from paddleship.model.eager import Subject
+from paddleship.shipped.common import layers
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.files import sha256
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.runtimes.paddle_eager import CODE
 
 _OURS = Path(__file__).parents[1].resolve()
 
@@ -34,7 +35,7 @@ class Packer:
         for file, place in sources(self.subject.code).items():
             (target / CODE / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target / CODE / place)
-        shutil.copyfile(self.subject.checkpoint / model.WEIGHTS, target / layers.WEIGHTS)
+        shutil.copyfile(self.subject.checkpoint / building.WEIGHTS, target / layers.WEIGHTS)
 
     def describe(self, candidate: Candidate) -> Candidate:
         """What the candidate says of itself: eager takes every size, so there is one program, and it names outputs itself."""
@@ -43,7 +44,7 @@ class Packer:
             raise CandidateError(
                 f"model.kwargs {settings.kwargs} cannot be kept as JSON: use strings, numbers, lists and mappings with string keys"
             )
-        now = sha256(self.subject.checkpoint / model.WEIGHTS)
+        now = sha256(self.subject.checkpoint / building.WEIGHTS)
         if now != candidate.weights_sha256:
             raise CandidateError(
                 f"the checkpoint is another ({now[:12]}) than the exported program was made from ({candidate.weights_sha256[:12]}): "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from paddleship import dataset
-from paddleship.preprocess import Batch
-from paddleship.runtimes import bucketed
-from paddleship.spec import TensorSpec, sizes_of
+from paddleship.data import dataset
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import TensorSpec, sizes_of
+from paddleship.shipped.runtimes import bucketed
 
 _BATCH = 4  # rows of a batch are padded to the longest: few of them keep padding from passing for data
 

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from paddleship import isolate, runtimes
-from paddleship.candidate import Candidate
-from paddleship.catalogue import EAGER, KINDS
-from paddleship.conversion import bundle, calibration, confined, installs, pruning, ptq, quantizing, remaking, to_onnx, tuning
+from paddleship.config.catalogue import EAGER, KINDS
+from paddleship.conversion import bundle, calibration, no_pip, pruning, ptq, quantizing, re_export, to_onnx, tuning
 from paddleship.conversion.tuning import Trial
-from paddleship.eager import Subject
 from paddleship.errors import CandidateError
-from paddleship.files import new_folder
-from paddleship.preprocess import Batch
+from paddleship.image import sandbox
+from paddleship.model.eager import Subject
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.files import new_folder
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.system import isolate
 
 Maker = Callable[[Path, Path, Sequence[Batch]], None]
 
@@ -123,13 +125,13 @@ class Workshop:
         if name not in _CHANGES:
             return _MAKERS.get(name, _copy)
         change, verb = _CHANGES[name]
-        return remaking.Remaker(self._eager(f"Paddle can {verb} only the eager model itself"), self._base.inputs, sizes, change, verb)
+        return re_export.Remaker(self._eager(f"Paddle can {verb} only the eager model itself"), self._base.inputs, sizes, change, verb)
 
     def _each(self, words: str, maker_of: Callable[[Mapping[str, int]], Maker], source: Path, target: Path) -> None:
         for part, sizes in self._parts.items():
             (target / part).mkdir(exist_ok=True)
             maker = maker_of(sizes)
-            calibrated = isinstance(maker, remaking.Remaker) or maker in _CALIBRATED
+            calibrated = isinstance(maker, re_export.Remaker) or maker in _CALIBRATED
             batches = calibration.fitting(self._batches, self._base.inputs, sizes) if calibrated else ()
             environment = isolate.threads(self._threads)
             isolate.run(words, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
@@ -137,7 +139,7 @@ class Workshop:
     def _try(self, made: Candidate, folder: Path) -> None:
         load: isolate.Load = (runtimes.load, (folder,))
         if made.runtime == EAGER and self._requirements is not None:
-            load = confined.load, (folder, self._requirements / f"{EAGER}.txt")
+            load = sandbox.load, (folder, self._requirements / f"{EAGER}.txt")
         environment = isolate.threads(self._threads)
         with isolate.Isolated(made.name, load[0], *load[1], timeout_s=self._timeout_s, environment=environment) as runtime:
             runtime.call("run", self._probe)
@@ -156,7 +158,7 @@ def plan(name: str, base: Candidate, *, threads: int) -> Candidate:
 
 
 def _run(maker: Maker, source: Path, target: Path, batches: Sequence[Batch]) -> None:
-    installs.forbid()
+    no_pip.forbid()
     maker(source, target, batches)
 
 
@@ -175,7 +177,7 @@ _MAKERS: dict[str, Maker] = {
     "onnxruntime-int8": quantizing.static,
     "openvino-int8": quantizing.openvino,
 }
-_CHANGES: dict[str, tuple[remaking.Change, str]] = {
+_CHANGES: dict[str, tuple[re_export.Change, str]] = {
     "paddle-int8": (ptq.quantise, "quantise"),
     "paddle-pruned": (pruning.prune, "prune"),
 }

@@ -13,18 +13,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddleship import isolate, measures, model, runtimes, structure
-from paddleship.candidate import Candidate, Program
 from paddleship.controlflow import deciding, regions
-from paddleship.conversion import fixing, places
-from paddleship.eager import Eager, Subject
+from paddleship.conversion import places, shape_buckets
 from paddleship.errors import BadInput, ModelError
-from paddleship.finding import Finding
-from paddleship.preprocess import Batch
-from paddleship.references import explain
-from paddleship.runtimes import Arrays
-from paddleship.spec import TensorSpec
-from paddleship.structure import describe
+from paddleship.model import building
+from paddleship.model.eager import Eager, Subject
+from paddleship.numerics import differences
+from paddleship.reports.finding import Finding
+from paddleship.shipped import runtimes
+from paddleship.shipped.common import structure
+from paddleship.shipped.common.candidate import Candidate, Program
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.references import explain
+from paddleship.shipped.common.spec import Arrays, TensorSpec
+from paddleship.shipped.common.structure import describe
+from paddleship.system import isolate
 
 
 def export(
@@ -41,7 +44,7 @@ def export(
 
     `probes` are batches of different sizes and lengths; the eager model answers them in a process of its own, so that
     the instance which is exported was never called. Where the program does not keep every dynamic dimension, the
-    `sizes` of paddleship.conversion.fixing are tried. Raises ModelError with the user's line when nothing converts.
+    `sizes` of paddleship.conversion.shape_buckets are tried. Raises ModelError with the user's line when nothing converts.
     """
     with isolate.Isolated("the eager model", Eager, subject, timeout_s=timeout_s) as eager:
         answers: list[Arrays] = [eager.call("run", probe) for probe in probes]
@@ -56,9 +59,9 @@ def export(
     first, findings = attempt.make(()), list[Finding]()
     if isinstance(first, Candidate):
         return first, []
-    for programs in fixing.choices(base.inputs, sizes):
+    for programs in shape_buckets.choices(base.inputs, sizes):
         made = attempt.make(programs)
-        findings.append(fixing.price(programs, base.inputs, str(first), None if isinstance(made, Candidate) else str(made)))
+        findings.append(shape_buckets.price(programs, base.inputs, str(first), None if isinstance(made, Candidate) else str(made)))
         if isinstance(made, Candidate):
             return made, findings
     if isinstance(first, WrongError):
@@ -108,7 +111,7 @@ class Attempt:
         saved = Saved("", {}, {})
         for program in programs or (Program(".", {}),):
             (self.folder / program.folder).mkdir(exist_ok=True)
-            specs = fixing.fixed(self.base.inputs, program.sizes)
+            specs = shape_buckets.fixed(self.base.inputs, program.sizes)
             saved = isolate.run(
                 "the export", save_program, self.subject, self.folder / program.folder, specs, self.skip, timeout_s=self.timeout_s
             )
@@ -122,7 +125,7 @@ class Attempt:
                 shape = ", ".join(f"{key}{list(value.shape)}" for key, value in probe.items())
                 if answer[name].shape != array.shape:
                     return WrongError(f"the program answers {shape} with {name}{list(answer[name].shape)}, eager with {list(array.shape)}")
-                if not measures.alike(array, answer[name]):
+                if not differences.alike(array, answer[name]):
                     return WrongError(f"the program answers {shape} with other values of {name} than eager")
         return None
 
@@ -170,14 +173,14 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], sk
     For a process of its own: Paddle may die of a model, and an instance or a process that has converted or
     answered before may bake what it remembers into the program. Raises ModelError with the user's line.
     """
-    layer = model.build(subject.model)
-    weights = model.restore(layer, subject.checkpoint)
+    layer = building.build(subject.model)
+    weights = building.restore(layer, subject.checkpoint)
     layer.eval()
     _leave_to_python(layer, skip)
     names = places.collect(layer)
     try:
         with deciding.watching(layer) as decisions:
-            sources, constants = convert_layer(layer, folder, model.form(layer, subject.model).give({spec.name: spec for spec in specs}))
+            sources, constants = convert_layer(layer, folder, building.form(layer, subject.model).give({spec.name: spec for spec in specs}))
     except ModelError:
         raise
     except Exception as failure:
@@ -208,7 +211,7 @@ def convert_layer(layer: Any, folder: Path, given: Sequence[Any]) -> tuple[dict[
     """
     import paddle
 
-    static = model.to_static(layer, given)
+    static = building.to_static(layer, given)
     program = static.forward.concrete_program
     result = program.outputs[0] if len(program.outputs) == 1 else program.outputs
     tree, named = describe(result, lambda value: isinstance(value, paddle.pir.Value))

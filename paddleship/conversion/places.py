@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from paddleship.files import read_json, write_text
+from paddleship.shipped.common.files import read_json, write_text
 
 FILE = "parameters.json"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from paddleship.arguments import Form
 from paddleship.errors import CandidateError
-from paddleship.preprocess import Batch
+from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.preprocess import Batch
 
 
 def prune(layer: Any, _form: Form, _batches: Sequence[Batch]) -> Any:

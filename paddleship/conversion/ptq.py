@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from paddleship.arguments import Form
 from paddleship.errors import CandidateError
-from paddleship.preprocess import Batch
+from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.preprocess import Batch
 
 _BATCHES = 8
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.errors import CandidateError
-from paddleship.preprocess import Batch
+from paddleship.shipped.common.preprocess import Batch
 
 _DYNAMIC = ("MatMul", "LSTM", "Gather", "Attention", "EmbedLayerNormalization")  # the CPU has no kernel for a dynamic Conv of int8
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
@@ -67,7 +67,7 @@ def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
 
 def openvino(source: Path, target: Path, batches: Sequence[Batch]) -> None:
     """Weights and activations in int8 by nncf, in ranges seen on the batches, as OpenVINO's own files. Raises CandidateError."""
-    from paddleship.runtimes import openvino as door
+    from paddleship.shipped.runtimes import openvino as door
 
     ov = door.module()
     import nncf

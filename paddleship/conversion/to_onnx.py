@@ -10,8 +10,9 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from paddleship.catalogue import OPSET
-from paddleship.conversion import mending, pir
+from paddleship.config.catalogue import OPSET
+from paddleship.conversion import pir
+from paddleship.conversion.onnx_fixups import operator_fixes
 from paddleship.errors import CandidateError
 
 _IN_ONE_PIECE = 8  # characters of a name that a compiled program holds side by side, also where it holds no text
@@ -27,7 +28,7 @@ def convert(exported: Path, target: Path) -> None:
     logging.disable(logging.INFO)
 
     program = json.loads((exported / "model.json").read_text(encoding="utf-8"))
-    mending.before(program["program"])
+    operator_fixes.before(program["program"])
     if unheard := unknown(program["program"]):
         print(f"[ERROR]unsupported by paddle2onnx: [OP: {', '.join(unheard)}]", file=sys.stderr, flush=True)  # it aborts, and says no name
     parameters = exported / "model.pdiparams"
@@ -46,8 +47,8 @@ def convert(exported: Path, target: Path) -> None:
     if not output.exists():
         raise CandidateError("paddle2onnx wrote no model")
     made = onnx.load(str(output))
-    mending.give_offset_groups(made)
-    mending.after(made.graph)
+    operator_fixes.give_offset_groups(made)
+    operator_fixes.after(made.graph)
     onnx.save(made, str(output))
     onnx.checker.check_model(str(output))
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import measures, runtimes
-from paddleship.candidate import Candidate
 from paddleship.errors import CandidateError
-from paddleship.isolate import Isolated, threads
-from paddleship.preprocess import Batch
+from paddleship.numerics import differences
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.system.isolate import Isolated, threads
 
 THREADS = "threads"
 BUCKET = "bucket"  # that sizes of rows are padded up to multiples of
@@ -92,7 +93,7 @@ class Bench:
         """Raises CandidateError where the answers under two settings differ by more than rounding."""
         for batch in self._batches:
             answer, padded = self._loaded[key].run(batch), self._loaded[other].run(batch)
-            if odd := [name for name, array in answer.items() if not measures.alike(array, padded[name])]:
+            if odd := [name for name, array in answer.items() if not differences.alike(array, padded[name])]:
                 raise CandidateError(f"padding changes {', '.join(odd)}")
 
     def measure(self, key: str, first: int, seconds: float) -> float:

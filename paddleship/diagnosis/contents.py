@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import model
-from paddleship.candidate import Candidate, Program
-from paddleship.catalogue import EAGER, OTHER_WEIGHTS
-from paddleship.conversion import fixing
-from paddleship.finding import Finding
-from paddleship.measures import Array
-from paddleship.spec import TensorSpec
+from paddleship.config.catalogue import EAGER, OTHER_WEIGHTS
+from paddleship.conversion import shape_buckets
+from paddleship.model import building
+from paddleship.numerics.differences import Array
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.candidate import Candidate, Program
+from paddleship.shipped.common.spec import TensorSpec
 
 _RANDOM = ("uniform", "gaussian", "bernoulli", "randint", "randperm", "multinomial", "truncated_gaussian_random", "poisson", "exponential_")
 _EVAL = "call eval() on the model before it is converted, and give dropout training=self.training"
@@ -35,11 +35,11 @@ def inspect(folder: Path, checkpoint: Path) -> list[Finding]:
     from safetensors.numpy import load_file
 
     candidate = Candidate.load(folder)
-    own: dict[str, Array] = load_file(checkpoint / model.WEIGHTS)
+    own: dict[str, Array] = load_file(checkpoint / building.WEIGHTS)
     look = _inspect_program if candidate.runtime == "paddle" else _inspect_onnx
     found: dict[str, Finding] = {}
     for program in candidate.programs or (Program(".", {}),):
-        fixed = replace(candidate, inputs=fixing.fixed(candidate.inputs, program.sizes))
+        fixed = replace(candidate, inputs=shape_buckets.fixed(candidate.inputs, program.sizes))
         found |= {str(finding): finding for finding in look(folder / program.folder, fixed, own)}
     return [finding for finding in found.values() if finding.kind != "dtype-differs" or candidate.precision == "float32"]
 

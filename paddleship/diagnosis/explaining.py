@@ -9,18 +9,19 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from paddleship import isolate, model
-from paddleship.candidate import Candidate
-from paddleship.catalogue import EAGER, OTHER_WEIGHTS
+from paddleship.config.catalogue import EAGER, OTHER_WEIGHTS
+from paddleship.config.params import Verify
 from paddleship.diagnosis import contents, passes, replay, symptoms
 from paddleship.diagnosis.replay import LayerError, Located
-from paddleship.eager import Subject
 from paddleship.errors import BadInput, OutOfTime
-from paddleship.files import sha256
-from paddleship.finding import Finding
-from paddleship.params import Verify
+from paddleship.model import building
+from paddleship.model.eager import Subject
 from paddleship.proof.evidence import EPSILON, FLOAT64_TRUTH, NOISE_FLOOR, Evidence
-from paddleship.runtimes import Arrays
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.files import sha256
+from paddleship.shipped.common.spec import Arrays
+from paddleship.system import isolate
 from paddleship.weights.comparing import Weighed
 
 _SUFFICIENT = {
@@ -153,7 +154,7 @@ def _facts(subject: Subject, folder: Path | None, preprocess: Mapping[str, Any] 
     if folder is None:
         return []
     candidate, found = Candidate.load(folder), []
-    if candidate.weights_sha256 and candidate.weights_sha256 != (now := sha256(subject.checkpoint / model.WEIGHTS)):
+    if candidate.weights_sha256 and candidate.weights_sha256 != (now := sha256(subject.checkpoint / building.WEIGHTS)):
         message = f"the candidate was made from the weights {candidate.weights_sha256[:12]}, the checkpoint now is {now[:12]}"
         found.append(Finding("weights-differ", "error", message, "convert again from this checkpoint: `dvc repro export optimize`"))
     if preprocess is not None and candidate.preprocess != preprocess:

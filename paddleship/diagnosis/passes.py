@@ -14,13 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from paddleship import runtimes
-from paddleship.candidate import Candidate
 from paddleship.errors import CandidateError
-from paddleship.finding import Finding
-from paddleship.isolate import Revived, threads
-from paddleship.preprocess import Batch
-from paddleship.runtimes import Arrays
+from paddleship.reports.finding import Finding
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays
+from paddleship.system.isolate import Revived, threads
 
 _LOGGED = re.compile(r"Running PIR pass \[(\w+)\]|GraphTransformer (\w+) modified: 1 ")
 _OFF = {"optimization_level": 0}

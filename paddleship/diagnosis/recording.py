@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import measures, model
-from paddleship.eager import Eager, Subject
 from paddleship.errors import BadInput
-from paddleship.preprocess import Batch
-from paddleship.references import is_users
-from paddleship.runtimes import Arrays
+from paddleship.model import building
+from paddleship.model.eager import Eager, Subject
+from paddleship.numerics import differences
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.references import is_users
+from paddleship.shipped.common.spec import Arrays
 
 Shape = tuple[int, ...]
 _STATEFUL = 1e-3  # of the scale: no rounding, so the sublayer's answer depends on more than what it is given
@@ -102,7 +103,7 @@ class Recorder:
             true = {f"true/{name}": answered[f"out/{name}"] for name in call.outputs}  # eager float32 stands in
         for name in call.outputs:
             told, truth = answered[f"out/{name}"], true[f"true/{name}"]
-            if told.shape != truth.shape or measures.relative(told, measures.expected(truth, told)) > _STATEFUL:
+            if told.shape != truth.shape or differences.relative(told, differences.expected(truth, told)) > _STATEFUL:
                 return replace(call, reason="asked again on its own it answers otherwise: it depends on more than what it is given")
         arrays |= true
         np.savez(path, **arrays)
@@ -172,7 +173,7 @@ def _listen(eager: Eager, batch: Batch) -> list[_Note]:
         if not first or note.call.reason:
             return
         try:
-            named = model.name_outputs(result)
+            named = building.name_outputs(result)
             note.answered = {f"out/{name}": np.array(tensor.numpy()) for name, tensor in named.items()}
             note.call = replace(note.call, outputs=tuple(named))
         except BadInput as odd:
@@ -227,6 +228,6 @@ def _answer(layer: Any, call: Call, arrays: Sequence[Any]) -> Arrays | None:
         with paddle.no_grad():
             tensors = [paddle.to_tensor(array.astype("float64") if array.dtype == np.float32 else array) for array in arrays]
             args, kwargs = put(call.arguments, tensors)
-            return {f"true/{name}": tensor.numpy() for name, tensor in model.name_outputs(layer(*args, **kwargs)).items()}
+            return {f"true/{name}": tensor.numpy() for name, tensor in building.name_outputs(layer(*args, **kwargs)).items()}
     except Exception:
         return None

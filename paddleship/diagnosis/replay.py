@@ -18,18 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import isolate, measures, runtimes
-from paddleship.candidate import Candidate
-from paddleship.catalogue import PRUNED
+from paddleship.config.catalogue import PRUNED
 from paddleship.diagnosis.recording import Call, Recorder, given
 from paddleship.diagnosis.sublayers import Exporter
-from paddleship.eager import Subject
 from paddleship.errors import CandidateError
-from paddleship.finding import Finding
-from paddleship.isolate import Revived
-from paddleship.preprocess import Batch
+from paddleship.model.eager import Subject
+from paddleship.numerics import differences
 from paddleship.proof.evidence import EPSILON, NOISE_FLOOR
-from paddleship.runtimes import Arrays
+from paddleship.reports.finding import Finding
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays
+from paddleship.system import isolate
+from paddleship.system.isolate import Revived
 
 _PER_LAYER_S = 60.0
 _PLAIN = {"optimization_level": 0}
@@ -179,7 +181,7 @@ class Stage:
             arrays = dict(stored)
         pairs = [(name, arrays[f"true/{name}"], arrays[f"out/{name}"]) for name in call.outputs]
         floor = (self.floor if call.parent is None else NOISE_FLOOR) * coarseness(self.candidate.precision)
-        own = max((measures.relative(reference, measures.expected(truth, reference)) for _, truth, reference in pairs), default=0.0)
+        own = max((differences.relative(reference, differences.expected(truth, reference)) for _, truth, reference in pairs), default=0.0)
         try:
             answer = self.player.call("run", call.number, str(call.number))
         except CandidateError as death:
@@ -218,7 +220,7 @@ class Stage:
             answer = self.player.call("run", call.number, folder)["output"]
         except CandidateError:
             return True
-        return measures.relative(answer, truth) > tolerance
+        return differences.relative(answer, truth) > tolerance
 
 
 def _compare(answer: Arrays, pairs: Sequence[tuple[str, Any, Any]]) -> tuple[float, str]:
@@ -229,7 +231,7 @@ def _compare(answer: Arrays, pairs: Sequence[tuple[str, Any, Any]]) -> tuple[flo
         if array is None or array.shape != reference.shape or array.dtype != reference.dtype:
             found = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
             return float("inf"), f"{name} is {found}, eager's is {reference.dtype}{list(reference.shape)}"
-        if (error := measures.relative(array, measures.expected(truth, reference))) > largest:
+        if (error := differences.relative(array, differences.expected(truth, reference))) > largest:
             largest = error
             reason = "" if np.isfinite(error) else f"{name} has NaN or infinity where eager has none, or another value where eager has it"
     return largest, reason

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import model
-from paddleship.candidate import Candidate
 from paddleship.conversion import to_onnx
 from paddleship.conversion.exporting import convert_layer
 from paddleship.diagnosis.recording import Call, given, put
-from paddleship.eager import Subject
 from paddleship.errors import CandidateError
-from paddleship.references import explain, is_users
-from paddleship.spec import TensorSpec
+from paddleship.model import building
+from paddleship.model.eager import Subject
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.references import explain, is_users
+from paddleship.shipped.common.spec import TensorSpec
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in')
 _LAYER_CALL = "/paddle/nn/layer/layers.py"
@@ -32,8 +32,8 @@ class Exporter:
     """
 
     def __init__(self, subject: Subject, work: Path) -> None:
-        layer = model.build(subject.model)
-        model.restore(layer, subject.checkpoint)
+        layer = building.build(subject.model)
+        building.restore(layer, subject.checkpoint)
         layer.eval()
         self._layers = dict(layer.named_sublayers(include_self=True))
         self._work = work
@@ -81,7 +81,7 @@ class Exporter:
     def _trace(self, call: Call) -> tuple[Any, list[tuple[str, Any]]]:
         if self._traced is None or self._traced[0] != call.number:
             layer = self._layers[call.path]
-            static = model.to_static(_alone(layer, call), [_specs(call, self._recorded(call))])
+            static = building.to_static(_alone(layer, call), [_specs(call, self._recorded(call))])
             self._traced = (call.number, static, _stops(static.forward.concrete_program.main_program, layer))
         return self._traced[1:]
 

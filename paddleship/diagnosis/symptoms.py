@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paddleship import measures
-from paddleship.finding import Finding
+from paddleship.numerics import differences
 from paddleship.proof.evidence import Evidence
-from paddleship.runtimes import Arrays
-from paddleship.spec import TensorSpec
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.spec import Arrays, TensorSpec
 
 _CLEARLY = 4  # times nearer: in a low precision, the answers to like questions lie within each other's error
 
@@ -32,7 +31,7 @@ def case_ratios(evidence: Evidence, answers: Sequence[Arrays]) -> list[float]:
 
 
 def _expected(evidence: Evidence, place: int) -> Arrays:
-    return {name: measures.expected(truth, evidence.reference[place][name]) for name, truth in evidence.truth[place].items()}
+    return {name: differences.expected(truth, evidence.reference[place][name]) for name, truth in evidence.truth[place].items()}
 
 
 def _ratio(evidence: Evidence, place: int, answer: Arrays, truth: Arrays) -> float:
@@ -40,9 +39,9 @@ def _ratio(evidence: Evidence, place: int, answer: Arrays, truth: Arrays) -> flo
     return max((_distance(answer.get(name), truth[name]) / noise[name].largest for name in truth), default=0.0)
 
 
-def _distance(answer: measures.Array | None, truth: measures.Array) -> float:
+def _distance(answer: differences.Array | None, truth: differences.Array) -> float:
     """Infinite where there is no answer."""
-    return float("inf") if answer is None else measures.distance(answer, truth)
+    return float("inf") if answer is None else differences.distance(answer, truth)
 
 
 def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:
@@ -66,7 +65,7 @@ def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int]
     ]
 
 
-def _is_rather(answer: measures.Array | None, truth: Arrays, other: str, name: str, noise: float) -> bool:
+def _is_rather(answer: differences.Array | None, truth: Arrays, other: str, name: str, noise: float) -> bool:
     """Whether an answer is the truth of another output, and clearly not its own where the two are alike."""
     apart = _distance(answer, truth[other])
     return apart <= noise and apart < _distance(answer, truth[name]) / _CLEARLY

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import isolate
-from paddleship.doctor.habits import Checkup, Patient
-from paddleship.eager import Subject
+from paddleship.config.params import Input, Model
+from paddleship.doctor.eager_probe import Checkup, Patient
 from paddleship.errors import BadInput, CandidateError, ProcessDied, ProcessHung
-from paddleship.params import Input, Model
-from paddleship.preprocess import Batch
+from paddleship.model.eager import Subject
 from paddleship.proof.inputs import Case
-from paddleship.spec import batch_dimension, row_dimensions
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import batch_dimension, row_dimensions
+from paddleship.system import isolate
 
 EAGER = "the eager model"  # as its process is called
 DEATHS = 3  # after which no further case is tried

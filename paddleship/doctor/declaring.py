@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from paddleship import rules
-from paddleship.arguments import NAME
+from paddleship.config import rules
+from paddleship.config.params import Input, Model, Size
 from paddleship.errors import ParamsError
-from paddleship.params import Input, Model, Size
+from paddleship.shipped.common.arguments import NAME
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _BOUND = rf"(?:{_NUMBER}|[A-Za-z_]\w*(?:[-+]\d+)?)"

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from paddleship.finding import Finding
+from paddleship.reports.finding import Finding
 
 Outcome = Literal["convertible", "convertible with warnings", "not convertible", "not judged in time"]
 Status = Literal["proven", "not exercised", "failed", "not made", "not tried", "not judged in time"]

@@ -13,27 +13,28 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from paddleship import deadline, isolate, structure
-from paddleship.candidate import Candidate
+from paddleship.config.params import Model, Verify
 from paddleship.controlflow import regions
 from paddleship.conversion import converting, exporting
 from paddleship.conversion.converting import Outcome
 from paddleship.conversion.exporting import Saved
-from paddleship.deadline import Deadline, carried
 from paddleship.diagnosis import explaining
-from paddleship.doctor import asking, breaks, exercising, remarks, sizes
+from paddleship.doctor import asking, exercising, graph_breaks, messages, sizes
+from paddleship.doctor.eager_probe import Checkup
 from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
-from paddleship.doctor.habits import Checkup
-from paddleship.eager import Subject
 from paddleship.errors import BadInput, CandidateError, OutOfTime
-from paddleship.finding import Finding, Severity
-from paddleship.params import Model, Verify
+from paddleship.model.eager import Subject
 from paddleship.proof import answering, ids, influences, inputs, proving
 from paddleship.proof import evidence as evidences
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
-from paddleship.proof.originals import TO_STATIC, Known
 from paddleship.proof.proving import Proof
+from paddleship.proof.reference import TO_STATIC, Known
+from paddleship.reports.finding import Finding, Severity
+from paddleship.shipped.common import structure
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.system import deadline, isolate
+from paddleship.system.deadline import Deadline, carried
 from paddleship.weights import weighing
 from paddleship.weights.weighing import Files
 
@@ -70,11 +71,11 @@ def examine(
         try:
             visit.examine()
         except BadInput as error:
-            visit.findings.append(remarks.bad(error))
+            visit.findings.append(messages.bad(error))
         except OutOfTime:
-            visit.rows = visit.rows if visit.judged else remarks.late(visit.rows)
-            visit.findings.append(remarks.unfinished(visit.doing, seconds, visit.rows, judged=visit.judged))
-    findings = by_gravity([*visit.findings, *remarks.assumptions(visit.model)])
+            visit.rows = visit.rows if visit.judged else messages.late(visit.rows)
+            visit.findings.append(messages.unfinished(visit.doing, seconds, visit.rows, judged=visit.judged))
+    findings = by_gravity([*visit.findings, *messages.assumptions(visit.model)])
     return Examination(model.factory, findings, visit.rows, visit.full_graph, time.monotonic() - began)
 
 
@@ -105,20 +106,20 @@ class Visit:
         """Raises BadInput where the model cannot be built or called, OutOfTime."""
         self._say("watching the eager model")
         checkup = self._checkup()
-        if not remarks.errors(checkup.findings) and self._exercise(checkup):
+        if not messages.errors(checkup.findings) and self._exercise(checkup):
             checkup = self._checkup()
-        self.findings += [*checkup.findings, *remarks.refusals(checkup, self._cases, self._subject.model), *remarks.spared(checkup)]
-        if not remarks.errors(self.findings):
-            self.findings += remarks.nothing_finite(checkup)
+        self.findings += [*checkup.findings, *messages.refusals(checkup, self._cases, self._subject.model), *messages.spared(checkup)]
+        if not messages.errors(self.findings):
+            self.findings += messages.nothing_finite(checkup)
         if not checkup.answers:
             return
         self._say("converting to a static graph")
         program, obstacle = self._convert(checkup)
         self.full_graph = program is not None
-        if program is not None and not remarks.errors(self.findings):
+        if program is not None and not messages.errors(self.findings):
             self._prove(checkup, program)
         self.judged = True
-        if obstacle is not None and not remarks.errors(checkup.findings):
+        if obstacle is not None and not messages.errors(checkup.findings):
             self.findings += self._breaks(checkup, obstacle)
         self._hidden(checkup)
 
@@ -149,11 +150,11 @@ class Visit:
             self._say("watching it again, with lengths within what was drawn")
             second = self._watch()
             if isinstance(second, Checkup) and asking.answered(second, self._cases) > asking.answered(first, drawn):
-                self.findings += remarks.lengths(before.model, lengths, first, drawn)
+                self.findings += messages.lengths(before.model, lengths, first, drawn)
                 return second
             self._cases, self._subject = drawn, before
         if isinstance(first, asking.NotSurvivedError):
-            return Checkup([remarks.killed(first, self._subject.model)])
+            return Checkup([messages.killed(first, self._subject.model)])
         if isinstance(first, BadInput):
             raise first
         return first
@@ -211,18 +212,18 @@ class Visit:
         specs = [item.spec() for item in self._subject.model.inputs]
         try:
             program, obstacle = isolate.run(
-                "the conversion", breaks.convert, self._subject, folder, specs, timeout_s=self._settings.timeout_s
+                "the conversion", graph_breaks.convert, self._subject, folder, specs, timeout_s=self._settings.timeout_s
             )
         except CandidateError as error:
-            program, obstacle = None, remarks.death(error)
+            program, obstacle = None, messages.death(error)
         alone = obstacle is not None and obstacle.where is None and obstacle.kind not in _DEATHS
-        self.findings += [remarks.unused(name, checkup.forward, alone) for name in checkup.unused]
-        self.findings += [remarks.cannot_tell(name) for name in checkup.untold]
+        self.findings += [messages.unused(name, checkup.forward, alone) for name in checkup.unused]
+        self.findings += [messages.cannot_tell(name) for name in checkup.untold]
         if obstacle is None:
             return program, None
         if alone and (checkup.unused or any(finding.kind in _FOREIGN_LAYERS for finding in checkup.findings)):
             return None, None  # Paddle stumbles over what was found already, and says so in other words
-        placed = remarks.placed(obstacle, checkup.suspects)
+        placed = messages.placed(obstacle, checkup.suspects)
         self.findings.append(placed)
         return None, placed
 
@@ -231,7 +232,7 @@ class Visit:
         self._say("looking for all graph breaks")
         batches = [case.inputs for case in self._cases if case.name in checkup.answers][:2]
         try:
-            found: list[Finding] = isolate.run("SOT", breaks.collect, self._subject, batches, timeout_s=self._settings.timeout_s)
+            found: list[Finding] = isolate.run("SOT", graph_breaks.collect, self._subject, batches, timeout_s=self._settings.timeout_s)
         except CandidateError:
             return []
         return [finding for finding in found if finding.where != obstacle.where]
@@ -259,12 +260,12 @@ class Visit:
             probe_inputs=False,
             known=Known(checkup.answers, checkup.taken),
         )
-        self.rows = {outcome.name: remarks.row(outcome, proved) for outcome in outcomes}
+        self.rows = {outcome.name: messages.row(outcome, proved) for outcome in outcomes}
         self._evidence = proved.evidence
         self.judged = all(outcome.name in proved.judgements for outcome in outcomes if outcome.made)
-        self.findings = remarks.judged(self.findings, self.rows)
-        self.findings += [*remarks.unproven(proved.findings), *remarks.structure(program), *self._uncovered(proved)]
-        severity: Severity = "warning" if remarks.proven(self.rows) else "error"
+        self.findings = messages.judged(self.findings, self.rows)
+        self.findings += [*messages.unproven(proved.findings), *messages.structure(program), *self._uncovered(proved)]
+        severity: Severity = "warning" if messages.proven(self.rows) else "error"
         for found in self._troubles(outcomes, proved, checkup):
             self.findings += [replace(item, severity=severity) for item in found]
         if deadline.over() or not self.judged:
@@ -281,8 +282,8 @@ class Visit:
                 yield [replace(item, message=f"{name}: {item.message}") for item in self._wrong(name, proved, checkup)]
             return
         found = [self._unmade(outcome, proved, checkup) for outcome in outcomes if not outcome.made]
-        decided = self._frozen(proved) or remarks.frozen(checkup.suspects)
-        yield remarks.causes([*decided, *found, *(self._wrong(wrong[0], proved, checkup) if wrong else [])])
+        decided = self._frozen(proved) or messages.frozen(checkup.suspects)
+        yield messages.causes([*decided, *found, *(self._wrong(wrong[0], proved, checkup) if wrong else [])])
 
     def _control_flow(self, proved: Proof) -> list[Finding]:
         return regions.judge(regions.read(self._work / "exported"), proved.taken)[0]
@@ -302,12 +303,12 @@ class Visit:
 
     def _unmade(self, outcome: Outcome, proved: Proof, checkup: Checkup) -> Finding:
         """Why a runtime could not be made, with the line that it fails on where a sublayer alone shows it."""
-        finding = remarks.not_made(outcome, checkup.suspects)
+        finding = messages.not_made(outcome, checkup.suspects)
         if finding.where or finding.kind == "hang":
             return finding
         self._say(f"looking for the line that {outcome.name} fails on")
         planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
-        said = remarks.operator(outcome)
+        said = messages.operator(outcome)
         guilty = explaining.blame(self._subject, planned, proved.evidence, settings=self._settings, said=said)
         return replace(finding, where=guilty.where) if guilty else finding
 
@@ -315,14 +316,14 @@ class Visit:
         """Look for hidden influences, where runtimes were compared, or eager's answers changed and no line says why."""
         answered = [case for case in self._cases if case.name in checkup.answers]
         evidence = self._evidence
-        if evidence is None and any(case.group == "rows" for case in answered) and remarks.unexplained(self.findings):
+        if evidence is None and any(case.group == "rows" for case in answered) and messages.unexplained(self.findings):
             evidence = evidences.gather(answered, [checkup.answers[case.name] for case in answered], None)
         if evidence is None:
             return
         self._say("looking for hidden influences")
         found = influences.find(self._subject, evidence, timeout_s=self._settings.timeout_s).findings
-        self.findings = remarks.influenced(self.findings, found)
-        self.rows = remarks.distrusted(self.rows, found)
+        self.findings = messages.influenced(self.findings, found)
+        self.rows = messages.distrusted(self.rows, found)
 
     def _candidate(self, checkup: Checkup, program: Saved, answered: Sequence[Case]) -> Candidate:
         specs = tuple(item.spec() for item in self._subject.model.inputs)
@@ -352,7 +353,7 @@ class Visit:
     def _wrong(self, name: str, proved: Proof, checkup: Checkup) -> list[Finding]:
         """Why a runtime that was made is not proven."""
         judgement, folder = proved.judgements[name], self._work / name
-        if known := remarks.known(judgement, checkup.suspects):
+        if known := messages.known(judgement, checkup.suspects):
             return [known]
         lost = proved.answers[name] is None or any(item.kind == "another-form" for item in judgement.findings)
         kept = name != _PROGRAM and bool(proved.judgements.get(_PROGRAM))
@@ -373,4 +374,4 @@ class Visit:
         kinds = {item.kind for item in explained.findings}
         where = next((item.where for item in explained.findings if item.where), None)
         own = [replace(item, where=item.where or where) for item in judgement.findings if item.kind not in kinds]
-        return remarks.causes([*explained.findings, *own], seen=checkup.findings)
+        return messages.causes([*explained.findings, *own], seen=checkup.findings)

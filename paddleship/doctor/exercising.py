@@ -13,19 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import model
 from paddleship.controlflow import regions
 from paddleship.controlflow.regions import Decision
 from paddleship.controlflow.tracing import Spot, TracedEager
-from paddleship.eager import Eager, Subject
 from paddleship.errors import BadInput, ModelError
-from paddleship.measures import Array, finite_max
-from paddleship.preprocess import Batch
+from paddleship.model import building
+from paddleship.model.eager import Eager, Subject
+from paddleship.numerics.differences import Array, finite_max
 from paddleship.proof import exercise
 from paddleship.proof.evidence import EPSILON
 from paddleship.proof.inputs import Case
-from paddleship.runtimes import Arrays
-from paddleship.spec import sizes_of
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays, sizes_of
 
 SECONDS = 10.0
 _SIZES = (1.0, 4.0, 0.3)  # of the biases that are tried, and what matrices and kernels are multiplied with
@@ -67,7 +66,7 @@ def search(subject: Subject, cases: Sequence[Case], seconds: float) -> bool:
     if kept is fresh:
         return False
     _fill(eager, kept)
-    model.save(eager.layer, subject.checkpoint, {"seed": subject.seed, "scaled": True})
+    building.save(eager.layer, subject.checkpoint, {"seed": subject.seed, "scaled": True})
     return True
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import measures
-from paddleship.doctor import source
-from paddleship.doctor.source import FORCED, STATE, Suspect
-from paddleship.doctor.strangers import place
-from paddleship.finding import Finding, Severity
-from paddleship.runtimes import Arrays
+from paddleship.doctor import ast_lint
+from paddleship.doctor.ast_lint import FORCED, STATE, Suspect
+from paddleship.doctor.structure_checks import place
+from paddleship.numerics import differences
+from paddleship.reports.finding import Finding, Severity
+from paddleship.shipped.common.spec import Arrays
 
 _SAME = 1e-5  # of the largest value: what one process may change from call to call by the order of its sums
 _ITEMS = 64  # of a container that are looked at
@@ -43,7 +43,7 @@ def changes(before: Snapshot, after: Snapshot) -> dict[str, str]:
 
 def same(first: Arrays, second: Arrays) -> bool:
     """Whether two answers are the same, but for the order of sums."""
-    return first.keys() == second.keys() and all(measures.same(array, second[name], tolerance=_SAME) for name, array in first.items())
+    return first.keys() == second.keys() and all(differences.same(array, second[name], tolerance=_SAME) for name, array in first.items())
 
 
 def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, str]) -> Iterator[Finding]:
@@ -70,9 +70,9 @@ def randomness(varies: bool, lines: Sequence[str]) -> Iterator[Finding]:
         return
     places: list[str | None] = [*lines] or [None]
     for where in places:
-        words = source.text(where) if where else "outside your files"
+        words = ast_lint.text(where) if where else "outside your files"
         message = f"forward draws random numbers in evaluation mode ({words}): the same question gets another answer each time"
-        dropout = where is not None and any(suspect.habit == "train-mode" for suspect in source.at(where))
+        dropout = where is not None and any(suspect.habit == "train-mode" for suspect in ast_lint.at(where))
         advice = "pass training=self.training to it" if dropout else "draw them only `if self.training:`, or take them as an input"
         yield Finding("random-forward", "error", message, advice, where)
 

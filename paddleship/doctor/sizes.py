@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from paddleship import isolate
-from paddleship.candidate import Candidate
-from paddleship.doctor.source import Suspect
+from paddleship.doctor.ast_lint import Suspect
 from paddleship.errors import CandidateError, ProcessDied, ProcessHung
-from paddleship.finding import Finding
 from paddleship.proof.answering import Answering, candidate
 from paddleship.proof.evidence import Evidence
-from paddleship.runtimes import Arrays
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.spec import Arrays
+from paddleship.system import isolate
 
 _ADVICE = (
     "compute sizes with tensors (reshape with -1, paddle.shape(x)), not with Python numbers; or declare the size as a number; "

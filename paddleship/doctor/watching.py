@@ -17,8 +17,8 @@ import numpy as np
 
 from paddleship.controlflow import tracing
 from paddleship.controlflow.tracing import Ways
-from paddleship.doctor.source import Line
-from paddleship.references import is_users
+from paddleship.doctor.ast_lint import Line
+from paddleship.shipped.common.references import is_users
 
 _Trace = Callable[[FrameType, str, Any], Any]
 

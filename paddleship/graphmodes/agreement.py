@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import measures
+from paddleship.numerics import differences
 
 EPSILON = 1e-6
 
@@ -52,14 +52,14 @@ def noise(found: Sequence[Any], references: Sequence[Sequence[Any]], truth: Sequ
     """
     worst, own = 0.0, float(np.finfo(np.float64).tiny)
     for place, exact in enumerate(np.asarray(value, np.float64) for value in truth):
-        own = max(own, EPSILON * measures.finite_max([exact]), *(_distance(reference[place], exact) for reference in references))
+        own = max(own, EPSILON * differences.finite_max([exact]), *(_distance(reference[place], exact) for reference in references))
         if not np.isfinite(exact).any() or not np.isfinite(own):
             return float("inf")
         worst = max(worst, _distance(found[place], exact) / own)
     return worst
 
 
-def _distance(value: Any, exact: measures.Array) -> float:
+def _distance(value: Any, exact: differences.Array) -> float:
     """Modes give a loss with one axis or none."""
     array = np.asarray(value, np.float64)
-    return measures.distance(array.reshape(exact.shape), exact) if array.size == exact.size else float("inf")
+    return differences.distance(array.reshape(exact.shape), exact) if array.size == exact.size else float("inf")

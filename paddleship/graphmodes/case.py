@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import dataset, isolate
+from paddleship.config.graph_modes import NetworkName
+from paddleship.config.params import Params
+from paddleship.data import dataset
 from paddleship.errors import DataError
-from paddleship.graphmodes.catalogue import NetworkName
-from paddleship.params import Params
+from paddleship.system import isolate
 
 Array = np.ndarray[Any, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from paddleship.graphmodes.catalogue import ModeName
+from paddleship.config.graph_modes import ModeName
 from paddleship.graphmodes.racing import Measurement, ratio_interval
 
 Word = Literal["confirmed", "refuted", "cannot tell", "untested"]

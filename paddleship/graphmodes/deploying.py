@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from paddleship import measures
 from paddleship.graphmodes.case import Array
+from paddleship.numerics import differences
 
 _STRANGER = """
 import sys
@@ -70,6 +70,6 @@ def loads_without_code(form: Form, *, site: str | None, timeout_s: float) -> tup
             return False, f"it did not load within {timeout_s:g} s"
     if done.returncode:
         return False, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:200]
-    if measures.relative(np.load(form.folder / "answered.npy"), form.expected) > _TOLERANCE:
+    if differences.relative(np.load(form.folder / "answered.npy"), form.expected) > _TOLERANCE:
         return False, "it loads, and its answer differs from the model's"
     return True, ""

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.graphmodes.catalogue import ModeName
+from paddleship.config.graph_modes import ModeName
 from paddleship.graphmodes.claims import Finding
 from paddleship.graphmodes.racing import Measurement
-from paddleship.pictures import BLUE, GREEN, GREY, RED, save
+from paddleship.plots.charts import BLUE, GREEN, GREY, RED, save
 
 _COLORS = (BLUE, RED, GREEN, GREY, "#8a5fb0", "#c98a1b", "#333333", "#5bb5c4", "#d98cb3")
 _WORDS = {"confirmed": GREEN, "refuted": RED, "cannot tell": GREY}

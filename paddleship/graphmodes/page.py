@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paddleship.config.graph_modes import MODES, ModeName
 from paddleship.graphmodes import lines
-from paddleship.graphmodes.catalogue import MODES, ModeName
 from paddleship.graphmodes.claims import Finding
 from paddleship.graphmodes.racing import Measurement
 

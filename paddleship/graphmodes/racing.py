@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import isolate
+from paddleship.config.graph_modes import MODES, REFERENCE, ModeName
+from paddleship.config.params import GraphModes
 from paddleship.errors import BadInput, ModelError
 from paddleship.graphmodes import agreement, deploying, subject
 from paddleship.graphmodes.case import Case, truth_of
-from paddleship.graphmodes.catalogue import MODES, REFERENCE, ModeName
 from paddleship.graphmodes.subject import Subject
-from paddleship.isolate import Isolated
-from paddleship.params import GraphModes
+from paddleship.system import isolate
+from paddleship.system.isolate import Isolated
 
 QUANTITIES = ("step_ms", "forward_ms", "request_ms")
 _RESAMPLES = 10_000

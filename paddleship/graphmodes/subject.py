@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from paddleship.config.graph_modes import MODES, ModeName
 from paddleship.errors import CandidateError
 from paddleship.graphmodes import lines
 from paddleship.graphmodes.case import Array, Case
-from paddleship.graphmodes.catalogue import MODES, ModeName
 
 FIRST_STEPS = 3
 

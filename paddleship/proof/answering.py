@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from paddleship import runtimes
-from paddleship.candidate import Candidate
-from paddleship.deadline import carried
 from paddleship.errors import BadInput, OutOfTime
-from paddleship.isolate import Isolated, threads
-from paddleship.preprocess import Batch
-from paddleship.progress import Progress
 from paddleship.proof.inputs import Case
-from paddleship.runtimes import Arrays
-from paddleship.runtimes.turns import Turns
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.runtimes.turns import Turns
+from paddleship.system.deadline import carried
+from paddleship.system.isolate import Isolated, threads
+from paddleship.system.progress import Progress
 
 
 class Caller(Protocol):

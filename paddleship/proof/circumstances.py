@@ -16,7 +16,7 @@ from datetime import datetime as RealDatetime
 from types import FrameType
 from typing import Any
 
-from paddleship.references import is_users
+from paddleship.shipped.common.references import is_users
 
 _TICK_S = 1e-6  # what one look at the clock takes, so that code that waits for it goes on
 _SECONDS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")

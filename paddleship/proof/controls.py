@@ -14,15 +14,15 @@ from functools import partial
 
 import numpy as np
 
-from paddleship import measures
-from paddleship.finding import Finding
-from paddleship.measures import Array
-from paddleship.params import Verify
+from paddleship.config.params import Verify
+from paddleship.numerics import differences
+from paddleship.numerics.differences import Array
 from paddleship.proof import parity
 from paddleship.proof.evidence import ROWS, Evidence, distance, sizes_of
 from paddleship.proof.inputs import Case
-from paddleship.runtimes import Arrays
-from paddleship.verdict import Check
+from paddleship.reports.finding import Finding
+from paddleship.reports.verdict import Check
+from paddleship.shipped.common.spec import Arrays
 
 FLOAT32, LOWER = "float32", "a lower precision"
 _SHIFT = {FLOAT32: 0.1, LOWER: 0.4}  # of the scale; decisions say less than numbers
@@ -136,7 +136,7 @@ def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, words: str,
         return bool((mine != theirs).mean() > _MANY_FLIPS * limits.max_flip_rate)
     if not (words in _ORDERS or words.startswith("reversed")):
         return True
-    return measures.spread_apart(mine, theirs, rounding=parity.ROUNDING) > _UNLIKE
+    return differences.spread_apart(mine, theirs, rounding=parity.ROUNDING) > _UNLIKE
 
 
 def _enough(evidence: Evidence) -> Evidence:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.finding import Finding
 from paddleship.proof import batches
 from paddleship.proof.inputs import Case
-from paddleship.spec import TensorSpec, batch_dimension, sizes_of
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.spec import TensorSpec, batch_dimension, sizes_of
 from paddleship.weights import comparing
 from paddleship.weights.comparing import Weighed
 

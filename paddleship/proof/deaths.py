@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from paddleship.errors import CandidateError, ModelError
-from paddleship.isolate import Isolated
-from paddleship.progress import Progress
 from paddleship.proof.inputs import Case
-from paddleship.runtimes import Arrays
+from paddleship.shipped.common.spec import Arrays
+from paddleship.system.isolate import Isolated
+from paddleship.system.progress import Progress
 
 MOST_DEATHS = 5  # of eager's process, after which no other edge is asked
 

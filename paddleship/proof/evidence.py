@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import measures
 from paddleship.errors import CandidateError, ModelError
-from paddleship.measures import Array, wide
+from paddleship.numerics import differences
+from paddleship.numerics.differences import Array, wide
 from paddleship.proof.inputs import Case
-from paddleship.runtimes import Arrays
+from paddleship.shipped.common.spec import Arrays
 
 EPSILON = float(np.finfo(np.float32).eps)
 NOISE_FLOOR = 1e-6  # honest float32 networks err by 3e-7 to 4e-6 of their scale
@@ -171,7 +171,7 @@ def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, places: S
     for place in places:
         truth, reference, answer = evidence.truth[place][name], evidence.reference[place][name], answers[place][name]
         valid = np.isfinite(truth) & np.isfinite(reference) if reference.dtype.kind == "f" else truth == reference
-        true, apart = wide(truth)[valid], measures.apart(answer, truth)[valid]
+        true, apart = wide(truth)[valid], differences.apart(answer, truth)[valid]
         if mask < np.inf:
             apart = np.where(np.abs(true) < mask, apart, apart / np.maximum(np.abs(true), mask) * scale)
         if apart.size and apart.max() > largest:
@@ -255,10 +255,10 @@ def sizes_of(evidence: Evidence, name: str, places: Sequence[int]) -> tuple[floa
         np.abs(wide(truth[np.isfinite(truth) & np.isfinite(reference)]))
         for truth, reference in ((evidence.truth[place][name], evidence.reference[place][name]) for place in places)
     ]
-    largest = measures.finite_max(sizes)
+    largest = differences.finite_max(sizes)
     if largest < _MASK or evidence.reference[0][name].dtype.kind != "f":
         return largest, np.inf
-    rest = measures.finite_max([size[size < largest / 2] for size in sizes])
+    rest = differences.finite_max([size[size < largest / 2] for size in sizes])
     return (rest, largest / 2) if 0 < rest < largest / 2 / _DWARFS else (largest, np.inf)
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from paddleship import measures
-from paddleship.finding import Finding, Severity
-from paddleship.measures import Array
+from paddleship.numerics import differences
+from paddleship.numerics.differences import Array
 from paddleship.proof.evidence import NOISE_CEILING, ROWS, Evidence
 from paddleship.proof.inputs import Case
-from paddleship.runtimes import Arrays
+from paddleship.reports.finding import Finding, Severity
+from paddleship.shipped.common.spec import Arrays
 
 _TRIED = 3  # cases in which one input's values are given to other rows
 
@@ -47,7 +47,7 @@ def inputs(ask: Ask, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict
     by_size = sorted(several, key=lambda place: sum(array.size for array in cases[place].inputs.values()))
     found = {}
     for name in names if len(names) > 1 and several else []:
-        varied = [place for place in by_size if not measures.equal(_turned(cases[place], name), cases[place].inputs[name])]
+        varied = [place for place in by_size if not differences.equal(_turned(cases[place], name), cases[place].inputs[name])]
         found[name] = _idle(ask, name, [(cases[place], reference[place]) for place in dict.fromkeys([*varied[:_TRIED], *varied[-1:]])])
     return {name: words for name, words in found.items() if words}
 
@@ -91,14 +91,16 @@ def _pieces(case: Case, array: Array) -> list[tuple[bytes, Array]]:
 
 
 def _differ(one: Array, two: Array, tolerance: float) -> bool:
-    return bool((measures.apart(one, two) > tolerance).any())
+    return bool((differences.apart(one, two) > tolerance).any())
 
 
 def _idle(ask: Ask, name: str, tried: Sequence[tuple[Case, Arrays]]) -> str:
     """Why nothing is known of how an input is used, given cases whose rows differ in it; empty where it has an influence."""
     for case, expected in tried:
         answer = ask({**case.inputs, name: _turned(case, name)})
-        if isinstance(answer, str) or any(key not in answer or not measures.equal(array, answer[key]) for key, array in expected.items()):
+        if isinstance(answer, str) or any(
+            key not in answer or not differences.equal(array, answer[key]) for key, array in expected.items()
+        ):
             return ""
     return "changed no output when rows were given each other's values" if tried else "was the same in all rows that were compared"
 

@@ -7,12 +7,12 @@ from typing import Literal
 import numpy as np
 
 from paddleship.controlflow.tracing import Spot, TracedEager
-from paddleship.eager import Eager, Subject
 from paddleship.errors import ModelError
-from paddleship.measures import Array
-from paddleship.preprocess import Batch
+from paddleship.model.eager import Eager, Subject
+from paddleship.numerics.differences import Array
 from paddleship.proof.evidence import EPSILON
-from paddleship.runtimes import Arrays
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays
 
 Form = Literal["float32", "float64", "by operator", "static"]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.preprocess import Batch
 from paddleship.proof.inputs import Case
-from paddleship.spec import TensorSpec, batch_dimension, sizes_of
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import TensorSpec, batch_dimension, sizes_of
 
 _MOST_IDS = 65_536  # of one input; a wider range is walked in even steps
 _MOST_ROWS, _MOST_VALUES, _LEAST_ROWS = 16_384, 2**18, 64  # of one walk, all inputs counted

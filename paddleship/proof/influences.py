@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import measures
-from paddleship.eager import Eager, Subject
 from paddleship.errors import BadInput, ModelError
-from paddleship.finding import Finding
-from paddleship.isolate import Isolated, threads
-from paddleship.preprocess import Batch
+from paddleship.model.eager import Eager, Subject
+from paddleship.numerics import differences
 from paddleship.proof.circumstances import Circumstances
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.proof.state import State
-from paddleship.runtimes import Arrays
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays
+from paddleship.system.isolate import Isolated, threads
 
 KIND = "hidden-influence"
 
@@ -171,8 +171,8 @@ class _Search:
 
     def _apart(self, name: str, before: Any, after: Any) -> str:
         noise = self._evidence.noise[ROWS][name]
-        apart = measures.apart(before, after)
-        limit = min(_NOISES * noise.largest, _COARSEST * noise.scale) + _ROUNDING * np.abs(np.nan_to_num(measures.wide(before)))
+        apart = differences.apart(before, after)
+        limit = min(_NOISES * noise.largest, _COARSEST * noise.scale) + _ROUNDING * np.abs(np.nan_to_num(differences.wide(before)))
         if not (apart > (limit if before.dtype.kind == "f" else 0)).any():
             return ""
         size = float(apart.max()) / noise.scale if noise.scale else float("inf")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from paddleship import dataset
-from paddleship.preprocess import Example, Preprocess
-from paddleship.spec import Dimension, TensorSpec, row_sizes, sizes_of
+from paddleship.data import dataset
+from paddleship.shipped.common.preprocess import Example, Preprocess
+from paddleship.shipped.common.spec import Dimension, TensorSpec, row_sizes, sizes_of
 
 
 def rows(

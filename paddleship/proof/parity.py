@@ -26,15 +26,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from paddleship import measures
+from paddleship.config.params import Verify
 from paddleship.errors import CandidateError
-from paddleship.finding import Finding
-from paddleship.measures import Array, wide
-from paddleship.params import Verify
+from paddleship.numerics import differences
+from paddleship.numerics.differences import Array, wide
 from paddleship.proof import walks
 from paddleship.proof.evidence import ROWS, Evidence, by_row, distance, sizes_of
-from paddleship.runtimes import Arrays
-from paddleship.verdict import Check
+from paddleship.reports.finding import Finding
+from paddleship.reports.verdict import Check
+from paddleship.shipped.common.spec import Arrays
 
 LEAST_AGREEMENT = 0.9  # a wrong sign leaves 0, two outputs exchanged that correlate by 0.95 leave this; honest bfloat16 0.999
 LEAST_SLOPE, MOST_OFFSET = 2 / 3, 0.2  # scores halved leave 0.5, shifted by 0.4 of the scale 0.4; honest int8 0.9 and 0.05
@@ -144,7 +144,7 @@ def _first_flaw(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[int, Fin
 
 def _otherwise_infinite(array: Array, wanted: Array) -> str:
     """What an answer says where it or eager is NaN or infinite, and the other is not or is so in another way."""
-    wrong = np.isinf(measures.apart(array, wanted))
+    wrong = np.isinf(differences.apart(array, wanted))
     if not (count := int(wrong.sum())):
         return ""
     first = tuple(int(index) for index in np.argwhere(wrong)[0])
@@ -177,7 +177,7 @@ def _differences(evidence: Evidence, answers: Sequence[Arrays], name: str) -> di
     """One output's distances from the reference in the units that people know, over all cases."""
     row = {"cosine": 1.0}
     for answer, reference in zip(answers, evidence.reference, strict=True):
-        for key, value in measures.differences(answer[name], reference[name]).items():
+        for key, value in differences.differences(answer[name], reference[name]).items():
             row[key] = min(row[key], value) if key == "cosine" else max(row.get(key, 0.0), value)
     return row
 
@@ -191,14 +191,14 @@ def _decisions(evidence: Evidence, answers: Sequence[Arrays], *, interval: bool 
     found: dict[str, float] = {}
     if evidence.task == "classification" and before.ndim > 1:
         flips = np.ravel(before.argmax(-1) != after.argmax(-1))
-        low, high = measures.proportion_interval(int(flips.sum()), flips.size)
+        low, high = differences.proportion_interval(int(flips.sum()), flips.size)
         found |= {"flip_rate": float(flips.mean()), "flip_rate_low": low, "flip_rate_high": high}
     labels = evidence.labels[rows] if len(evidence.labels) > max(rows) else None
     if labels is not None and (evidence.task == "regression" or before.ndim == labels.ndim + 1):
         if not interval:
             return found | {"metric_drop": 0.0}
-        drop, low, high = measures.drop_interval(measures.SCORES[evidence.task], before, after, labels)
-        found |= {"metric": measures.SCORES[evidence.task](after, labels)}
+        drop, low, high = differences.drop_interval(differences.SCORES[evidence.task], before, after, labels)
+        found |= {"metric": differences.SCORES[evidence.task](after, labels)}
         found |= {"metric_drop": drop, "metric_drop_low": low, "metric_drop_high": high}
     return found
 
@@ -221,7 +221,7 @@ def _likeness(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]
         return {}
     scale, mask = sizes_of(evidence, name, evidence.groups[ROWS])
     valid = np.isfinite(theirs) & np.isfinite(mine) & (np.abs(theirs) < mask)
-    slope, offset = measures.likeness(mine, theirs, valid=valid, rounding=ROUNDING)
+    slope, offset = differences.likeness(mine, theirs, valid=valid, rounding=ROUNDING)
     return {"decided_slope": slope, "decided_offset": offset / scale if scale else offset}
 
 
@@ -242,7 +242,7 @@ def _agreement(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict
         scale, mask = sizes_of(evidence, name, evidence.groups[ROWS])
         masked = np.isfinite(theirs) & (np.abs(theirs) >= mask)
         shrunk = np.where(masked, scale / np.where(masked, np.abs(wide(theirs)), 1), 1)
-        return {"agreement": measures.agreement(mine * shrunk, theirs * shrunk, rounding=ROUNDING)}
+        return {"agreement": differences.agreement(mine * shrunk, theirs * shrunk, rounding=ROUNDING)}
     return {"flip_rate": float((mine != theirs).mean()) if theirs.size else 0.0}
 
 
@@ -279,6 +279,6 @@ def errors(evidence: Evidence, answers: Sequence[Arrays]) -> Array:
     parts = []
     for place in evidence.groups[ROWS]:
         for name, noise in evidence.noise[ROWS].items():
-            apart = measures.apart(answers[place][name], evidence.truth[place][name]) / noise.largest
+            apart = differences.apart(answers[place][name], evidence.truth[place][name]) / noise.largest
             parts.append(apart[np.isfinite(apart)].ravel())
     return np.concatenate(parts)

@@ -14,23 +14,23 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from paddleship import isolate
+from paddleship.config.params import Verify
 from paddleship.controlflow.tracing import Spot
-from paddleship.eager import Subject
 from paddleship.errors import BadInput, OutOfTime
-from paddleship.finding import Finding
-from paddleship.measures import Array
-from paddleship.params import Verify
-from paddleship.proof import controls, drift, exercise, originals, parity, stability
+from paddleship.model.eager import Subject
+from paddleship.numerics.differences import Array
+from paddleship.proof import controls, exercise, invariance, invariance_checks, parity, reference
 from paddleship.proof.answering import Caller, Contender, Queue, ask
 from paddleship.proof.controls import Control
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
-from paddleship.proof.originals import TO_STATIC, Known, Say, Told
 from paddleship.proof.parity import Judgement
+from paddleship.proof.reference import TO_STATIC, Known, Say, Told
 from paddleship.proof.weights import hold_to_checkpoint
-from paddleship.runtimes import Arrays
-from paddleship.verdict import Check
+from paddleship.reports.finding import Finding
+from paddleship.reports.verdict import Check
+from paddleship.shipped.common.spec import Arrays
+from paddleship.system import isolate
 from paddleship.weights.comparing import Weighed
 
 YARDSTICK = "negative_controls"  # the check that a candidate misses whose rule passes wrong answers
@@ -83,7 +83,7 @@ def prove(
     order = sorted(contenders.items(), key=lambda item: not item[1].exact)
     with Queue(order, timeout_s=settings.timeout_s) as queue:
         precisions = {contender.precision for contender in contenders.values()}
-        told = originals.ask(subject, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs, known=known)
+        told = reference.ask(subject, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs, known=known)
         return _prove(told, queue, precisions, weighed or {}, settings=settings, say=say)
 
 
@@ -101,7 +101,7 @@ def _prove(told: Told, queue: Queue, precisions: Collection[str], weighed: Mappi
         judgements[TO_STATIC], answers[TO_STATIC] = unanswered(static), None
     else:
         judgement = parity.judge(evidence, static, limits=settings)
-        judgements[TO_STATIC], answers[TO_STATIC] = drift.hold_to_eager(judgement, evidence, static, settings=settings), static
+        judgements[TO_STATIC], answers[TO_STATIC] = invariance_checks.hold_to_eager(judgement, evidence, static, settings=settings), static
     _tell(TO_STATIC, judgements[TO_STATIC], say, sound=sound)
     program: list[Arrays] | None = None  # what the exported program answers, where it departs from eager
     for name, contender, child in _in_time(queue):
@@ -109,10 +109,10 @@ def _prove(told: Told, queue: Queue, precisions: Collection[str], weighed: Mappi
             judgements[name], answers[name] = judgement, answered = _examine(name, contender, child, evidence, settings)
         except OutOfTime:
             break
-        if contender.exact and drift.departs(judgement):
+        if contender.exact and invariance_checks.departs(judgement):
             program = answered
         elif program and answered and contender.precision == "float32":
-            judgements[name] = drift.hold_to_program(judgement, evidence, answered, program=program)
+            judgements[name] = invariance_checks.hold_to_program(judgement, evidence, answered, program=program)
         if contender.precision != "float32" and empty[controls.LOWER]:
             judgements[name] = _without_yardstick(judgement, empty[controls.LOWER])
         judgements[name] = hold_to_checkpoint(judgements[name], weighed.get(name))
@@ -167,20 +167,20 @@ def question(
     """Ask a contender (an Answering, wherever it lives) all cases, some again and by many threads at once; its answers go to `told`."""
     took: list[float] = []
     told += ask(name, contender, evidence.cases, took=took)
-    places = stability.affordable(evidence, stability.sample(evidence), took, times=1 + settings.threads)
+    places = invariance.affordable(evidence, invariance.sample(evidence), took, times=1 + settings.threads)
     again = {place: contender.call("run", evidence.cases[place].inputs) for place in reversed(places)}
     crowd = contender.call("together", [evidence.cases[place].inputs for place in places], settings.threads)
     judgement = parity.judge(evidence, told, limits=settings, precision=precision)
     if not judgement.metrics:
         return judgement
     expected = [told[place] for place in places]
-    repeat = stability.change(evidence, places, expected, [again[place] for place in places])
-    threads = max(stability.change(evidence, places, expected, got) for got in crowd)
-    batch = stability.batch_variance(evidence, told, noise_limit=settings.noise_limit)
+    repeat = invariance.change(evidence, places, expected, [again[place] for place in places])
+    threads = max(invariance.change(evidence, places, expected, got) for got in crowd)
+    batch = invariance.batch_variance(evidence, told, noise_limit=settings.noise_limit)
     changes = {"repeat_ratio": repeat, "threads_ratio": threads, "batch_ratio": batch}
-    judgement = drift.add(judgement, changes, drift.limits(judgement, settings, precision=precision))
+    judgement = invariance_checks.add(judgement, changes, invariance_checks.limits(judgement, settings, precision=precision))
     judgement = replace(judgement, metrics={**judgement.metrics, "cases_asked_again": len(places)})
-    return drift.hold_to_eager(judgement, evidence, told, settings=settings) if exact else judgement
+    return invariance_checks.hold_to_eager(judgement, evidence, told, settings=settings) if exact else judgement
 
 
 def _tell(name: str, judgement: Judgement, say: Say, *, precision: str = "float32", sound: bool = True) -> None:

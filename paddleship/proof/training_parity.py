@@ -1,7 +1,7 @@
 """Whether the model trains as `to_static` as it does in eager mode: the loss of every step, and every gradient.
 
 The same weights see the same batches in the same order, in eager float64 (the truth), eager float32 (the reference)
-and `to_static` float32, with the optimizer of paddleship.training. The rule is parity's: no further from the truth than
+and `to_static` float32, with the optimizer of paddleship.model.training. The rule is parity's: no further from the truth than
 the reference, times a limit. Gradients, and the statistics that normalisation keeps, are compared after the first step,
 where all three still have the same weights.
 
@@ -18,17 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import isolate, measures, model, pictures
-from paddleship.eager import Subject
+from paddleship.config.params import Train, Verify
 from paddleship.errors import BadInput, ModelError
-from paddleship.finding import Finding
-from paddleship.measures import Array
-from paddleship.params import Train, Verify
-from paddleship.preprocess import Batch
+from paddleship.model import building
+from paddleship.model.eager import Subject
+from paddleship.model.training import make_task
+from paddleship.numerics import differences
+from paddleship.numerics.differences import Array
+from paddleship.plots import charts
 from paddleship.proof.evidence import EPSILON
-from paddleship.references import explain
-from paddleship.training import make_task
-from paddleship.verdict import Check
+from paddleship.reports.finding import Finding
+from paddleship.reports.verdict import Check
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.references import explain
+from paddleship.system import isolate
 
 _TINY = float(np.finfo(np.float32).tiny)
 _OTHER_SEED = 1
@@ -61,9 +64,9 @@ class TrainingParity:
         title = "Error of gradients in to_static, in units of eager's own"
         drawn = []
         if self.losses:
-            drawn.append(pictures.curves(self.losses, reports, "verify/training.png", title="Loss of the same steps", x_label="step"))
+            drawn.append(charts.curves(self.losses, reports, "verify/training.png", title="Loss of the same steps", x_label="step"))
         if worst:
-            drawn.append(pictures.noise(worst, limit, reports, "verify/gradients.png", title=title))
+            drawn.append(charts.noise(worst, limit, reports, "verify/gradients.png", title=title))
         return drawn
 
 
@@ -102,22 +105,22 @@ class Trainee:
 
         paddle.seed(self._subject.seed + seed)
         paddle.set_default_dtype(dtype)
-        layer = model.build(self._subject.model)
+        layer = building.build(self._subject.model)
         if dtype != "float32" and any(tensor.dtype == paddle.float32 for tensor in layer.state_dict().values()):
             layer.to(dtype=dtype)
-        model.restore(layer, self._subject.checkpoint)
+        building.restore(layer, self._subject.checkpoint)
         _still(layer)
         layer.train()
         adam = optimizer.AdamW(self._train.learning_rate, parameters=layer.parameters(), weight_decay=self._train.weight_decay)
-        form = model.form(layer, self._subject.model)
-        called = model.to_static(layer) if static else layer
+        form = building.form(layer, self._subject.model)
+        called = building.to_static(layer) if static else layer
         names = [item.name for item in self._subject.model.inputs]
         losses: list[float] = []
         first: dict[str, Array] = {}
         for inputs, labels in batches:
             tensors = {name: paddle.to_tensor(_cast(inputs[name], dtype)) for name in names}
             try:
-                loss = self._task.loss(model.forward(called, form.give(tensors)), paddle.to_tensor(_cast(labels, dtype)))
+                loss = self._task.loss(building.forward(called, form.give(tensors)), paddle.to_tensor(_cast(labels, dtype)))
                 loss.backward()
             except ModelError:
                 raise
@@ -162,8 +165,8 @@ def _judge(truth: Trace, reference: Trace, static: Trace, again: float, settings
         advice = "use nn.Dropout for randomness in training, whose rate can be set to 0 for the comparison"
         check = Check(name="training_random", measured=1, limit=0, passed=False, advice=message)
         return TrainingParity(losses, {}, [check], [Finding("random-forward", "error", message, advice)])
-    apart, noise = (measures.distance(np.array(one.losses), np.array(truth.losses)) for one in (static, reference))
-    loss_ratio = apart / max(noise, EPSILON * measures.finite_max([np.array(truth.losses)]), _TINY)
+    apart, noise = (differences.distance(np.array(one.losses), np.array(truth.losses)) for one in (static, reference))
+    loss_ratio = apart / max(noise, EPSILON * differences.finite_max([np.array(truth.losses)]), _TINY)
     ratios = _ratios(truth.first, reference.first, static.first)
     worst = max(ratios, key=lambda name: ratios[name], default="")
     advice = "train in eager mode, and export afterwards; or mend what the finding names"
@@ -181,12 +184,12 @@ def _judge(truth: Trace, reference: Trace, static: Trace, again: float, settings
 
 def _ratios(truth: Mapping[str, Array], reference: Mapping[str, Array], static: Mapping[str, Array]) -> dict[str, float]:
     """Each tensor's error over the reference's, which counts as at least the median of all, relative to the tensor's size."""
-    scales = {name: measures.finite_max([array]) for name, array in truth.items()}
-    own = {name: measures.distance(reference[name], array) for name, array in truth.items()}
+    scales = {name: differences.finite_max([array]) for name, array in truth.items()}
+    own = {name: differences.distance(reference[name], array) for name, array in truth.items()}
     own = {name: noise if np.isfinite(noise) else 0.0 for name, noise in own.items()}  # NaN in eager alone allows nothing
     typical = float(np.median([own[name] / scale for name, scale in scales.items() if scale] or [0.0]))
     return {
-        name: measures.distance(static[name], array) / max(own[name], max(typical, EPSILON) * scales[name], _TINY)
+        name: differences.distance(static[name], array) / max(own[name], max(typical, EPSILON) * scales[name], _TINY)
         if name in static
         else float("inf")
         for name, array in truth.items()

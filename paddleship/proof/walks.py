@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from paddleship import measures
-from paddleship.measures import Array, wide
+from paddleship.numerics import differences
+from paddleship.numerics.differences import Array, wide
 from paddleship.proof.evidence import Evidence
-from paddleship.runtimes import Arrays
-from paddleship.verdict import Check
+from paddleship.reports.verdict import Check
+from paddleship.shipped.common.spec import Arrays
 
 PRECISIONS = frozenset({"int8", "bfloat16", "float16"})  # pruned weights promise nothing of rows that were not trained on
 LEAST_WALKED = 0.5  # honest int8 and bfloat16 0.99
@@ -35,7 +35,7 @@ def checks(evidence: Evidence, answers: Sequence[Arrays], *, rounding: float) ->
     for family, places in evidence.groups.items():
         for name in evidence.reference[0] if evidence.cases[places[0]].group == "ids" else ():
             if told := _varying(evidence, answers, name, places):
-                agreements[f"{name}, {family}"] = measures.agreement(*told, rounding=rounding)
+                agreements[f"{name}, {family}"] = differences.agreement(*told, rounding=rounding)
                 rows[f"{name}, {family}"] = _worst_row(*told)
     if not agreements:
         return []

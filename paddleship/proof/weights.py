@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paddleship.proof.parity import Judgement
-from paddleship.verdict import Check
+from paddleship.reports.verdict import Check
 from paddleship.weights.comparing import Weighed
 
 CHECK = "weights"

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.finding import Finding
-from paddleship.measures import Array, wide
+from paddleship.numerics.differences import Array, wide
+from paddleship.reports.finding import Finding
 from paddleship.weights import deriving
 from paddleship.weights.differences import describe, equal, rounded, twin
 from paddleship.weights.held import Tensor, Tensors

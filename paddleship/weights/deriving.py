@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from paddleship.measures import Array, wide
+from paddleship.numerics.differences import Array, wide
 from paddleship.weights.held import Tensor
 
 _ROUNDING = 1e-5  # of the largest number, between Paddle's float32 and these formulas

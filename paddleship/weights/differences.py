@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from paddleship.measures import Array, wide
+from paddleship.numerics.differences import Array, wide
 
 _SHOWN = 6
 _WHOLE = {"b", "i", "u"}  # kinds of numpy's that hold the same whole numbers; a converter may take another one

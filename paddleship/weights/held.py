@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from paddleship.measures import Array
+from paddleship.numerics.differences import Array
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import CandidateError
-from paddleship.measures import Array
+from paddleship.numerics.differences import Array
 from paddleship.weights.held import Tensor, Tensors, dequantised
 
 _CODES = "_quantized"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import CandidateError
-from paddleship.runtimes import openvino as door
+from paddleship.shipped.runtimes import openvino as door
 from paddleship.weights.held import Tensor, Tensors
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from paddleship.conversion import pir
 from paddleship.errors import CandidateError
-from paddleship.measures import Array
+from paddleship.numerics.differences import Array
 from paddleship.weights.held import Tensor, Tensors, dequantised
 
 _HEAD = struct.Struct("<IQII")

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddleship import layers
-from paddleship.candidate import Candidate
-from paddleship.catalogue import EAGER, OTHER_WEIGHTS, PRUNED
+from paddleship.config.catalogue import EAGER, OTHER_WEIGHTS, PRUNED
 from paddleship.conversion import places
 from paddleship.errors import BadInput, CandidateError
-from paddleship.isolate import Revived
+from paddleship.shipped.common import layers
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.system.isolate import Revived
 from paddleship.weights import comparing, onnx_files, openvino_files, paddle_files
 from paddleship.weights.comparing import Original, Weighed
 from paddleship.weights.held import Tensor, Tensors

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from paddleship.finding import Finding
-from paddleship.report import Report
+from paddleship.reports.finding import Finding
+from paddleship.reports.report import Report
 
 
 def markdown(reports: Iterable[Report], *, compare: str, failure: str | None = None) -> str:

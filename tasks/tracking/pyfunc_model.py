@@ -13,7 +13,7 @@ from mlflow.models import set_model
 from mlflow.pyfunc import PythonModel
 
 from paddleship.errors import RequestError
-from paddleship.serving.model import ServedModel
+from paddleship.shipped.serving.model import ServedModel
 
 
 class CandidateModel(PythonModel):

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from paddleship import preprocess, requirements
-from paddleship.candidate import Candidate
-from paddleship.spec import TensorSpec
+from paddleship.image import requirements
+from paddleship.shipped.common import preprocess
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.spec import TensorSpec
 
 ALIAS = "challenger"
 _HERE = Path(__file__).parent

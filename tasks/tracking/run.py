@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from paddleship.config.params import Params
 from paddleship.errors import Unavailable
-from paddleship.params import Params
-from paddleship.report import Report
+from paddleship.reports.report import Report
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
 from tasks.tracking.spool import LOCK, abandoned, hold, read, reports, write
 

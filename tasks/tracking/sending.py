@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from paddleship.report import Report
+from paddleship.reports.report import Report
 from tasks.tracking import note, registry, spool
 from tasks.tracking.client import connect, epoch_metrics
 

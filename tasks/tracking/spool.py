@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from paddleship.files import write_text
-from paddleship.report import Report
+from paddleship.reports.report import Report
+from paddleship.shipped.common.files import write_text
 
 LOCK = ".lock"
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from flows.local import Local
-from paddleship import params
+from paddleship.config import params
 from tests.flows.helpers import PROGRAM, REPOSITORY, git
 
 STAGE = """
@@ -20,9 +20,9 @@ from pathlib import Path
 
 import yaml
 
-from paddleship.finding import Finding
-from paddleship.report import Report
-from paddleship.verdict import Check, Verdict
+from paddleship.reports.finding import Finding
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
 
 name = sys.argv[1]
 how, out = Path("how", name).read_text().strip(), Path(f"{name}.txt")

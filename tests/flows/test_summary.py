@@ -7,9 +7,9 @@ import sys
 
 from flows import summary
 from flows.summary import Row
-from paddleship.finding import Finding
-from paddleship.report import Report
-from paddleship.verdict import Check, Verdict
+from paddleship.reports.finding import Finding
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
 
 WARNING = Finding("batch-dependent", "warning", "padding counts", "mask it", "model.py:3")
 REPORT = Report(stage="verify", headline="1 of 1", verdict=Verdict(checks=[Check.at_most("x", 0, 1)]), findings=[WARNING])

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from onnx import numpy_helper
 
-from paddleship.candidate import Candidate
+from paddleship.shipped.common.candidate import Candidate
 from tasks import image
 
 REPOSITORY = Path(__file__).parents[2]
@@ -139,7 +139,7 @@ def test_an_image_that_answers_otherwise_than_eager_is_refused(derive, packaged,
 
 
 def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tmp_path):
-    whole = (REPOSITORY / "paddleship/runtimes/onnx_runtime.py").read_text()
+    whole = (REPOSITORY / "paddleship/shipped/runtimes/onnx_runtime.py").read_text()
     place = "named_outputs(self._candidate, self._session.run"
     assert place in whole
     drifting = whole.replace(f"return {place}", f"self.asked = getattr(self, 'asked', 0) + 1\n        answer = {place}")
@@ -147,7 +147,7 @@ def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tm
         "inputs)\n", "inputs)\n        return {name: array + (self.asked > 60) for name, array in answer.items()}\n"
     )
     (tmp_path / "onnx_runtime.py").write_text(drifting)
-    target = "/opt/paddleship/app/paddleship/runtimes"
+    target = "/opt/paddleship/app/paddleship/shipped/runtimes"
     compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/onnx_runtime.py"]'
     lines = ["USER 0", f"COPY onnx_runtime.py {target}/", compile_it, "USER 10001"]
     checkout = derive(*lines, files=[tmp_path / "onnx_runtime.py"], accept={"load_requests": 140})
@@ -203,7 +203,7 @@ def test_an_image_of_another_candidate_is_told_with_what_to_do(packaged, copy_of
         ("LABEL org.opencontainers.image.created=yesterday", "layers", "has the label org.opencontainers.image.created 'yesterday'"),
         ("COPY note /tmp/note", "layers", "has the layers "),
         ("COPY note /opt/paddleship/model/candidate.json", "contents", "has the digest of /opt/paddleship/model "),
-        ("COPY note /opt/paddleship/app/paddleship/candidate.py", "contents", "has the digest of /opt/paddleship/app "),
+        ("COPY note /opt/paddleship/app/paddleship/shipped/common/candidate.py", "contents", "has the digest of /opt/paddleship/app "),
     ],
 )
 def test_an_image_that_is_not_the_one_that_was_packaged_is_refused(derive, packaged, stage, tmp_path, line, key, words):
@@ -288,10 +288,10 @@ def test_the_eager_model_is_accepted_as_any_winner(won, engine, stage):
 
 
 def test_an_image_whose_server_answers_a_bad_request_with_500_is_refused(derive, stage, tmp_path):
-    whole = (REPOSITORY / "paddleship/serving/app.py").read_text()
+    whole = (REPOSITORY / "paddleship/shipped/serving/app.py").read_text()
     assert "raise HTTPException(400" in whole
     (tmp_path / "app.py").write_text(whole.replace("raise HTTPException(400", "raise HTTPException(500"))
-    target = "/opt/paddleship/app/paddleship/serving"
+    target = "/opt/paddleship/app/paddleship/shipped/serving"
     compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/app.py"]'
     checkout = derive("USER 0", f"COPY app.py {target}/", compile_it, "USER 10001", files=[tmp_path / "app.py"])
     done = stage(checkout, "accept")

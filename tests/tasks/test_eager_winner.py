@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paddleship.candidate import Candidate
+from paddleship.shipped.common.candidate import Candidate
 from tasks import package
 
 ASK = """
 import sys
 import numpy as np
 from pathlib import Path
-from paddleship.serving.model import ServedModel
+from paddleship.shipped.serving.model import ServedModel
 
 served = ServedModel(Path(sys.argv[1]), max_batch=8)
 print(served.metadata()["platform"], float(served.predict({"x": np.array([[1.0, 2.0]], dtype="float32")})["output"][0, 0]))

@@ -33,7 +33,7 @@ def test_the_image_runs_as_nobody_and_watches_its_health(packaged, engine):
     config = engine.images.get(packaged[1]["image_id"]).attrs["Config"]
     assert config["User"] == "10001:10001"
     assert config["Healthcheck"]["Test"][0] == "CMD"
-    assert config["Entrypoint"][:3] == ["python", "-m", "paddleship.serving"]
+    assert config["Entrypoint"][:3] == ["python", "-m", "paddleship.shipped.serving"]
 
 
 def test_the_size_that_the_choice_was_made_by_is_that_of_the_image(packaged):

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from paddleship import params
+from paddleship.config import params
 from paddleship.errors import DataError
 from tasks.prepare import prepare
 

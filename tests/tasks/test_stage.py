@@ -4,8 +4,9 @@ import sys
 
 import pytest
 
-from paddleship import isolate, measures
 from paddleship.errors import ModelError
+from paddleship.numerics import differences
+from paddleship.system import isolate
 from tasks import stage
 
 
@@ -22,7 +23,7 @@ def broken(_params):
 
 
 def broken_in_a_child(_params):
-    isolate.run("the comparison", measures.apart, None, None, timeout_s=60)
+    isolate.run("the comparison", differences.apart, None, None, timeout_s=60)
 
 
 def misused(_params):

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from paddleship import files, params
-from paddleship.candidate import Candidate
+from paddleship.config import params
+from paddleship.shipped.common import files
+from paddleship.shipped.common.candidate import Candidate
 from tasks import verify
 
 SCALED = """

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from paddleship.acceptance.client import Client, ServerError
-from paddleship.acceptance.load import closed_loop
+from paddleship.acceptance.http_load import closed_loop
 from paddleship.acceptance.questions import mixed, plain_request, questions, repeated, within
-from paddleship.acceptance.stranger import Stranger, read_answer, request_body
+from paddleship.acceptance.triton import Stranger, read_answer, request_body
 
 ANSWER = {
     "outputs": [

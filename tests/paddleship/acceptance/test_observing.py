@@ -13,16 +13,16 @@ from onnx import TensorProto, helper
 from paddleship.acceptance import judging, observing
 from paddleship.acceptance.client import Client
 from paddleship.acceptance.observing import observe
-from paddleship.candidate import Candidate
+from paddleship.config.params import Verify
 from paddleship.errors import RequestError
-from paddleship.params import Verify
 from paddleship.proof.evidence import gather
 from paddleship.proof.inputs import Case
-from paddleship.serving.app import create_app
-from paddleship.serving.connections import Guard, make_server
-from paddleship.serving.limits import ConnectionLimits
-from paddleship.serving.model import ServedModel
-from paddleship.spec import TensorSpec
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.serving.app import create_app
+from paddleship.shipped.serving.connections import Guard, make_server
+from paddleship.shipped.serving.limits import ConnectionLimits
+from paddleship.shipped.serving.model import ServedModel
 
 CLASSES = ("no", "maybe", "yes")
 MAX_BATCH = 24

@@ -4,11 +4,11 @@ import time
 import numpy as np
 import pytest
 
-from paddleship.benchmark import benchmarking, standings
+from paddleship.benchmark import benchmarking, result_table
 from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.sampling import Block, Measurement, Race
-from paddleship.benchmark.vitals import Others
-from paddleship.params import Benchmark
+from paddleship.benchmark.system_metrics import Others
+from paddleship.config.params import Benchmark
 
 SETTINGS = Benchmark(
     batch_sizes=[1, 4], concurrency=[], starts=1, blocks=6, samples_per_block=20, warmup_s=0.1, max_seconds=3, timeout_s=20
@@ -154,7 +154,7 @@ def test_latency_by_length_is_told_where_the_first_input_has_a_fixed_size():
     batches = {1: [{"fixed": np.zeros((1, 6)), "x": np.zeros((1, length))} for length in (2, 5)]}
     found = {"eager": Measurement("eager", blocks={1: [Block(0, block, 0, [1.0, 3.0] * 3, [0, 1] * 3) for block in range(2)]})}
     comparison = Comparison(found, found["eager"], "eager", 1, 0.05, Others(0, 0, 0), True, 1, 1.0)
-    curve = standings.curves(comparison, batches)["eager"]["length"]
+    curve = result_table.curves(comparison, batches)["eager"]["length"]
     assert [(point["length"], point["p50_ms"], point["samples"]) for point in curve] == [(2, 1.0, 6), (5, 3.0, 6)]
 
 
@@ -170,7 +170,7 @@ def test_fewer_starts_than_were_asked_for_are_told():
 
 def test_one_that_is_too_slow_for_a_median_is_a_row_that_says_so():
     comparison = compare({"slow": (Sleeper, (0.1,))}, SETTINGS.model_copy(update={"blocks": 4, "max_seconds": 0.1}), {1: BATCHES[1]})
-    row = standings.row(comparison, "slow", SETTINGS, file_bytes=1)
+    row = result_table.row(comparison, "slow", SETTINGS, file_bytes=1)
     assert row["status"] == "failed"
     assert "too few for a median, which needs 5: raise benchmark.max_seconds" in row["reason"]
 

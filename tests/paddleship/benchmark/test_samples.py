@@ -7,7 +7,7 @@ from flows.cli import _parser
 from paddleship.benchmark import samples
 from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.sampling import Block, Measurement
-from paddleship.benchmark.vitals import Others
+from paddleship.benchmark.system_metrics import Others
 from paddleship.errors import BadInput
 
 

@@ -1,8 +1,8 @@
 import pytest
 
 from paddleship.benchmark.selection import choose
+from paddleship.config.params import Select
 from paddleship.errors import ParamsError
-from paddleship.params import Select
 
 
 def row(p50_ms, throughput_per_s, **others):

@@ -7,12 +7,13 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship import isolate, model
+from paddleship.config.params import Model
 from paddleship.controlflow import branches, deciding, regions, tracing
 from paddleship.conversion import exporting
-from paddleship.eager import Subject
-from paddleship.params import Model
-from paddleship.spec import TensorSpec
+from paddleship.model import building
+from paddleship.model.eager import Subject
+from paddleship.shipped.common.spec import TensorSpec
+from paddleship.system import isolate
 
 # Paddle says this of every early return
 pytestmark = pytest.mark.filterwarnings("ignore:Return results from different branches in cond")
@@ -240,13 +241,13 @@ def judged(layers, batches, specs=None, **options):
         for batch in batches:
             eager(paddle.to_tensor(batch))
     with deciding.watching(fresh) as seen:
-        model.to_static(fresh, specs or [TensorSpec("x", "float32", ("batch", 2))]).forward.concrete_program  # noqa: B018
+        building.to_static(fresh, specs or [TensorSpec("x", "float32", ("batch", 2))]).forward.concrete_program  # noqa: B018
     return *regions.judge(regions.decisions(seen), ways.taken, **options), seen
 
 
 def built(name):
     def make():
-        layer = model.build(settings(name))
+        layer = building.build(settings(name))
         layer.eval()
         return layer
 
@@ -455,7 +456,7 @@ def test_paddles_own_networks_give_no_finding(make, shape):
 def test_an_export_writes_what_verify_reads(theirs, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(theirs.parent))
     subject = Subject(settings("sublayers"), tmp_path / "checkpoint")
-    model.save(model.build(subject.model), subject.checkpoint, {})
+    building.save(building.build(subject.model), subject.checkpoint, {})
     (tmp_path / "exported").mkdir()
     isolate.run(
         "the export", exporting.save_program, subject, tmp_path / "exported", [TensorSpec("x", "float32", ("batch", 2))], timeout_s=100

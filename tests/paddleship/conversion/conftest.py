@@ -5,12 +5,12 @@ import sys
 import paddle
 import pytest
 
-from paddleship import model
-from paddleship.candidate import Candidate
+from paddleship.config.params import Model
 from paddleship.conversion import exporting
 from paddleship.conversion.converting import Workshop
-from paddleship.eager import Subject
-from paddleship.params import Model
+from paddleship.model import building
+from paddleship.model.eager import Subject
+from paddleship.shipped.common.candidate import Candidate
 from tests.paddleship.conversion.helpers import batch
 
 SOURCE = """
@@ -141,7 +141,7 @@ def subject_of(theirs):
             folder = theirs / name
             (folder / "exported").mkdir(parents=True)
             paddle.seed(7)
-            model.save(model.build(settings), folder / "checkpoint", {})
+            building.save(building.build(settings), folder / "checkpoint", {})
             subject = Subject(settings, folder / "checkpoint")
             specs = tuple(item.spec() for item in settings.inputs)
             base = Candidate("paddle", "theirs", "paddle", "float32", 1, specs, (), {"kind": "tensors"}, "", "classification")

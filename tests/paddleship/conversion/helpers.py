@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from paddleship import isolate, runtimes
-from paddleship.candidate import Candidate
-from paddleship.eager import Eager
-from paddleship.params import Verify
+from paddleship.config.params import Verify
+from paddleship.model.eager import Eager
 from paddleship.proof import evidence, inputs, parity
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.system import isolate
 
 
 def batch(size, seed=0, scale=1.0):

@@ -8,11 +8,11 @@ import time
 import numpy as np
 import pytest
 
-from paddleship import runtimes
-from paddleship.candidate import Candidate
-from paddleship.catalogue import KINDS
+from paddleship.config.catalogue import KINDS
 from paddleship.conversion import converting
-from paddleship.eager import Eager
+from paddleship.model.eager import Eager
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.candidate import Candidate
 from tests.paddleship.conversion.helpers import ask, batch
 
 INT8 = [name for name, kind in KINDS.items() if kind.precision == "int8" and kind.packages]
@@ -105,7 +105,7 @@ def test_a_maker_that_misbehaves_is_a_row_and_leaves_nothing(workshop_of, tmp_pa
 
 def test_openvino_finds_nobody_to_report_to():
     script = (
-        "import sys; from paddleship.runtimes import openvino; talk = []; "
+        "import sys; from paddleship.shipped.runtimes import openvino; talk = []; "
         "sys.addaudithook(lambda event, _: talk.append(event) if event.startswith(('socket.', 'urllib.')) else None); "
         "openvino.module(); import nncf; print(sys.modules['openvino_telemetry'], talk)"
     )

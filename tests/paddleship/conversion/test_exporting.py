@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from paddleship import isolate, model, runtimes, structure
-from paddleship.candidate import Candidate
+from paddleship.config.params import Model
 from paddleship.conversion import exporting
 from paddleship.conversion.converting import convert
-from paddleship.eager import Eager, Subject
 from paddleship.errors import ModelError, RequestError
-from paddleship.params import Model
-from paddleship.spec import TensorSpec
+from paddleship.model import building
+from paddleship.model.eager import Eager, Subject
+from paddleship.shipped import runtimes
+from paddleship.shipped.common import structure
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.spec import TensorSpec
+from paddleship.system import isolate
 
 SOURCE = """
 import math
@@ -99,7 +102,7 @@ def their_package(tmp_path, monkeypatch):
 
 def subject_of(name, tmp_path, width=4):
     settings = Model(factory=f"their_exports:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", width]}])
-    model.save(model.build(settings), tmp_path / "checkpoint", {})
+    building.save(building.build(settings), tmp_path / "checkpoint", {})
     return Subject(settings, tmp_path / "checkpoint")
 
 
@@ -193,7 +196,7 @@ def test_arguments_that_hold_several_inputs_are_exported_under_their_names(tmp_p
     names = {"parts.x": 4, "more[1]": 2, "bias": 3}
     inputs = [{"name": name, "dtype": "float32", "shape": ["batch", width]} for name, width in names.items()]
     settings = Model(factory="their_exports:Parts", inputs=inputs, absent=["more[0]", "mask"])
-    model.save(model.build(settings), tmp_path / "checkpoint", {})
+    building.save(building.build(settings), tmp_path / "checkpoint", {})
     subject = Subject(settings, tmp_path / "checkpoint")
     base = replace(base_of(), inputs=tuple(item.spec() for item in settings.inputs))
     random = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from paddleship.catalogue import KINDS
+from paddleship.config.catalogue import KINDS
 from paddleship.conversion import calibration
 from tests.paddleship.conversion.helpers import batch, judged
 

@@ -6,12 +6,14 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship import isolate, model, runtimes
-from paddleship.candidate import Candidate
+from paddleship.config.params import Model
 from paddleship.conversion import exporting
 from paddleship.conversion.converting import Workshop
-from paddleship.eager import Eager, Subject
-from paddleship.params import Model
+from paddleship.model import building
+from paddleship.model.eager import Eager, Subject
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.system import isolate
 
 SOURCE = """
 import paddle
@@ -167,7 +169,7 @@ def ask(load, *arguments, batches):
 def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, name):
     settings = Model(factory=f"their_loops:{name}", inputs=INPUTS)
     paddle.seed(3)
-    model.save(model.build(settings), tmp_path / "checkpoint", {})
+    building.save(building.build(settings), tmp_path / "checkpoint", {})
     subject, exported = Subject(settings, tmp_path / "checkpoint"), tmp_path / "exported"
     exported.mkdir()
     random = np.random.default_rng(0)
@@ -191,7 +193,7 @@ def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, n
 
 def test_an_operator_that_paddle2onnx_does_not_know_is_named(tmp_path):
     settings = Model(factory="their_loops:Messages", inputs=INPUTS)
-    model.save(model.build(settings), tmp_path / "checkpoint", {})
+    building.save(building.build(settings), tmp_path / "checkpoint", {})
     probe = {"x": np.ones((2, 8), np.float32), "rounds": np.ones(2, np.int64)}
     base = Candidate("paddle", "theirs", "paddle", "float32", 1, tuple(item.spec() for item in settings.inputs), (), {}, "", "")
     (tmp_path / "exported").mkdir()

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paddleship import runtimes
-from paddleship.candidate import Candidate
 from paddleship.conversion import tuning
 from paddleship.conversion.tuning import Trial
-from paddleship.spec import TensorSpec
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.spec import TensorSpec
 
 BATCHES = [{"x": np.zeros((1, 2), np.float32)}]
 

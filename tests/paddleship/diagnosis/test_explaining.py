@@ -7,15 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paddleship import isolate, model, pictures, runtimes
-from paddleship.candidate import Candidate
+from paddleship.config.params import Model, Verify
 from paddleship.conversion import converting, exporting
 from paddleship.diagnosis import contents, explaining, replay
 from paddleship.diagnosis.recording import Call
-from paddleship.eager import Eager, Subject
-from paddleship.finding import Finding
-from paddleship.params import Model, Verify
+from paddleship.model import building
+from paddleship.model.eager import Eager, Subject
+from paddleship.plots import charts
 from paddleship.proof import evidence, inputs
+from paddleship.reports.finding import Finding
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.system import isolate
 from paddleship.weights.comparing import Apart, Weighed
 from paddleship.weights.weighing import Scales
 
@@ -134,7 +137,7 @@ def settings(name):
 @pytest.fixture
 def subject_of(tmp_path):
     def make(name):
-        model.save(model.build(settings(name)), tmp_path / "checkpoint", {})
+        building.save(building.build(settings(name)), tmp_path / "checkpoint", {})
         return Subject(settings(name), tmp_path / "checkpoint")
 
     return make
@@ -204,7 +207,7 @@ def test_a_wrong_operator_of_onednn_is_found_with_its_line_and_its_pass(subject_
     assert guilty.layer in guilty.message
     assert f"in {guilty.layer}" not in str(guilty)
     assert guilty.advice.startswith("ship paddle, which is paddle-onednn without ")
-    name = pictures.layers(found.layers, "paddle-onednn", SETTINGS.noise_limit, tmp_path, "layers.png")
+    name = charts.layers(found.layers, "paddle-onednn", SETTINGS.noise_limit, tmp_path, "layers.png")
     assert (tmp_path / name).stat().st_size > 10_000
 
 
@@ -272,12 +275,12 @@ def test_right_layers_are_right_whatever_they_are_called_with(subject_of, tmp_pa
 def test_a_changed_weight_is_found_before_anything_is_replayed(subject_of, convert, tmp_path, runtime):
     subject = subject_of("Plain")
     folder = convert(subject, runtime)
-    layer = model.build(subject.model)
-    model.restore(layer, subject.checkpoint)
+    layer = building.build(subject.model)
+    building.restore(layer, subject.checkpoint)
     changed = layer.fc.weight.numpy()
     changed[3, 2] *= np.float32(1.001)
     layer.fc.weight.set_value(changed)
-    digest = model.save(layer, tmp_path / "trained", {})
+    digest = building.save(layer, tmp_path / "trained", {})
     replace(Candidate.load(folder), weights_sha256=digest).save(folder)  # a hash that fits: the content must tell
     found = explain(Subject(subject.model, tmp_path / "trained"), folder)
     assert kinds(found) == ["weights-differ"]

@@ -2,8 +2,8 @@
 
 import pytest
 
+from benchmarks.aa import model
 from paddleship.diagnosis.passes import guilty, smallest
-from tests.aa import model
 
 NAMES = [f"pass_{number}" for number in range(30)]
 

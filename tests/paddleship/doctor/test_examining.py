@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from paddleship.doctor import breaks, examining, memory, remarks
+from paddleship.config.params import Model, Verify
+from paddleship.doctor import examining, graph_breaks, memory, messages
 from paddleship.doctor.examination import Examination, RuntimeRow
 from paddleship.errors import OutOfTime
-from paddleship.finding import Finding
-from paddleship.params import Model, Verify
 from paddleship.proof import proving
+from paddleship.reports.finding import Finding
 
 MODELS = """
 import os
@@ -518,13 +518,13 @@ def test_what_answers_depend_on_besides_the_inputs_is_named_with_its_line(tmp_pa
 def test_an_influence_takes_the_place_of_what_no_line_explains_and_of_nothing_else():
     unknown, placed = Finding("global-state", "error", "w"), Finding("global-state", "error", "w", where="net.py:7")
     warned, hidden = Finding("hidden-influence", "warning", "not looked for"), Finding("hidden-influence", "error", "the clock")
-    assert remarks.unexplained([unknown])
-    assert not remarks.unexplained([placed])
-    assert remarks.influenced([unknown, placed], [hidden]) == [placed, hidden]
-    assert remarks.influenced([unknown], [warned]) == [unknown, warned]
+    assert messages.unexplained([unknown])
+    assert not messages.unexplained([placed])
+    assert messages.influenced([unknown, placed], [hidden]) == [placed, hidden]
+    assert messages.influenced([unknown], [warned]) == [unknown, warned]
     rows = {"one": RuntimeRow("proven"), "two": RuntimeRow("not made", "words")}
-    assert remarks.distrusted(rows, [hidden]) == {"one": RuntimeRow("failed", "the clock"), "two": rows["two"]}
-    assert remarks.distrusted(rows, [warned]) == rows
+    assert messages.distrusted(rows, [hidden]) == {"one": RuntimeRow("failed", "the clock"), "two": rows["two"]}
+    assert messages.distrusted(rows, [warned]) == rows
 
 
 @pytest.mark.slow
@@ -568,10 +568,10 @@ def test_a_factory_that_gives_no_model_is_one_finding(tmp_path, factory, kind, w
 
 def test_a_size_that_is_unknown_while_converting_is_told_with_its_line_once():
     said = "ValueError: [Hint: Expected C == filter_dims[0], but received C:-1 != filter_dims[0]:16.] (at binary.cc:835) at net.py:7"
-    found = breaks.classify(said, said, "net.py:7")
+    found = graph_breaks.classify(said, said, "net.py:7")
     assert (found.kind, found.where) == ("graph-break", "net.py:7")
     assert found.message.startswith("a size that this line needs is not known while the model is converted (-1)")
-    other = breaks.classify("OSError: no such thing at net.py:7", "", "net.py:7")
+    other = graph_breaks.classify("OSError: no such thing at net.py:7", "", "net.py:7")
     assert str(other).count("net.py:7") == 1
 
 
@@ -579,7 +579,7 @@ def test_where_only_sot_leaves_the_graph_is_a_note():
     from paddle.jit.sot.utils import exceptions
 
     untold, value = exceptions.DataDependencyControlFlowBreak(), exceptions.DataDependencyOperationBreak("called get_py_value")
-    assert [breaks._break(reason, f"{__file__}:1").severity for reason in (untold, value)] == ["note", "warning"]
+    assert [graph_breaks._break(reason, f"{__file__}:1").severity for reason in (untold, value)] == ["note", "warning"]
 
 
 @pytest.mark.parametrize(
@@ -590,25 +590,25 @@ def test_where_only_sot_leaves_the_graph_is_a_note():
     ],
 )
 def test_what_paddle_says_of_its_own_insides_is_told_in_the_users_words(said, words):
-    found = breaks.classify(said, said, "net.py:7")
+    found = graph_breaks.classify(said, said, "net.py:7")
     assert (found.kind, found.where) == ("graph-break", "net.py:7")
     assert words in found.message
 
 
 def test_state_that_is_an_error_after_all_is_not_called_harmless():
-    (found,) = remarks.judged([Finding("stale-tensor", "note", f"forward keeps a tensor: {memory.HARMLESS}")], {})
+    (found,) = messages.judged([Finding("stale-tensor", "note", f"forward keeps a tensor: {memory.HARMLESS}")], {})
     assert found.severity == "error"
     assert "harmless" not in found.message
 
 
 def test_what_forward_changes_is_not_taken_for_a_changed_weight():
     wrong = [Finding("weights-differ", "error", "w"), Finding("wrong-layer", "error", "l")]
-    assert [item.kind for item in remarks.causes(wrong, seen=[Finding("stale-tensor", "note", "t")])] == ["wrong-layer"]
-    assert remarks.causes(wrong) == wrong
+    assert [item.kind for item in messages.causes(wrong, seen=[Finding("stale-tensor", "note", "t")])] == ["wrong-layer"]
+    assert messages.causes(wrong) == wrong
 
 
 def test_that_a_program_departs_is_left_unsaid_only_where_another_error_says_why():
     departs, frozen = Finding("program-departs", "error", "words"), Finding("frozen-branch", "error", "words")
-    assert remarks.causes([frozen, departs]) == [frozen]
+    assert messages.causes([frozen, departs]) == [frozen]
     for other in (Finding("wrong-answers", "error", "words"), Finding("uncovered-branch", "warning", "words")):
-        assert remarks.causes([other, departs]) == [other, departs]
+        assert messages.causes([other, departs]) == [other, departs]

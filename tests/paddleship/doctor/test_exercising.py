@@ -6,10 +6,10 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship import model
+from paddleship.config.params import Model
 from paddleship.doctor import examining, exercising
-from paddleship.eager import Eager, Subject
-from paddleship.params import Model
+from paddleship.model import building
+from paddleship.model.eager import Eager, Subject
 from paddleship.proof import inputs
 
 MODELS = """
@@ -65,7 +65,7 @@ def found(name, tmp_path, seconds):
     """Whether the search found weights, and what is still after it."""
     paddle.seed(0)
     settings = described(name)
-    model.save(model.build(settings), tmp_path / "checkpoint", {})
+    building.save(building.build(settings), tmp_path / "checkpoint", {})
     subject = Subject(settings, tmp_path / "checkpoint")
     cases = inputs.generate([item.spec() for item in settings.inputs], seed=0, max_batch=8)
     assert set(exercising.still(cases, exercising._ask(Eager(subject), cases))) == {"output_0"}

@@ -5,8 +5,8 @@ import os
 import psutil
 
 from paddleship.errors import BadInput
-from paddleship.isolate import Isolated
 from paddleship.proof.answering import Contender, Queue
+from paddleship.system.isolate import Isolated
 
 
 class Numbered:

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from paddleship.finding import KINDS, Finding
 from paddleship.proof import coverage
 from paddleship.proof.inputs import Case
-from paddleship.spec import TensorSpec
+from paddleship.reports.finding import KINDS, Finding
+from paddleship.shipped.common.spec import TensorSpec
 from paddleship.weights import comparing
 from paddleship.weights.comparing import Apart, Weighed
 

@@ -4,13 +4,13 @@ import sys
 
 import pytest
 
-from paddleship import model
-from paddleship.eager import Eager, Subject
-from paddleship.finding import Finding
-from paddleship.isolate import Isolated
-from paddleship.params import Model
+from paddleship.config.params import Model
+from paddleship.model import building
+from paddleship.model.eager import Eager, Subject
 from paddleship.proof import evidence, influences, inputs
 from paddleship.proof.circumstances import Circumstances
+from paddleship.reports.finding import Finding
+from paddleship.system.isolate import Isolated
 
 SOURCE = """
 import datetime as module
@@ -179,7 +179,7 @@ def their_package(tmp_path, monkeypatch):
 def find(tmp_path):
     def of(name, known=()):
         settings = Model(factory=f"their_influences:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", 4]}])
-        model.save(model.build(settings), tmp_path / "checkpoint", {})
+        building.save(building.build(settings), tmp_path / "checkpoint", {})
         subject = Subject(settings, tmp_path / "checkpoint")
         cases = inputs.generate([item.spec() for item in settings.inputs], seed=0, max_batch=4)
         eager = Eager(subject)

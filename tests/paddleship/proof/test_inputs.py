@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from paddleship.errors import DataError
-from paddleship.preprocess import Tensors
-from paddleship.proof import batches, coverage, ids, inputs, past
-from paddleship.spec import Dimension, TensorSpec
+from paddleship.proof import batches, coverage, ids, inputs, regression_cases
+from paddleship.shipped.common.preprocess import Tensors
+from paddleship.shipped.common.spec import Dimension, TensorSpec
 
 IDS = TensorSpec("ids", "int64", ("batch", "length"), 0, 9)
 LENGTHS = [4, 1, 9, 5, 2, 7, 3, 8, 6, 10]
@@ -120,29 +120,29 @@ def test_known_sizes_are_kept():
 def test_the_worst_cases_come_back_once_each(tmp_path):
     folder = tmp_path / "regression"
     worst = cases()[0]
-    past.write(folder, [], [worst, worst])
-    known = past.read(folder, [IDS])
+    regression_cases.write(folder, [], [worst, worst])
+    known = regression_cases.read(folder, [IDS])
     assert len(known) == 1
     assert known[0].group == "past"
     assert np.array_equal(known[0].inputs["ids"], worst.inputs["ids"])
-    past.write(folder, known, [worst, cases()[2]])
-    assert len(past.read(folder, [IDS])) == 2
+    regression_cases.write(folder, known, [worst, cases()[2]])
+    assert len(regression_cases.read(folder, [IDS])) == 2
 
 
 def test_the_worst_cases_of_another_model_are_left_out(tmp_path):
-    past.write(tmp_path / "regression", [], [cases()[0]])
-    assert past.read(tmp_path / "regression", [TensorSpec("ids", "int32", ("batch", "length"))]) == []
-    assert past.read(tmp_path / "regression", [TensorSpec("ids", "int64", ("batch", 64))]) == []
-    assert past.read(tmp_path / "nothing", [IDS]) == []
+    regression_cases.write(tmp_path / "regression", [], [cases()[0]])
+    assert regression_cases.read(tmp_path / "regression", [TensorSpec("ids", "int32", ("batch", "length"))]) == []
+    assert regression_cases.read(tmp_path / "regression", [TensorSpec("ids", "int64", ("batch", 64))]) == []
+    assert regression_cases.read(tmp_path / "nothing", [IDS]) == []
 
 
 def test_the_worst_cases_of_sizes_that_are_no_longer_taken_are_left_out(tmp_path):
     worst = cases()[0]
     count, length = worst.inputs["ids"].shape
-    past.write(tmp_path / "regression", [], [worst])
-    assert len(past.read(tmp_path / "regression", [IDS], dimensions=[Dimension("length", 1, length)], max_batch=count)) == 1
-    assert past.read(tmp_path / "regression", [IDS], dimensions=[Dimension("length", 1, length - 1)], max_batch=count) == []
-    assert past.read(tmp_path / "regression", [IDS], dimensions=[Dimension("length", 1, length)], max_batch=count - 1) == []
+    regression_cases.write(tmp_path / "regression", [], [worst])
+    assert len(regression_cases.read(tmp_path / "regression", [IDS], dimensions=[Dimension("length", 1, length)], max_batch=count)) == 1
+    assert regression_cases.read(tmp_path / "regression", [IDS], dimensions=[Dimension("length", 1, length - 1)], max_batch=count) == []
+    assert regression_cases.read(tmp_path / "regression", [IDS], dimensions=[Dimension("length", 1, length)], max_batch=count - 1) == []
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,11 @@ def test_the_worst_cases_of_sizes_that_are_no_longer_taken_are_left_out(tmp_path
 )
 def test_damaged_cases_of_earlier_runs_are_one_error_with_the_next_step(tmp_path, file, content):
     folder = tmp_path / "regression"
-    past.write(folder, [], [cases()[0]])
+    regression_cases.write(folder, [], [cases()[0]])
     whole = (folder / file).read_bytes()
     (folder / file).write_bytes(whole[: len(whole) // 2] if content is None else content)
     with pytest.raises(DataError, match=r"cannot be read .*: restore them with `dvc checkout .*regression`, or delete the folder"):
-        past.read(folder, [IDS])
+        regression_cases.read(folder, [IDS])
 
 
 USER = TensorSpec("user", "int64", ("batch",), 1, 100)

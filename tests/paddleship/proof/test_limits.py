@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from paddleship import dataset
-from paddleship.preprocess import Tensors, build
+from paddleship.data import dataset
 from paddleship.proof import limits
-from paddleship.spec import Dimension, TensorSpec
+from paddleship.shipped.common.preprocess import Tensors, build
+from paddleship.shipped.common.spec import Dimension, TensorSpec
 
 ROWS = TensorSpec("rows", "float32", ("batch", "length", 2))
 STEPS = TensorSpec("steps", "int64", ("batch",), 1, "length")

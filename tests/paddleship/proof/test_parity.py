@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from paddleship import measures
+from paddleship.config.params import Verify
 from paddleship.errors import CandidateError
-from paddleship.params import Verify
+from paddleship.numerics import differences
 from paddleship.proof import evidence as evidences
 from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
@@ -223,19 +223,19 @@ def test_missing_evidence_says_what_to_run(tmp_path):
 
 def test_required_atol_is_what_allclose_needs():
     mine, theirs = np.float32([1.0, 2.0, -3.0]), np.float32([1.0, 2.001, -3.0])
-    needed = measures.differences(mine, theirs)["required_atol"]
+    needed = differences.differences(mine, theirs)["required_atol"]
     assert np.allclose(mine, theirs, rtol=1e-5, atol=needed * 1.001)
     assert not np.allclose(mine, theirs, rtol=1e-5, atol=needed * 0.9)
 
 
 def test_the_interval_of_a_share_is_the_textbooks():
-    assert measures.proportion_interval(0, 256) == pytest.approx((0, 0.014307), abs=1e-5)
-    assert measures.proportion_interval(8, 40) == pytest.approx((0.0905, 0.3565), abs=1e-3)
-    assert measures.proportion_interval(40, 40) == pytest.approx((0.9119, 1), abs=1e-3)
+    assert differences.proportion_interval(0, 256) == pytest.approx((0, 0.014307), abs=1e-5)
+    assert differences.proportion_interval(8, 40) == pytest.approx((0.0905, 0.3565), abs=1e-3)
+    assert differences.proportion_interval(40, 40) == pytest.approx((0.9119, 1), abs=1e-3)
 
 
 def test_neighbouring_floats_are_one_ulp_apart_through_zero():
     tiny = np.float32(1e-45)
     pairs = [(np.float32(1), np.nextafter(np.float32(1), np.float32(2)), 1), (-tiny, tiny, 2), (np.float32(5), np.float32(5), 0)]
     for mine, theirs, apart in pairs:
-        assert measures.ulps(np.array([mine]), np.array([theirs])).tolist() == [apart]
+        assert differences.ulps(np.array([mine]), np.array([theirs])).tolist() == [apart]

@@ -10,15 +10,15 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship import model
-from paddleship.eager import Eager, Subject
+from paddleship.config.params import Model, Verify
 from paddleship.errors import ModelError
-from paddleship.params import Model, Verify
-from paddleship.preprocess import Tensors
-from paddleship.proof import deaths, ids, inputs, originals, proving, stability
+from paddleship.model import building
+from paddleship.model.eager import Eager, Subject
+from paddleship.proof import deaths, ids, inputs, invariance, proving, reference
 from paddleship.proof.answering import Contender
 from paddleship.proof.evidence import Evidence
-from paddleship.proof.originals import Known
+from paddleship.proof.reference import Known
+from paddleship.shipped.common.preprocess import Tensors
 
 SOURCE = """
 import os
@@ -322,7 +322,7 @@ def subject_of(tmp_path):
     def make(name, *shape, **declared):
         item = {"name": "x", "dtype": "float32", "shape": ["batch", *(shape or [4])]}
         settings = Model(factory=f"their_proofs:{name}", inputs=[item | declared])
-        model.save(model.build(settings), tmp_path / "checkpoint", {})
+        building.save(building.build(settings), tmp_path / "checkpoint", {})
         return Subject(settings, tmp_path / "checkpoint")
 
     return make
@@ -408,8 +408,8 @@ def test_callers_with_large_batches_that_overwrite_each_other_are_found(subject_
 
 
 def test_callers_of_a_slow_candidate_that_overwrite_each_other_are_found_with_the_fewest_cases(subject_of, monkeypatch):
-    affordable = stability.affordable
-    monkeypatch.setattr(stability, "affordable", lambda *given, times: affordable(*given, times=10**9 * times))
+    affordable = invariance.affordable
+    monkeypatch.setattr(invariance, "affordable", lambda *given, times: affordable(*given, times=10**9 * times))
     subject = subject_of("Plain")
     race = prove(subject, race=Contender(Shared, (subject,), share=NoTurns)).judgements["race"]
     assert failed(race) == {"threads_ratio"}
@@ -433,13 +433,13 @@ def asked(*shapes):
     ],
 )
 def test_slow_cases_are_asked_again_in_proportion_to_the_first_answers(took, kept):
-    assert stability.affordable(asked((1, 4), (2, 4), (7, 4), (8, 4)), [0, 1, 2, 3], took, times=5) == kept
+    assert invariance.affordable(asked((1, 4), (2, 4), (7, 4), (8, 4)), [0, 1, 2, 3], took, times=5) == kept
 
 
 def test_of_slow_cases_one_with_several_rows_is_asked_again_even_if_it_is_the_slowest():
     evidence = asked((1, 3), (1, 4), (1, 5), (2, 9))
-    assert stability.affordable(evidence, [0, 1, 2, 3], [10.0, 11.0, 12.0, 90.0], times=5) == [0, 3]
-    assert stability.affordable(asked((2, 3)), [0], [10.0], times=5) == [0]
+    assert invariance.affordable(evidence, [0, 1, 2, 3], [10.0, 11.0, 12.0, 90.0], times=5) == [0, 3]
+    assert invariance.affordable(asked((2, 3)), [0], [10.0], times=5) == [0]
 
 
 def test_a_candidate_that_hangs_is_ended_and_the_next_is_asked(subject_of):
@@ -549,7 +549,7 @@ def asked_of_eager(monkeypatch):
     """How often each question was asked of eager's process, and how many of these processes were started."""
     counts = {"starts": 0}
 
-    class Counting(originals.Isolated):
+    class Counting(reference.Isolated):
         def __init__(self, *arguments, **options):
             counts["starts"] += 1
             super().__init__(*arguments, **options)
@@ -560,7 +560,7 @@ def asked_of_eager(monkeypatch):
                 counts[key] = counts.get(key, 0) + 1
             return super().call(method, *arguments)
 
-    monkeypatch.setattr(originals, "Isolated", Counting)
+    monkeypatch.setattr(reference, "Isolated", Counting)
     return counts
 
 

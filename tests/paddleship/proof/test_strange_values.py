@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from paddleship import measures
+from paddleship.config.params import Verify
 from paddleship.errors import ModelError
-from paddleship.params import Verify
-from paddleship.proof import evidence, parity, stability
+from paddleship.numerics import differences
+from paddleship.proof import evidence, invariance, parity
 from paddleship.proof.inputs import Case
 
 ROWS = 32
@@ -94,8 +94,8 @@ def test_answers_that_are_all_empty_are_an_error_and_one_empty_output_is_not():
 def test_the_same_infinity_told_twice_is_no_change_and_another_one_is():
     found = known(masked(-np.inf))
     once, close = [{"scores": masked(-np.inf)}], [{"scores": masked(-np.inf) * np.float32(1 + 2**-23)}]
-    assert stability.change(found, [0], once, close) < 8
-    assert stability.change(found, [0], once, [{"scores": masked(np.inf)}]) == np.inf
+    assert invariance.change(found, [0], once, close) < 8
+    assert invariance.change(found, [0], once, [{"scores": masked(np.inf)}]) == np.inf
 
 
 def test_without_float64_infinity_in_one_batch_only_does_not_count_as_noise():
@@ -107,8 +107,8 @@ def test_without_float64_infinity_in_one_batch_only_does_not_count_as_noise():
 
 
 def test_differences_tell_of_strange_values():
-    assert measures.differences(masked(-np.inf), masked(-np.inf))["max_abs_diff"] == 0
-    assert measures.differences(masked(3.0), masked(-np.inf))["max_abs_diff"] == np.inf
+    assert differences.differences(masked(-np.inf), masked(-np.inf))["max_abs_diff"] == 0
+    assert differences.differences(masked(3.0), masked(-np.inf))["max_abs_diff"] == np.inf
 
 
 @pytest.mark.parametrize("mask", [-1e5, -1e9, -1e30, float(np.finfo(np.float32).min)])

@@ -5,9 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from paddleship import model
-from paddleship.eager import Subject
-from paddleship.params import Model, Train, Verify
+from paddleship.config.params import Model, Train, Verify
+from paddleship.model import building
+from paddleship.model.eager import Subject
 from paddleship.proof import training_parity
 
 SOURCE = """
@@ -55,7 +55,7 @@ def their_package(tmp_path, monkeypatch):
 
 def compare(name, tmp_path):
     settings = Model(factory=f"their_training:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", 6]}])
-    model.save(model.build(settings), tmp_path / "checkpoint", {})
+    building.save(building.build(settings), tmp_path / "checkpoint", {})
     random = np.random.default_rng(0)
     batches = [({"x": random.normal(size=(16, 6)).astype(np.float32)}, random.integers(0, 3, 16)) for _ in range(4)]
     subject = Subject(settings, tmp_path / "checkpoint")

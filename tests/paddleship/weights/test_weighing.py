@@ -10,14 +10,15 @@ import pytest
 from onnx import numpy_helper
 from safetensors.numpy import load_file, save_file
 
-from paddleship import layers, model
-from paddleship.candidate import Candidate
+from paddleship.config.params import Model
 from paddleship.conversion import exporting, places
 from paddleship.conversion.converting import Workshop
-from paddleship.eager import Subject
 from paddleship.errors import CandidateError
-from paddleship.params import Model
+from paddleship.model import building
+from paddleship.model.eager import Subject
 from paddleship.proof import inputs
+from paddleship.shipped.common import layers
+from paddleship.shipped.common.candidate import Candidate
 from paddleship.weights import comparing, paddle_files, weighing
 from paddleship.weights.weighing import EXPORTED, Files, Scales
 
@@ -68,7 +69,7 @@ def made(tmp_path_factory):
         patch.syspath_prepend(work)
         settings = Model(factory="their_weights:Mixed", inputs=INPUTS)
         subject = Subject(settings, work / "checkpoint")
-        model.save(model.build(settings), work / "checkpoint", {})
+        building.save(building.build(settings), work / "checkpoint", {})
         cases = inputs.generate([item.spec() for item in settings.inputs], seed=0, max_batch=4)
         batches = [case.inputs for case in cases[:3]]
         base = Candidate("exported", "test", "paddle", "float32", 1, (settings.inputs[0].spec(),), (), {"kind": "tensors"}, "", "")

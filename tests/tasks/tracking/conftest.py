@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from paddleship.report import Report
-from paddleship.verdict import Check, Verdict
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
 from tasks.tracking.run import Tracker
 
 

@@ -95,7 +95,7 @@ def test_the_run_of_a_killed_process_is_delivered_without_doubling_what_came_liv
 import os, signal, sys
 from pathlib import Path
 from paddleship import params
-from paddleship.report import Report
+from paddleship.reports.report import Report
 from tasks.tracking.live import live_metrics
 from tasks.tracking.run import Tracker
 

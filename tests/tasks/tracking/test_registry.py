@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paddleship.candidate import Candidate
-from paddleship.spec import TensorSpec
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.spec import TensorSpec
 from tests.tasks.tracking.helpers import client
 
 

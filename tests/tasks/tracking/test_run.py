@@ -1,6 +1,6 @@
 """A run in a real MLflow on SQLite: what is in it, and what never stops the work."""
 
-from paddleship.finding import Finding
+from paddleship.reports.finding import Finding
 from tasks.tracking.live import live_metrics
 from tests.tasks.tracking.helpers import children, client
 

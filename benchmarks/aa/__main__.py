@@ -1,0 +1,135 @@
+"""`make aa-bench`: the benchmark's verdicts on what is known: the same model against itself, and one made 10% slower.
+
+Every race has the model, the same once more, and the slowed one, in ONNX Runtime at about a millisecond. Prints a
+table for people and, as the last line, its figures as JSON; exits 3 when a goal is missed. `SHORT=1` is the form that
+CI runs: one shorter race. A race that is disturbed by other work takes longer; it must not take more than a minute.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.aa import model
+from paddleship.benchmark import benchmarking
+from paddleship.benchmark.sampling import paired
+from paddleship.config.params import Benchmark
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.paddle_logs import quiet
+from paddleship.statistics import estimates
+from paddleship.system import host
+from paddleship.system.isolate import Load
+
+_RACES, _SLOWDOWN, _LIMIT_S = 20, 0.1, 60.0
+_SETTINGS = Benchmark(
+    batch_sizes=[1], concurrency=[], starts=3, blocks=120, samples_per_block=12, warmup_s=0.5, max_seconds=50, timeout_s=60
+)
+
+_SHORT = _SETTINGS.model_copy(update={"starts": 2, "blocks": 60, "max_seconds": 20})
+
+
+@dataclass(frozen=True)
+class Race:
+    """One race: verdicts and intervals of both, the noise, starts, seconds, others' share of the machine, and A/A by start."""
+
+    same: str
+    slowed: str
+    intervals: tuple[estimates.Interval, estimates.Interval, estimates.Interval]
+    starts: int
+    seconds: float
+    busy_share: float
+    by_start: list[list[float]]
+    p50_ms: float
+
+
+def main() -> None:
+    quiet()
+    short = bool(os.environ.get("SHORT"))
+    print(HEADER)
+    races = []
+    with tempfile.TemporaryDirectory() as work:
+        folder = model.make(Path(work) / "model")
+        for _ in range(1 if short else _RACES):
+            races.append(race(folder, _SHORT if short else _SETTINGS))
+            print(line(races[-1]), flush=True)
+    figures = summary(races)
+    print(json.dumps(figures | {"host": host.fingerprint()}))
+    sys.exit(0 if met(figures) else 3)
+
+
+def race(folder: Path, settings: Benchmark) -> Race:
+    contestants: dict[str, Load] = {
+        "model": (runtimes.load, (folder,)),
+        "same": (runtimes.load, (folder,)),
+        "slowed": (model.load_slowed, (folder, _SLOWDOWN)),
+    }
+    start = time.monotonic()
+    comparison = benchmarking.compare(contestants, model.batches(), settings, thread_count=1)
+    taken = time.monotonic() - start
+    found, noise = comparison.found, comparison.noise
+    same, slowed = comparison.speedup("same"), comparison.speedup("slowed")
+    if not (noise and same and slowed):
+        raise SystemExit("; ".join(each.reason for each in found.values() if each.reason))
+    by_start = [*paired(found["model"], found["same"], 1), *paired(found["model"], comparison.again, 1)]
+    verdicts = [str(comparison.verdict(name)) for name in ("same", "slowed")]
+    p50 = float(np.median(found["model"].samples(1)))
+    return Race(*verdicts, (same, slowed, noise), comparison.starts, taken, comparison.others.busy_share, by_start, p50)
+
+
+HEADER = f"{'the same':36} {'10% slower':36} {'noise':18} {'starts':>6} {'seconds':>7} {'other load':>10} {'p50 ms':>7}"
+
+
+def line(found: Race) -> str:
+    same, slowed, noise = found.intervals
+    return (
+        f"{f'{found.same} {_show(same)}':36} {f'{found.slowed} {_show(slowed)}':36} {f'{noise.low:.3f} to {noise.high:.3f}':18} "
+        f"{found.starts:6} {found.seconds:7.1f} {found.busy_share:10.0%} {found.p50_ms:7.3f}"
+    )
+
+
+def summary(races: Sequence[Race]) -> dict[str, float | int]:
+    """Counts, times, and the spread of the A/A ratio within a pair of processes and between pairs."""
+    starts = [start for each in races for start in each.by_start if len(start) > 1]
+    medians = np.array([np.median(start) for start in starts])
+    widths = np.array([1.4826 * np.median(np.abs(start - np.median(start))) for start in starts])  # disturbed blocks do not widen it
+    errors = 1.2533 * widths / np.array([len(start) for start in starts]) ** 0.5  # of a median of normal values
+    between = float(np.var(medians, ddof=1) - np.mean(errors**2))
+    return {
+        "races": len(races),
+        "same_cannot_tell": sum(each.same == "cannot tell" for each in races),
+        "same_cannot_tell_goal": int(np.ceil(0.95 * len(races))),
+        "slowed_worse": sum(each.slowed == "worse" for each in races),
+        "slowed_worse_goal": int(np.ceil(0.95 * len(races))),
+        "longest_s": round(max(each.seconds for each in races), 1),
+        "longest_s_goal": _LIMIT_S,
+        "median_s": round(float(np.median([each.seconds for each in races])), 1),
+        "slowed_ratio_median": round(float(np.median([each.intervals[1].value for each in races])), 4),
+        "same_half_width_median": round(float(np.median([(each.intervals[0].high - each.intervals[0].low) / 2 for each in races])), 4),
+        "same_interval_holds_1": sum(each.intervals[0].low <= 1 <= each.intervals[0].high for each in races),
+        "block_spread": round(float(np.median(widths)), 4),
+        "pair_of_processes_spread": round(float(np.std(medians, ddof=1)), 4),
+        "between_processes_spread": round(max(0.0, between) ** 0.5, 4),
+        "other_load_share_median": round(float(np.median([each.busy_share for each in races])), 3),
+        "p50_ms": round(float(np.median([each.p50_ms for each in races])), 3),
+    }
+
+
+def met(figures: dict[str, float | int]) -> bool:
+    right = all(figures[name] >= figures[f"{name}_goal"] for name in ("same_cannot_tell", "slowed_worse"))
+    return right and figures["longest_s"] <= figures["longest_s_goal"]
+
+
+def _show(interval: estimates.Interval) -> str:
+    return f"{interval.value:.3f} ({interval.low:.3f} to {interval.high:.3f})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""One subject through the real stages, and its choice looked at again afterwards with ten times the samples."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.choice import subjects
+from paddleship.benchmark import benchmarking
+from paddleship.benchmark.sampling import speedup
+from paddleship.benchmark.workload import Workload
+from paddleship.config import params
+from paddleship.config.params import Params
+from paddleship.shipped import runtimes
+from paddleship.statistics.estimates import Interval
+from paddleship.system.isolate import Load
+
+ROOT = Path(__file__).parents[2]
+_STAGES = ("prepare", "train", "export", "optimize", "verify", "benchmark")
+_MORE = 10  # times the samples of the race that chose
+_NEAR = 1.5  # times the chosen one's latency: what is farther is not the best one, whatever the noise
+
+
+@dataclass(frozen=True)
+class Regret:
+    """How much slower the chosen candidate is than the best one (0 where it is the best), of how many times the samples.
+
+    `interval` is the chosen one's latency over the best one's, `rivals` who was near enough to be asked again.
+    """
+
+    best: str
+    interval: Interval
+    more: float
+    rivals: list[str]
+
+    @property
+    def value(self) -> float:
+        return max(0.0, self.interval.value - 1)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one subject; `rows` by contestant, with the reason of those that were not made, proven or measured."""
+
+    name: str
+    rows: dict[str, dict[str, Any]]
+    chosen: str = ""
+    score: float = math.nan
+    regret: Regret | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    failed: str = ""
+
+
+def hold(name: str, work: Path, *, short: bool) -> Result:
+    """Put the subject through the stages up to benchmark. A stage that fails is in the result, not raised."""
+    work.mkdir(parents=True)
+    (work / "seed").write_text("7", encoding="utf-8")
+    values = params.merge(params.read(ROOT / "params.yaml"), subjects.settings(name, work, short=short))
+    file = work / "params.yaml"
+    file.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    settings, seconds = params.load(file), {}
+    for stage in _STAGES:
+        start = time.monotonic()
+        print(f"{name}: {stage}", file=sys.stderr, flush=True)
+        done = subprocess.run([sys.executable, "-m", f"tasks.{stage}", "--params", str(file)], cwd=ROOT, capture_output=True, text=True)
+        seconds[stage] = round(time.monotonic() - start, 1)
+        if done.returncode:
+            return Result(name, _rows(work / "reports"), seconds=seconds, failed=done.stderr.strip().splitlines()[-1])
+    rows = _rows(work / "reports")
+    chosen = next(contestant for contestant, row in rows.items() if row.get("winner"))
+    regret = look_again(settings, rows, chosen)
+    trained = _report(work / "reports", "train")["metrics"]
+    score = trained.get("validation_accuracy", trained.get("validation_r2"))
+    return Result(name, rows, chosen, score, regret, seconds)
+
+
+def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: str) -> Regret:
+    """Measure the chosen candidate and those near it once more, with ten times the samples."""
+    proven = {name: row for name, row in rows.items() if row["status"] == "measured" and name not in ("eager", "to_static")}
+    ranked = sorted(proven, key=lambda name: float(proven[name]["p50_ms"]))
+    limit = _NEAR * proven[chosen]["p50_ms"]
+    rivals = [name for place, name in enumerate(ranked) if name != chosen and (place < 2 or proven[name]["p50_ms"] <= limit)]
+    wanted = _MORE * max(proven[name]["samples"] for name in (chosen, *rivals))
+    blocks = _MORE * settings.benchmark.blocks
+    again = settings.benchmark.model_copy(
+        update={
+            "starts": 2 * settings.benchmark.starts,
+            "blocks": blocks,
+            "samples_per_block": -(-wanted // blocks),
+            "max_seconds": 15 + 2e-3 * wanted * sum(proven[name]["p50_ms"] for name in (chosen, chosen, *rivals)),
+        }
+    )
+    folder = Path(settings.paths.candidates)
+    batches = Workload.of(Path(settings.paths.prepared)).batches([1])
+    contestants: dict[str, Load] = {name: (runtimes.load, (folder / name,)) for name in (chosen, *rivals)}
+    found = benchmarking.compare(contestants, batches, again, thread_count=settings.optimize.threads).found
+    apart = {name: speedup(found[chosen], found[name], 1) or Interval(0, 0, math.inf) for name in rivals}
+    best = max(apart, key=lambda name: apart[name].value, default=chosen)
+    interval = apart.get(best, Interval(1, 1, 1))
+    more = len(found[chosen].samples(1)) / proven[chosen]["samples"]
+    return Regret(best if interval.value > 1 else chosen, interval, more, rivals)
+
+
+def _rows(reports: Path) -> dict[str, dict[str, Any]]:
+    """By contestant: what benchmark says of it, else why verify refused it, else why optimize could not make it; with that stage."""
+    rows: dict[str, dict[str, Any]] = {}
+    for stage in ("optimize", "verify", "benchmark"):
+        found = _report(reports, stage)["candidates"] if (reports / f"{stage}.json").exists() else {}
+        rows.update({name: {**row, "stage": stage} for name, row in found.items() if row["status"] != "not made"})
+    return rows
+
+
+def _report(reports: Path, stage: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((reports / f"{stage}.json").read_text(encoding="utf-8"))
+    return found

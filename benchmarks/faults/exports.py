@@ -1,0 +1,141 @@
+"""Makes exports of one model, as it is or with other weights or other code, and loads them in each runtime."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.faults.faults import Weights
+from benchmarks.faults.models import FLOAT32_ONLY, INPUTS
+from paddleship.config.params import Model
+from paddleship.conversion import exporting, to_onnx
+from paddleship.model import building
+from paddleship.model.eager import Eager, Subject
+from paddleship.proof import evidence as evidences
+from paddleship.proof import ids, inputs
+from paddleship.proof.evidence import Evidence
+from paddleship.proof.forms import Originals
+from paddleship.proof.inputs import Case
+from paddleship.shipped import runtimes
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.spec import Arrays
+from paddleship.weights.comparing import Weighed
+from paddleship.weights.weighing import Scales
+
+PROGRAM = "paddle"  # the exported program on eager's own kernels; the others are converted from it or run it otherwise
+_STALE = 10_000
+
+
+class Exports:
+    """Exports of the model `name`, made in the folder `work`."""
+
+    def __init__(self, name: str, work: Path) -> None:
+        self._name, self._work = name, work
+        self._specs = tuple(item.spec() for item in INPUTS[name])
+
+    def evidence(self, seed: int) -> tuple[Evidence, Subject]:
+        subject = Subject(
+            Model(factory="benchmarks.faults.models:build", kwargs={"name": self._name}, inputs=INPUTS[self._name]), self._work / f"{seed}"
+        )
+        self._save(subject, seed)
+        cases = inputs.generate(self._specs, seed=seed, max_batch=32)
+        cases += ids.walk(self._specs, [case.inputs for case in cases], max_batch=32)
+        eager = Eager(subject)
+        reference = [eager.run(case.inputs) for case in cases]
+        if self._name in FLOAT32_ONLY:
+            return evidences.gather(cases, reference, None, nudged=self._nudged(subject, cases), why="float32 only"), subject
+        bare = evidences.gather(cases, reference, None)
+        return evidences.gather(cases, reference, self.truth(subject, bare), task="classification"), subject
+
+    def _nudged(self, subject: Subject, cases: list[Case]) -> list[list[Arrays]]:
+        """As `verify` measures a model without float64."""
+        eager = Originals(subject)
+        found = []
+        for seed in range(2):
+            eager.become("float32")
+            eager.nudge(seed)
+            found.append([eager.run(case.inputs) for case in cases])
+        return found
+
+    def _save(self, subject: Subject, seed: int) -> None:
+        import paddle
+
+        paddle.set_default_dtype("float32")
+        paddle.seed(seed)
+        building.save(building.build(subject.model), subject.checkpoint, {})
+
+    def recoded(self, subject: Subject, change: str) -> Subject:
+        """The subject with a fault in its code."""
+        return replace(subject, model=subject.model.model_copy(update={"kwargs": {"name": self._name, "change": change}}))
+
+    def reweighted(self, subject: Subject, change: Callable[[Weights, Weights], Weights]) -> Subject:
+        """The subject with changed weights; `change` is given its own, and those of another training."""
+        import paddle
+
+        paddle.set_default_dtype("float32")
+        paddle.seed(_STALE)
+        stale, layer = building.build(subject.model), building.build(subject.model)
+        building.restore(layer, subject.checkpoint)
+        weights, other = ({name: tensor.numpy() for name, tensor in one.state_dict().items()} for one in (layer, stale))
+        layer.set_state_dict(change(weights, other))
+        folder = self._work / "changed"
+        building.save(layer, folder, {})
+        return replace(subject, checkpoint=folder)
+
+    def truth(self, subject: Subject, evidence: Evidence) -> list[Arrays]:
+        """What the subject answers in float64."""
+        exact = Eager(subject, dtype="float64")
+        return [exact.run(case.inputs) for case in evidence.cases]
+
+    def export(self, subject: Subject, evidence: Evidence) -> Path:
+        import paddle
+
+        paddle.set_default_dtype("float32")
+        folder = self._work / "exported"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        saved = exporting.save_program(subject, folder, self._specs)
+        probes = [case.inputs for case in evidence.cases]
+        outputs = exporting.describe_outputs(self._specs, probes, evidence.reference)
+        Candidate(
+            name="paddle",
+            model=self._name,
+            runtime="paddle",
+            precision="float32",
+            threads=1,
+            inputs=self._specs,
+            outputs=outputs,
+            sources=saved.sources,
+            preprocess={"kind": "tensors"},
+            weights_sha256=saved.weights,
+            task="classification",
+            options={"onednn": False},
+        ).save(folder)
+        return folder
+
+    def load(self, exported: Path) -> dict[str, Any]:
+        """The export in every runtime that takes it, the program itself first."""
+        return {kind: runtimes.load(folder) for kind, folder in self._folders(exported).items()}
+
+    def weigh(self, subject: Subject) -> dict[str, Weighed]:
+        """What comparing the files of the last export with the subject's checkpoint finds."""
+        folders = {PROGRAM: "exported", "paddle-onednn": "onednn", "onnxruntime": "onnx"}
+        scales = Scales(subject.checkpoint, self._work / "exported")
+        return {kind: scales.weigh(self._work / folder) for kind, folder in folders.items()}
+
+    def _folders(self, exported: Path) -> dict[str, Path]:
+        made, base = {PROGRAM: exported}, Candidate.load(exported)
+        onednn, onnx = (exported.parent / kind for kind in ("onednn", "onnx"))
+        for folder in (onednn, onnx):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(exported, onednn)
+        replace(base, name="paddle-onednn", options={"onednn": True}).save(onednn)
+        made["paddle-onednn"] = onednn
+        onnx.mkdir()
+        to_onnx.convert(exported, onnx)
+        replace(base, name="onnxruntime", runtime="onnxruntime", options={}).save(onnx)
+        made["onnxruntime"] = onnx
+        return made

@@ -1,0 +1,176 @@
+"""Lives in a child process: makes honest and faulty exports of one model, and asks the gate and the usual check about each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.faults import small
+from benchmarks.faults.exports import PROGRAM, Exports
+from benchmarks.faults.faults import FAULTS, Fault, NoTurns
+from benchmarks.faults.models import FLOAT32_ONLY
+from benchmarks.faults.small import SMALL, Small
+from paddleship.config.params import Verify
+from paddleship.model.eager import Subject
+from paddleship.proof import invariance, invariance_checks, proving
+from paddleship.proof.answering import Answering, Contender
+from paddleship.proof.evidence import Evidence
+from paddleship.proof.parity import Judgement
+from paddleship.proof.weights import CHECK as WEIGHTS
+from paddleship.proof.weights import hold_to_checkpoint
+from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.runtimes.turns import Turns
+from paddleship.weights.comparing import Weighed
+
+SETTINGS = Verify()
+RANDOM_INPUT = "batch of 2"  # what the usual checks are given
+HONEST = "honest"
+Answers = dict[str, list[Arrays]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one export: whether the gate refused it and why, and how much it changed in units of eager's noise.
+
+    `answers_refused` says whether its answers alone were enough for that, without a look at its weights.
+    `pair` holds eager's and the export's answer to one random input, for the peers.
+    """
+
+    name: str
+    model: str
+    runtime: str
+    refused: bool
+    answers_refused: bool
+    why: str
+    change: float
+    noise_ratio: float
+    typical_ratio: float
+    drift_ratio: float
+    pair: tuple[Arrays, Arrays] = field(repr=False)
+
+
+class Near:
+    """An Answering in this very process, called like one in another."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        return getattr(self._answering, method)(*arguments)
+
+
+class Forge:
+    """Exports of one model, each from weights of its own seed."""
+
+    def __init__(self, name: str, work: Path) -> None:
+        self._name, self._exports = name, Exports(name, work)
+
+    def originals(self, seed: int) -> tuple[Evidence, Subject]:
+        """The model itself, and what it answers."""
+        return self._exports.evidence(seed)
+
+    def honest(self, seed: int) -> list[Outcome]:
+        """A clean export in each runtime."""
+        evidence, subject = self._exports.evidence(seed)
+        made = self._made(subject, evidence)
+        return list(self._ask(HONEST, evidence, made, weighed=self._exports.weigh(subject)))
+
+    def faulty(self, seed: int) -> list[Outcome]:
+        """Every fault that can be put into this model: in each runtime where it changes the export, else around one."""
+        evidence, subject = self._exports.evidence(seed)
+        runtimes = self._made(subject, evidence)
+        clean = {kind: [runtime.run(case.inputs) for case in evidence.cases] for kind, runtime in runtimes.items()}
+        outcomes: list[Outcome] = []
+        for fault in FAULTS:
+            if self._name in fault.models:
+                last = next(reversed(runtimes))
+                made = {last: fault.wrap(runtimes[last])} if fault.wrap else self._made(self._broken(subject, fault), evidence)
+                weighed = {} if fault.wrap else self._exports.weigh(subject)
+                outcomes += self._ask(fault.name, evidence, made, clean, weighed=weighed, crowd=fault.crowd)
+        for kind in () if self._name in FLOAT32_ONLY else SMALL:  # without a truth, nobody tells faults of a few roundings
+            for size in small.SIZES:
+                made = self._made(self._slightly_broken(subject, evidence, kind, size), evidence)
+                outcomes += self._ask(kind.name, evidence, made, clean, weighed=self._exports.weigh(subject))
+        return outcomes
+
+    def _made(self, subject: Subject, evidence: Evidence) -> dict[str, Any]:
+        return self._exports.load(self._exports.export(subject, evidence))
+
+    def _broken(self, subject: Subject, fault: Fault) -> Subject:
+        if fault.code:
+            return self._exports.recoded(subject, fault.code)
+        if fault.weights is None:
+            raise ValueError(f"{fault.name!r} changes nothing: give it weights, code or wrap")
+        return self._exports.reweighted(subject, fault.weights)
+
+    def _slightly_broken(self, subject: Subject, evidence: Evidence, kind: Small, size: float) -> Subject:
+        def broken(dose: float) -> Subject:
+            return self._exports.reweighted(subject, lambda weights, _: kind.change(weights, dose))
+
+        def moved(dose: float) -> float:
+            answers = self._exports.truth(broken(dose), evidence)
+            return invariance.change(evidence, range(len(answers)), evidence.truth, answers)
+
+        return broken(small.dose(kind, size, moved))
+
+    def _ask(
+        self,
+        name: str,
+        evidence: Evidence,
+        made: Mapping[str, Any],
+        clean: Answers | None = None,
+        *,
+        weighed: Mapping[str, Weighed],
+        crowd: bool = False,
+    ) -> Iterator[Outcome]:
+        """Each runtime's outcome, the program's first: what is converted from one that departs is held to it, as `verify` does.
+
+        `weighed` says what comparing the files with the checkpoint found, where they are the ones that were loaded.
+        """
+        program: list[Arrays] | None = None
+        for kind, runtime in made.items():
+            judgement, told = _question(evidence, runtime, exact=kind == PROGRAM, crowd=crowd)
+            if invariance_checks.departs(judgement):
+                program = told
+            elif program:
+                judgement = invariance_checks.hold_to_program(judgement, evidence, told, program=program)
+            judgement = hold_to_checkpoint(judgement, weighed.get(kind))
+            yield self._outcome(name, kind, evidence, judgement, told, clean[kind] if clean else None)
+
+    def _outcome(
+        self, name: str, kind: str, evidence: Evidence, judgement: Judgement, told: list[Arrays], clean: list[Arrays] | None
+    ) -> Outcome:
+        ways = [judgement.metrics.get(key, 0.0) for key in ("repeat_ratio", "threads_ratio")]
+        place = next(place for place, case in enumerate(evidence.cases) if case.name == RANDOM_INPUT)
+        return Outcome(
+            name,
+            self._name,
+            kind,
+            not judgement,
+            any(not check.passed for check in judgement.checks if check.name != WEIGHTS),
+            "; ".join(check.name for check in judgement.checks if not check.passed),
+            max([invariance.change(evidence, range(len(told)), clean, told), *ways]) if clean else 0.0,
+            judgement.metrics.get("noise_ratio", float("inf")),
+            judgement.metrics.get("typical_ratio", float("inf")),
+            max(judgement.metrics.get(key, 0.0) for key in ("repeat_ratio", "threads_ratio", "departure_ratio", "batch_ratio")),
+            (evidence.reference[place], told[place]),
+        )
+
+
+def _question(evidence: Evidence, runtime: Any, *, exact: bool, crowd: bool) -> tuple[Judgement, list[Arrays]]:
+    """What the gate says of one runtime, and what that answered; in this very process, to ask many."""
+    told: list[Arrays] = []
+    contender = Contender(lambda: runtime, (), share=NoTurns if crowd else Turns)
+    return proving.question(Near(Answering(contender)), evidence, told, exact=exact, settings=SETTINGS), told
+
+
+def allclose_refuses(pair: tuple[Arrays, Arrays]) -> bool:
+    """What `numpy.allclose` at 1e-5 says of one random input."""
+    eager, answer = pair
+    return list(eager) != list(answer) or not all(
+        array.shape == answer[name].shape and np.allclose(answer[name], array, rtol=1e-5, atol=1e-5) for name, array in eager.items()
+    )

@@ -1,0 +1,40 @@
+"""Models whose answers depend on more than their inputs; no export can be right, so the model itself must be refused, for that reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmarks.faults.forge import HONEST, RANDOM_INPUT, Outcome
+from paddleship.model.eager import Subject
+from paddleship.proof import influences
+from paddleship.proof.evidence import Evidence
+
+HIDDEN = {
+    "the model reads the clock": ("clock", "the answers change with the clock"),
+    "the model reads an environment variable": ("environment", "the answers change with the environment variable"),
+    "the model counts its questions": ("count", "the answers change with what was asked before"),
+}
+_TIMEOUT_S = 120
+
+
+def ask(name: str, subject: Subject, evidence: Evidence) -> list[Outcome]:
+    """The outcome of the model `name` as it is, and with each hidden influence; refused only counts with the right cause."""
+    outcomes = [_outcome(HONEST, name, evidence, *_errors(subject, evidence, ""))]
+    for kind, (change, words) in HIDDEN.items():
+        changed = replace(subject, model=subject.model.model_copy(update={"kwargs": {**subject.model.kwargs, "change": change}}))
+        outcomes.append(_outcome(kind, name, evidence, *_errors(changed, evidence, words)))
+    return outcomes
+
+
+def _errors(subject: Subject, evidence: Evidence, words: str) -> tuple[bool, str]:
+    found = influences.find(subject, evidence, timeout_s=_TIMEOUT_S).findings
+    errors = [finding.message for finding in found if finding.severity == "error" and finding.message.startswith(words)]
+    return bool(errors), "; ".join(errors)
+
+
+def _outcome(kind: str, name: str, evidence: Evidence, refused: bool, why: str) -> Outcome:
+    """Asked as the usual checks do, the model agrees with itself."""
+    place = next(place for place, case in enumerate(evidence.cases) if case.name == RANDOM_INPUT)
+    answer = evidence.reference[place]
+    change = 0.0 if kind == HONEST else float("inf")
+    return Outcome(kind, name, "eager", refused, refused, why, change, 0.0, 0.0, 0.0, (answer, answer))

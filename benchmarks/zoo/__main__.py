@@ -1,0 +1,88 @@
+"""`make zoo`: examine the specimens, two at a time, and compare what was found with what must be found.
+
+Prints a table for people and, as the last line, the counts as JSON; exits 3 when an expectation is missed. `SHORT=1` is
+the form that CI runs. Names of specimens or modules choose some: `python -m benchmarks.zoo traps Gated`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from benchmarks.zoo.keeper import Observation, observe
+from benchmarks.zoo.specimen import PROVEN, Specimen
+from paddleship.doctor.examination import RuntimeRow
+from paddleship.shipped.common.paddle_logs import quiet
+from paddleship.system import host
+
+_AT_ONCE = 2
+
+
+def main() -> None:
+    quiet()
+    from benchmarks.zoo import catalogue
+
+    try:
+        chosen = catalogue.choose(sys.argv[1:], short=bool(os.environ.get("SHORT")))
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    start = time.monotonic()
+    with redirect_stdout(sys.stderr):  # what the examinations say of their progress
+        seen = visit(chosen)
+    print(table(seen))
+    missed = [observation.specimen.name for observation in seen if not observation]
+    figures = {
+        "specimens": len(seen),
+        "met": len(seen) - len(missed),
+        "missed": len(missed),
+        "goal_missed": 0,
+        "missed_names": " ".join(missed),
+        "specimen_max_s": round(max(observation.seconds for observation in seen), 1),
+        "total_s": round(time.monotonic() - start, 1),
+        "host": host.fingerprint(),
+    }
+    print(json.dumps(figures))
+    sys.exit(3 if missed else 0)
+
+
+def visit(chosen: Sequence[Specimen]) -> list[Observation]:
+    """Examine them, with a line for each that is done; the observations are in the order of `chosen`."""
+    done: dict[str, Observation] = {}
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(_AT_ONCE) as pool:
+        waiting = [pool.submit(observe, specimen, Path(scratch) / specimen.name) for specimen in chosen]
+        for future in as_completed(waiting):
+            observation = future.result()
+            done[observation.specimen.name] = observation
+            print(f"{len(done)}/{len(chosen)} {row(observation)}", file=sys.stderr, flush=True)
+    return [done[specimen.name] for specimen in chosen]
+
+
+def table(seen: Sequence[Observation]) -> str:
+    """One line per specimen, and under those that miss, what they miss."""
+    head = f"  {'specimen':22} {'expected':20} {'found':20} {'noise ratio of paddle, oneDNN, ONNX Runtime':45} seconds"
+    return "\n".join([head, *(row(observation) for observation in seen)])
+
+
+def row(observation: Observation) -> str:
+    runtimes = ", ".join(_ratio(observation.runtimes.get(name)) for name in ("paddle", "paddle-onednn", "onnxruntime"))
+    sign = "✓" if observation else "✗"
+    outcome = f"{observation.specimen.expected:20} {observation.found:20}"
+    line = f"{sign} {observation.specimen.name:22} {outcome} {runtimes:45} {observation.seconds:5.1f}"
+    return "\n".join([line, *(f"      {miss}" for miss in observation.misses)])
+
+
+def _ratio(runtime: RuntimeRow | None) -> str:
+    if runtime is None:
+        return "not tried"
+    return f"{runtime.noise_ratio:.2g}" if runtime.status == PROVEN and runtime.noise_ratio is not None else runtime.status
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""All specimens of the zoo, and the few that stand for each kind of trap where time is short."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from benchmarks.zoo.specimen import Specimen
+
+_MODULES = (
+    "traps",
+    "errors",
+    "structures",
+    "control_flow",
+    "convolutions",
+    "sequences",
+    "runtimes",
+    "repositories",
+    "vision",
+    "pictures",
+    "ranking",
+    "series",
+)
+SHORT = (
+    "RememberedScale",
+    "ForgottenTraining",
+    "PlainListOfLayers",
+    "GreaterOfTwo",
+    "GuardsAgainstEmpty",
+    "IgnoredInput",
+    "NotCalledSelf",
+    "NestedOutputs",
+    "Gated",
+    "EagerShortcut",
+    "GramMatrix",
+    "MaskedMean",
+)
+
+
+def specimens() -> dict[str, Specimen]:
+    """Every specimen by its name."""
+    found = [specimen for module in _MODULES for specimen in import_module(f"benchmarks.zoo.{module}").SPECIMENS]
+    return {specimen.name: specimen for specimen in found}
+
+
+def choose(names: Sequence[str], *, short: bool = False) -> list[Specimen]:
+    """Those of some names or modules (`traps`), the short selection, or all. Raises ValueError for a name nobody has."""
+    known = specimens()
+    wanted = names or (SHORT if short else list(known))
+    if strange := [name for name in wanted if name not in known and name not in _MODULES]:
+        raise ValueError(f"the zoo has no {', '.join(strange)}: give names of models, or of {', '.join(_MODULES)}")
+    return [item for name, item in known.items() if name in wanted or item.model.factory.split(":")[0].rpartition(".")[2] in wanted]

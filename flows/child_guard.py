@@ -1,0 +1,29 @@
+"""`python -m flows.child_guard FD MODULE ARGUMENTS…`: run a module, and end the whole process group when its starter is gone.
+
+The starter holds the other end of the pipe FD. A starter that is killed outright cannot clean up; the kernel
+closes its end, and nothing that it started is left at work behind the back of its next run.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import sys
+import threading
+
+
+def main() -> None:
+    leash, module, *arguments = sys.argv[1:]
+    threading.Thread(target=_hold, args=(int(leash),), daemon=True).start()
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _hold(leash: int) -> None:
+    os.read(leash, 1)  # returns when the other end is closed; nothing is ever written
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

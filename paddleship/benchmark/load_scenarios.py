@@ -1,0 +1,114 @@
+"""Eager and the winner under the loads of MLPerf Inference: one user, a few at once, all rows at once, users at random times.
+
+One after the other, each in a process of its own, on real rows. A latency here contains the joining of rows into a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from paddleship import loadgen
+from paddleship.benchmark.workload import Workload
+from paddleship.config.params import Benchmark
+from paddleship.errors import BadInput
+from paddleship.loadgen import Measured, MultiStream, Offline, Peak, Scenario, SingleStream
+from paddleship.reports.verdict import Check
+from paddleship.statistics.estimates import percentiles
+from paddleship.system.isolate import Isolated, Load, threads
+
+_ENOUGH = loadgen.needed(0.99)  # queries, for a 99th percentile that may be stated
+
+
+@dataclass(frozen=True)
+class Borne:
+    """What one model bore; with no `engine`, it died, and `reason` says of what.
+
+    `peak_qps` is the highest load of random arrivals that held `benchmark.slo_p99_ms`, where that is given. Percentiles
+    are None where there were too few queries for them.
+    """
+
+    engine: str = ""
+    single_stream_p50_ms: float | None = None
+    single_stream_p90_ms: float | None = None
+    single_stream_p99_ms: float | None = None
+    multi_stream_p50_ms: float | None = None
+    multi_stream_p99_ms: float | None = None
+    offline_per_s: float | None = None
+    peak_qps: float | None = None
+    peak_p99_ms: float | None = None
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def checks(self, slo_p99_ms: float | None) -> list[Check]:
+        """That it lived, and that some load at least holds the objective."""
+        if not self.engine:
+            advice = "ship another candidate by select.candidate, or leave this one out of optimize.candidates"
+            return [Check(name="scenarios", measured=self.reason, limit="an answer to every query", passed=False, advice=advice)]
+        if slo_p99_ms is None:
+            return []
+        held = self.peak_qps is not None
+        return [Check(name="peak_p99_ms", measured=self.peak_p99_ms, limit=slo_p99_ms, passed=held, advice=self.reason)]
+
+
+class Bearer:
+    """Lives in the child: one loaded model, and the rows that it is asked for by their number."""
+
+    def __init__(self, load: Load, workload: Workload) -> None:
+        make, arguments = load
+        self._model = make(*arguments)
+        self._preprocess, self._examples = workload.preprocess, workload.examples
+        self._alone = [self._preprocess.collate([example]) for example in self._examples]
+        self._answer(range(len(self._examples)))
+
+    def run(self, scenario: Scenario, seed: int) -> Measured:
+        return loadgen.run(scenario, self._answer, rows=len(self._examples), seed=seed)
+
+    def peak(self, slo_p99_ms: float, max_seconds: float, seed: int) -> Peak:
+        return loadgen.peak_qps(self._answer, rows=len(self._examples), seed=seed, slo_p99_ms=slo_p99_ms, max_seconds=max_seconds)
+
+    def _answer(self, rows: Sequence[int]) -> None:
+        batch = self._alone[rows[0]] if len(rows) == 1 else self._preprocess.collate([self._examples[row] for row in rows])
+        self._model.run(batch)
+
+
+def measure(name: str, load: Load, workload: Workload, *, settings: Benchmark, thread_count: int, seed: int) -> Borne:
+    """Run every scenario on one model, each for `scenario_seconds` at most."""
+    limit_s = settings.timeout_s + settings.max_seconds
+    try:
+        with Isolated(name, Bearer, load, workload, timeout_s=limit_s, environment=threads(thread_count)) as bearer:
+            return _measure(bearer, settings, seed)
+    except BadInput as error:
+        return Borne(reason=str(error))
+
+
+def _measure(bearer: Isolated, settings: Benchmark, seed: int) -> Borne:
+    seconds = settings.scenario_seconds
+    single: Measured = bearer.call("run", SingleStream(max_seconds=seconds), seed)
+    several: Measured = bearer.call("run", MultiStream(max_seconds=seconds), seed)
+    rows = max(1, min(_ENOUGH, int(single.throughput_per_s * seconds)))
+    offline: Measured = bearer.call("run", Offline(batch_size=max(settings.batch_sizes), min_samples=rows), seed)
+    peak: Peak | None = bearer.call("peak", settings.slo_p99_ms, settings.max_seconds / 2, seed) if settings.slo_p99_ms else None
+    alone, together = percentiles(single.latencies_ms), percentiles(several.latencies_ms)
+    return Borne(
+        single.engine,
+        alone["p50_ms"],
+        alone["p90_ms"],
+        alone["p99_ms"],
+        together["p50_ms"],
+        together["p99_ms"],
+        offline.throughput_per_s,
+        peak.qps if peak else None,
+        _p99(peak) if peak else None,
+        peak.reason if peak else "",
+    )
+
+
+def _p99(peak: Peak) -> float | None:
+    """At the highest load that held the objective, or of the load that came nearest to it."""
+    if peak.measured:
+        return percentiles(peak.measured.latencies_ms)["p99_ms"]
+    return min((trial.p99_ms for trial in peak.trials if trial.p99_ms is not None), default=None)

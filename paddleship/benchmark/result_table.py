@@ -1,0 +1,119 @@
+"""A race in rows and curves: one flat row per contestant, with the same keys in each and units in their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from paddleship.benchmark.comparison import Comparison
+from paddleship.benchmark.sampling import Measurement
+from paddleship.config.params import Benchmark
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.statistics import estimates
+
+
+def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: int) -> dict[str, Any]:
+    """All that was seen of one contestant; None where it was not."""
+    found, size = comparison.found[name], comparison.size
+    speedup, growth = comparison.speedup(name), found.growth()
+    rates = _typical_rates(found)
+    knee = estimates.knee(rates, gain=settings.knee_gain)
+    status, reason = _status(found, size)
+    return {
+        "status": status,
+        "reason": reason,
+        **found.percentiles(size),
+        "throughput_per_s": max((rate for each in found.blocks if (rate := found.throughput_per_s(each)) is not None), default=None),
+        "speedup": speedup.value if speedup else None,
+        "speedup_low": speedup.low if speedup else None,
+        "speedup_high": speedup.high if speedup else None,
+        "verdict": comparison.verdict(name),
+        "load_ms": _median(found.load_ms),
+        "first_call_ms": _median(found.first_call_ms),
+        "new_shape_ms": _median(found.new_shape_ms),
+        "cold_start_ms": _median(found.cold_start_ms),
+        "peak_memory_bytes": found.peak_memory_bytes,
+        "peak_device_memory_bytes": found.peak_device_memory_bytes,
+        "memory_growth_bytes_per_1000": growth.value if growth else None,
+        "memory_growth_bytes_per_1000_low": growth.low if growth else None,
+        "memory_growth_bytes_per_1000_high": growth.high if growth else None,
+        "file_bytes": file_bytes,
+        "knee_batch_size": knee,
+        "knee_throughput_per_s": rates[knee] if knee else None,
+        "best_concurrency": max(found.rates, key=found.rates.__getitem__) if found.rates else None,
+        "concurrent_throughput_per_s": max(found.rates.values(), default=None),
+        "samples": len(found.samples(size)),
+        "unstable_warmups": found.unstable_warmups,
+        "winner": False,
+    }
+
+
+def curves(comparison: Comparison, batches: Mapping[int, Sequence[Batch]]) -> dict[str, Any]:
+    """Of each contestant: latency and throughput by batch size, latency by length at the first size, throughput by processes."""
+    return {
+        name: {
+            "batch_size": [
+                {"batch_size": size, "p50_ms": found.percentiles(size)["p50_ms"], "throughput_per_s": rate}
+                for size, rate in _typical_rates(found).items()
+            ],
+            "length": [
+                {"length": length, "p50_ms": p50, "samples": count}
+                for length, p50, count in _by_length(found, batches[comparison.size], comparison.size)
+            ],
+            "concurrency": [{"processes": count, "throughput_per_s": rate} for count, rate in sorted(found.rates.items())],
+        }
+        for name, found in comparison.found.items()
+    }
+
+
+def facts(comparison: Comparison) -> dict[str, Any]:
+    """How the race was run, and what makes its figures worth less."""
+    noise = comparison.noise
+    return {
+        "baseline": comparison.baseline,
+        "effect": comparison.effect,
+        "noise_ratio_low": noise.low if noise else None,
+        "noise_ratio_high": noise.high if noise else None,
+        "starts": comparison.starts,
+        "pinned": comparison.pinned,
+        "other_load_share": round(comparison.others.busy_share, 4),
+        "stolen_share": round(comparison.others.stolen_share, 4),
+        "load_average": round(comparison.others.load_average, 2),
+        "memory": "resident size (RSS), summed over the process and its descendants, peak",
+        "warnings": comparison.warnings(),
+    }
+
+
+def _status(found: Measurement, size: int) -> tuple[str, str]:
+    """As the race saw it; failed where it is too slow for even a median in the time that there was."""
+    samples, enough = len(found.samples(size)), estimates.ENOUGH["p50_ms"]
+    if found.status != "measured" or samples >= enough:
+        return found.status, found.reason
+    return "failed", f"{samples} samples are too few for a median, which needs {enough}: raise benchmark.max_seconds"
+
+
+def _typical_rates(found: Measurement) -> dict[int, float]:
+    """Rows per second at the median latency, by batch size: a curve that a single disturbed block does not bend."""
+    return {size: 1000 * size / p50 for size in sorted(found.blocks) if (p50 := found.percentiles(size)["p50_ms"])}
+
+
+def _by_length(found: Measurement, batches: Sequence[Batch], size: int) -> list[tuple[int, float, int]]:
+    """Length, median and number of samples, where batches differ in length: the second dimension of the first input where it varies."""
+    lengths = _lengths(batches)
+    groups: dict[int, list[float]] = {}
+    for block in found.blocks.get(size, []):
+        for place, ms in zip(block.batches, block.samples, strict=True):
+            groups.setdefault(lengths[place], []).append(ms)
+    known = {length: samples for length, samples in sorted(groups.items()) if len(samples) >= estimates.ENOUGH["p50_ms"]}
+    return [(length, float(np.median(samples)), len(samples)) for length, samples in known.items()] if len(known) > 1 else []
+
+
+def _lengths(batches: Sequence[Batch]) -> list[int]:
+    of_inputs = [[batch[name].shape[1] for batch in batches] for name, array in batches[0].items() if array.ndim > 1]
+    return next((lengths for lengths in of_inputs if len(set(lengths)) > 1), [0] * len(batches))
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return float(np.median(values)) if values else None

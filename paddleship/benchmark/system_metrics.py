@@ -1,0 +1,142 @@
+"""A process seen from outside, and the machine around it: cores, memory, and who else works.
+
+Memory is resident size (RSS) summed over the process and all its descendants: what is shared between them counts
+more than once, which is never to a candidate's favour. Memory of GPUs is apart: see paddleship/system/devices.py.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddleship.system import devices, processes
+
+_EVERY_S = 0.02
+_DEVICES_EVERY = 5  # looks: to ask a driver takes milliseconds, and runtimes keep what they have
+
+
+def pin(cores: Sequence[int]) -> None:
+    """Hold this process, and what it starts from now on, to these cores; empty: leave it as it is."""
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
+
+
+def cores_for(thread_count: int) -> tuple[int, ...]:
+    """As many cores as threads, for one contestant; empty where the platform cannot pin.
+
+    Who measures is left free to go where it likes: held to the other cores, it drives their load onto these.
+    """
+    return tuple(sorted(os.sched_getaffinity(0))[-thread_count:]) if hasattr(os, "sched_setaffinity") else ()
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident size of a process and its descendants; those that ended meanwhile count nothing."""
+    import psutil
+
+    total = 0
+    for each in processes.tree(pid):
+        try:
+            total += int(psutil.Process(each).memory_info().rss)
+        except psutil.Error:
+            continue
+    return total
+
+
+def high_water_bytes(pid: int) -> int:
+    """The kernel's own record of the largest resident size of one process; 0 where it keeps none."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+
+
+class Watch:
+    """Looks at the memory of one process tree every 20 ms from a thread of ours, for as long as the block lasts.
+
+    `peak_device_bytes` is None where it held nothing on a GPU that could be seen.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._over = pid, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.peak_bytes = 0
+        self.peak_device_bytes: int | None = None
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._over.set()
+        self._thread.join()
+        self.peak_bytes = max(self.peak_bytes, high_water_bytes(self._pid))
+        self._look_at_devices()
+
+    def _look(self) -> None:
+        looks = 0
+        while not self._over.wait(_EVERY_S):
+            self.peak_bytes = max(self.peak_bytes, resident_bytes(self._pid))
+            looks += 1
+            if looks % _DEVICES_EVERY == 0:
+                self._look_at_devices()
+
+    def _look_at_devices(self) -> None:
+        self.peak_device_bytes = more(self.peak_device_bytes, devices.used_bytes(processes.tree(self._pid)))
+
+
+def more(one: int | None, other: int | None) -> int | None:
+    """The larger of two amounts that may be unknown."""
+    return max((amount for amount in (one, other) if amount is not None), default=None)
+
+
+def size_bytes(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    return path.stat().st_size if path.is_file() else sum(part.stat().st_size for part in path.rglob("*") if part.is_file())
+
+
+@dataclass(frozen=True)
+class Others:
+    """Shares of the machine's processor time that other processes took, and that the host under a virtual machine kept."""
+
+    busy_share: float
+    stolen_share: float
+    load_average: float
+
+
+def own_seconds() -> float:
+    """Processor time of this process and of all its children that have ended."""
+    own = os.times()
+    return own.user + own.system + own.children_user + own.children_system
+
+
+class Bystander:
+    """Notes from its making to `seen` how much of the machine's processor time was not ours; our children must have ended by then."""
+
+    def __init__(self) -> None:
+        self._start = _clocks()
+
+    def seen(self) -> Others:
+        import psutil
+
+        wall, busy, stolen, ours = (now - before for now, before in zip(_clocks(), self._start, strict=True))
+        whole = max(wall * (psutil.cpu_count() or 1), 1e-9)
+        average = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+        return Others(max(0.0, busy - ours) / whole, max(0.0, stolen) / whole, average)
+
+
+def _clocks() -> tuple[float, float, float, float]:
+    """Seconds: of the wall, of work on all cores, stolen by the host, and of us and our ended children."""
+    import psutil
+
+    machine = psutil.cpu_times()
+    idle = machine.idle + getattr(machine, "iowait", 0.0)
+    stolen = getattr(machine, "steal", 0.0)
+    guests = getattr(machine, "guest", 0.0) + getattr(machine, "guest_nice", 0.0)  # counted in user time already
+    busy = sum(machine) - idle - stolen - guests
+    return time.monotonic(), busy, stolen, own_seconds()

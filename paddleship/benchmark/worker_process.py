@@ -1,0 +1,69 @@
+"""A contestant's process as the race sees it: stopped while it is not asked, watched while it is."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from paddleship.benchmark import system_metrics
+from paddleship.benchmark.worker import Warmth
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays
+from paddleship.system.isolate import Isolated
+
+
+class Seat:
+    """Holds the child of one contestant; its methods are those of Contestant, called there.
+
+    `requests` counts the measured ones, `resident_bytes` is the memory after the last call, `peak_bytes` the most so far,
+    `peak_device_bytes` the most on GPUs (None where none was seen).
+    """
+
+    def __init__(self, child: Isolated) -> None:
+        self._child = child
+        self.requests = 0
+        self.resident_bytes = self.peak_bytes = 0
+        self.peak_device_bytes: int | None = None
+
+    def first(self, size: int) -> tuple[float, float]:
+        return self._call("first", size)  # type: ignore[no-any-return]
+
+    def warm_up(self, size: int, limit_s: float) -> Warmth:
+        return self._call("warm_up", size, limit_s)  # type: ignore[no-any-return]
+
+    def measure(self, size: int, count: int) -> tuple[list[float], list[int], str]:
+        found: tuple[list[float], list[int], str] = self._call("measure", size, count)
+        self.requests += count
+        return found
+
+    def busy(self, size: int, seconds: float) -> tuple[int, float]:
+        return self._call("busy", size, seconds)  # type: ignore[no-any-return]
+
+    def answer(self, questions: Sequence[Batch]) -> list[Arrays]:
+        return self._call("answer", list(questions))  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self._child.close()
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        self._stop(False)
+        try:
+            with system_metrics.Watch(self._child.pid) as watch:
+                return self._child.call(method, *arguments)
+        finally:
+            self.peak_bytes = max(self.peak_bytes, watch.peak_bytes)
+            self.peak_device_bytes = system_metrics.more(self.peak_device_bytes, watch.peak_device_bytes)
+            self.resident_bytes = system_metrics.resident_bytes(self._child.pid)
+            self._stop(True)
+
+    def _stop(self, stop: bool) -> None:
+        """Let it and what it started have no processor time at all while others are measured: idle threads of a runtime may spin."""
+        self._child.signal(signal.SIGSTOP if stop else signal.SIGCONT)
+
+
+def together(works: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Call all at the same time, each in a thread of its own."""
+    with ThreadPoolExecutor(len(works)) as pool:
+        return [pending.result() for pending in [pool.submit(work) for work in works]]

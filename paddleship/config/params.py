@@ -1,0 +1,406 @@
+"""params.yaml: every value a user may turn, read once, checked once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
+
+from paddleship.config import rules, validation_errors
+from paddleship.config.catalogue import Name
+from paddleship.config.graph_modes import NETWORKS, ModeName, NetworkName
+from paddleship.errors import ParamsError
+from paddleship.reports.finding import KINDS
+from paddleship.shipped.common import arguments
+from paddleship.shipped.common.preprocess import UnicodeForm
+from paddleship.shipped.common.spec import Dimension, TensorSpec, batch_dimension
+
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+Reference = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="module:function")]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+
+
+class Code(Section):
+    root: str = Field(".", description="folder that is put on the import path for your model and reader")
+    watch: str = Field(description="file or folder whose change makes the stages run again")
+
+
+class Paths(Section):
+    prepared: str = "data/prepared"
+    checkpoint: str = "models/checkpoint"
+    exported: str = "models/exported"
+    candidates: str = "models/candidates"
+    parity: str = "models/parity"
+    regression: str = "models/regression"
+    benchmark: str = "models/benchmark"
+    image: str = "image.json"
+    release: str = "release.json"
+    reports: str = "reports"
+
+
+class Data(Section):
+    fetch: dict[str, str] = Field({}, description="name: script that brings the raw data from outside; empty when it is there already")
+    raw: str = Field(description="file or folder that the reader is given")
+    reader: Reference
+    kwargs: dict[str, Any] = {}
+    inputs: Annotated[list[str], Field(min_length=1, description="columns that make a row what it is")]
+    label: str = "label"
+    task: Literal["classification", "regression"]
+    classes: list[str] = Field([], description="names of the classes in the order of their ids")
+    validation: Fraction = 0.1
+    test: Fraction = 0.1
+    near_repeat_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.02, description="of the held-out rows that may nearly repeat a training row without a warning"
+    )
+
+    @model_validator(mode="after")
+    def _rows_to_train_on(self) -> Data:
+        if self.validation + self.test >= 1:
+            raise ValueError(
+                f"validation and test must leave rows to train on (got {self.validation:g} and {self.test:g}): reduce their sum below 1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _columns_once(self) -> Data:
+        _once(self.inputs, "inputs")
+        return self
+
+
+class Preprocess(Section):
+    kind: Literal["tensors", "characters"] = "tensors"
+    column: str = "text"
+    input: str = "ids"
+    unicode_form: UnicodeForm | None = Field("NFKC", description="Unicode normal form that text is brought to; null: as it comes")
+    vocabulary_size: Annotated[int, Field(ge=3)] = 4096
+    max_length: Positive = 256
+    multiple_of: Positive = 16
+
+
+class Input(Section):
+    name: str
+    dtype: Literal["float32", "float64", "int32", "int64", "bool"]
+    shape: list[int | str]
+    low: float | str | None = Field(None, description="smallest valid value, or a dimension whose size in the same row it is")
+    high: float | str | None = Field(None, description="largest valid value, or a dimension, as in 'length' or 'length - 1'")
+    pad: float = 0
+
+    @field_validator("low", "high", mode="before")
+    @classmethod
+    def _numbers_first(cls, value: Any) -> Any:
+        """A number that YAML takes for text, such as 1e-3, as a number."""
+        try:
+            return float(value) if isinstance(value, str) else value
+        except ValueError:
+            return value
+
+    @model_validator(mode="after")
+    def _range_in_order(self) -> Input:
+        if isinstance(self.low, float) and isinstance(self.high, float) and self.low > self.high:
+            raise ValueError(f"low must be at most high (got {self.low:g} and {self.high:g}): swap or correct them")
+        return self
+
+    def spec(self) -> TensorSpec:
+        return TensorSpec(self.name, self.dtype, tuple(self.shape), self.low, self.high, self.pad)
+
+
+class Size(Section):
+    """The sizes that one row may have in a dynamic dimension; an end that is left out is that of the data."""
+
+    low: Positive | None = None
+    high: Positive | None = None
+    multiple_of: Positive = 1
+
+    @model_validator(mode="after")
+    def _any_size(self) -> Size:
+        rule = self.rule("")
+        if self.high is not None and rule.smallest > self.high:
+            raise ValueError(f"no size is left (got {rule}): lower low or multiple_of, or raise high")
+        return self
+
+    def rule(self, name: str) -> Dimension:
+        return Dimension(name, self.low or 1, self.high, self.multiple_of)
+
+
+class Model(Section):
+    factory: Reference
+    kwargs: dict[str, Any] = {}
+    inputs: Annotated[list[Input], Field(min_length=1)]
+    absent: list[str] = Field([], description="arguments of forward, or places in them, that are None")
+    dimensions: dict[str, Size] = Field({}, description="sizes that a dynamic dimension may have")
+
+    @property
+    def rules(self) -> tuple[Dimension, ...]:
+        return tuple(size.rule(name) for name, size in self.dimensions.items())
+
+    @model_validator(mode="after")
+    def _names_once(self) -> Model:
+        names = [item.name for item in self.inputs]
+        _once([*names, *self.absent], "inputs")
+        arguments.declared(names, self.absent)
+        return self
+
+    @model_validator(mode="after")
+    def _rules_of_dimensions(self) -> Model:
+        if fault := rules.fault([item.spec() for item in self.inputs], self.rules):
+            raise ValueError(fault)
+        return self
+
+
+class Train(Section):
+    epochs: Positive = 10
+    batch_size: Positive = 64
+    learning_rate: Annotated[float, Field(gt=0)] = 0.001
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    patience: Positive = Field(3, description="epochs without a better validation loss before training stops")
+    min_score: float | None = Field(None, description="gate on the validation accuracy (or R² for regression)")
+    loss: Reference | None = Field(None, description="loss(outputs, labels); default by data.task")
+
+
+class Export(Section):
+    skip: list[str] = Field([], description="sublayers, by path, that `not_to_static` leaves to Python while converting")
+    buckets: dict[str, Annotated[list[Positive], Field(min_length=1)]] = Field(
+        {}, description="sizes of a dynamic dimension that are exported where it cannot stay dynamic; default from the data"
+    )
+
+
+class Optimize(Section):
+    candidates: Annotated[list[Name], Field(min_length=1)] | None = Field(
+        None, description="candidates by name; null: every one that is installed and has a use here"
+    )
+    threads: Positive = Field(1, description="allowance for every candidate; fewer are used where that is faster")
+    calibration_rows: Positive = Field(128, description="rows of the training part that int8 candidates take their ranges from")
+    tune_seconds: Annotated[float, Field(ge=0)] = Field(2, description="of trying settings, for each candidate; 0: keep the defaults")
+    timeout_s: Seconds = 300
+
+
+class Verify(Section):
+    samples: Positive = 256
+    max_batch: Positive = 32
+    noise_limit: Annotated[float, Field(gt=0)] = Field(
+        8, description="largest error of a float32 candidate, in units of eager float32's own"
+    )
+    typical_limit: Annotated[float, Field(gt=0)] = Field(3, description="the same for the root mean square error")
+    drift_limit: Annotated[float, Field(gt=0)] = Field(
+        2, description="largest change where none is expected: asked again, by many callers, exported but on eager's own kernels"
+    )
+    max_flip_rate: Annotated[float, Field(ge=0, le=1)] = Field(0.02, description="share of decisions that a lower precision may change")
+    max_metric_drop: Annotated[float, Field(ge=0)] = Field(0.01, description="of accuracy (or R²) that a lower precision may cost")
+    fail_on: list[str] = Field([], description="kinds of findings (paddleship/reports/finding.py) that end a stage as a missed gate")
+    require_branch_coverage: bool = Field(False, description="fail where no input took a side of a data-dependent if or loop")
+    layers: bool = Field(
+        False, description="ask every layer by itself, for the picture of errors along the network, where nothing failed too"
+    )
+    training: bool = Field(False, description="also compare a few steps of training, eager and to_static")
+    training_steps: Positive = 8
+    threads: Positive = Field(4, description="callers that ask a candidate at the same time, as clients ask a server")
+    timeout_s: Seconds = 300
+
+    @field_validator("fail_on")
+    @classmethod
+    def _known_kinds(cls, kinds: list[str]) -> list[str]:
+        if strange := next((kind for kind in kinds if kind not in KINDS), None):
+            near = difflib.get_close_matches(strange, KINDS, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"known kinds are {', '.join(KINDS)}"
+            raise ValueError(f"there is no kind of finding {strange!r} ({hint})")
+        return kinds
+
+
+class Benchmark(Section):
+    batch_sizes: Annotated[
+        list[Positive], Field(min_length=1, description="the first is what latency is judged by; all make the curve")
+    ] = [
+        1,
+        2,
+        4,
+        8,
+        16,
+        32,
+    ]
+    concurrency: list[Positive] = Field(
+        [1, 2], description="processes that answer at the same time; no more than the machine has cores for"
+    )
+    starts: Positive = Field(3, description="times that every contestant is started anew, because processes differ")
+    blocks: Annotated[int, Field(ge=4, description="interleaved blocks of each contestant, over all starts")] = 24
+    samples_per_block: Positive = 96
+    effect: Fraction = Field(0.05, description="smallest difference that is called better or worse")
+    knee_gain: Fraction = Field(0.1, description="throughput that the next batch size must gain to be worth its latency")
+    warmup_s: Seconds = Field(1, description="limit of the warm-up of one batch size")
+    max_growth_bytes: Positive = Field(
+        1_000_000, description="of memory per 1,000 requests; a contestant that certainly grows faster leaks"
+    )
+    scenario_seconds: Seconds = Field(5, description="limit of each MLPerf scenario, which eager and the winner are put through")
+    slo_p99_ms: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="objective of the Server scenario; null: the highest load that holds it is not searched"
+    )
+    max_seconds: Seconds = 60
+    timeout_s: Seconds = 300
+
+    @model_validator(mode="after")
+    def _blocks_for_all_starts(self) -> Benchmark:
+        if self.blocks < self.starts:
+            raise ValueError(f"every start needs a block, so blocks (got {self.blocks}) must be at least starts (got {self.starts})")
+        return self
+
+
+class Select(Section):
+    objective: Literal["p50_ms", "p99_ms", "throughput_per_s", "cost_per_million", "image_bytes"] = "p99_ms"
+    price_per_core_hour: Annotated[float, Field(gt=0)] = Field(0.04, description="in any currency; cost_per_million rows is in the same")
+    slo_p99_ms: Annotated[float, Field(gt=0)] | None = Field(None, description="a candidate above it takes no part")
+    max_memory_bytes: Positive | None = None
+    max_flip_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="at the unfavourable end of its 95% interval")
+    candidate: str | None = Field(None, description="ship this one instead of the winner")
+
+
+class Package(Section):
+    repository: Annotated[str, Field(pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$")]
+    base_image: str = "python:3.11-slim"
+    max_image_bytes: Positive = 2_000_000_000
+
+
+class Accept(Section):
+    memory_bytes: Positive = 2_000_000_000
+    ready_timeout_s: Seconds = 60
+    max_cold_start_ms: Seconds = 30_000
+    load_requests: Positive = 500
+    load_seconds: Seconds = Field(10, description="limit of the load of single rows, whatever load_requests says")
+    concurrency: Positive = Field(8, description="callers at a time")
+
+
+class GraphModes(Section):
+    networks: Annotated[list[NetworkName], Field(min_length=1)] = list(NETWORKS)
+    modes: Annotated[list[ModeName], Field(min_length=1)] | None = Field(None, description="null: all of them")
+    full: bool = Field(False, description="sizes for GPUs; without it all of it ends within 15 minutes on two cores")
+    rounds: Annotated[int, Field(ge=2)] = Field(10, description="interleaved blocks that intervals are taken over")
+    threads: Positive = Field(2, description="and cores of every mode; with one core, Paddle's executor pays for its own threads")
+    torch_site: str | None = Field(None, description="site-packages folder of PyTorch where it is not installed beside Paddle")
+    noise_limit: Annotated[float, Field(gt=0)] = Field(
+        8, description="of answers and of the losses of the first steps, in units of eager float32's own error"
+    )
+    timeout_s: Seconds = Field(600, description="for one mode of one network to answer, compile included")
+
+
+class Params(Section):
+    """The whole of params.yaml, one section per stage and three that stages share."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", description="names the model, the image and the experiment")]
+    seed: int = 0
+    code: Code
+    paths: Paths = Paths()
+    data: Data
+    preprocess: Preprocess = Preprocess()
+    model: Model
+    train: Train = Train()
+    export: Export = Export()
+    optimize: Optimize = Optimize()
+    verify: Verify = Verify()
+    benchmark: Benchmark = Benchmark()
+    select: Select = Select()
+    package: Package
+    accept: Accept = Accept()
+    graph_modes: GraphModes = GraphModes()
+
+    @model_validator(mode="after")
+    def _batch_first(self) -> Params:
+        firsts = [item.shape[0] if item.shape else None for item in self.model.inputs]
+        batch = batch_dimension([item.spec() for item in self.model.inputs])
+        if batch is None or set(firsts) != {batch}:
+            raise ValueError(
+                f"the first dimension must be dynamic and the same for every input of a model that is served, as 'batch' is (got {firsts})"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _buckets_of_dimensions(self) -> Params:
+        known = list(dict.fromkeys(size for item in self.model.inputs for size in item.shape if isinstance(size, str)))
+        if strange := [name for name in self.export.buckets if name not in known]:
+            raise ValueError(
+                f"export.buckets must name dynamic dimensions of model.inputs (got {strange[0]!r}): they have {', '.join(known)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _text_sets_its_sizes(self) -> Params:
+        if self.preprocess.kind == "characters" and self.model.dimensions:
+            raise ValueError(
+                f"model.dimensions must be empty for text (got {', '.join(self.model.dimensions)}): "
+                "preprocess.max_length and preprocess.multiple_of are its sizes"
+            )
+        return self
+
+
+def _once(names: Sequence[str], key: str) -> None:
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{key} must have different names (got {twice[0]!r} {names.count(twice[0])} times): rename or remove one")
+
+
+def _optional(model: type[Section]) -> type[Section]:
+    """The same section with every key optional, for values that are laid over params.yaml."""
+    fields: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        kind: Any = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Section):
+            kind = _optional(kind)
+        elif field.metadata:
+            kind = Annotated[(kind, *field.metadata)]
+        fields[name] = (kind | None, Field(None, description=field.description))
+    return create_model(f"{model.__name__}Overrides", __base__=Section, **fields)
+
+
+Overrides = _optional(Params)
+
+
+def load(path: Path) -> Params:
+    """Read and check a params file.
+
+    Raises ParamsError, with every fault of the file in one message.
+    """
+    return parse(read(path), origin=str(path))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The values of a params file or of one that is laid over it, not checked yet. Raises ParamsError."""
+    if not path.exists():
+        raise ParamsError(f"params file {str(path)!r} does not exist: give one that does, or run from the folder that holds params.yaml")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParamsError(f"params file {str(path)!r} cannot be read ({error.strerror}): give a file that can") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ParamsError(f"{path} is not YAML ({' '.join(str(error).split())}): mend the line it names") from None
+    if not isinstance(values, dict):
+        raise ParamsError(f"{path} must hold a mapping of sections (got {type(values).__name__}): start from the one in the repository")
+    return values
+
+
+def parse(values: Any, *, origin: str = "params.yaml") -> Params:
+    """Check values that were already read; `origin` is named in errors."""
+    if not isinstance(values, Mapping):
+        raise ParamsError(f"{origin} must hold a mapping of sections (got {type(values).__name__}): start from the one in the repository")
+    try:
+        return Params.model_validate(values)
+    except ValidationError as error:
+        faults = [validation_errors.explain(dict(fault), Params) for fault in error.errors()]
+        raise ParamsError(f"{origin}: " + "; ".join(faults)) from None
+
+
+def merge(base: Mapping[str, Any], overlay: Mapping[str, Any], model: type[BaseModel] = Params) -> dict[str, Any]:
+    """`base` with the values of `overlay`: sections merge key by key, everything else (kwargs, lists) is replaced."""
+    merged = dict(base)
+    for key, value in overlay.items():
+        field = model.model_fields.get(key)
+        section = field.annotation if field else None
+        if isinstance(section, type) and issubclass(section, Section) and isinstance(value, Mapping):
+            merged[key] = merge(merged.get(key) or {}, value, section)
+        else:
+            merged[key] = value
+    return merged

@@ -1,0 +1,43 @@
+"""Rules that inputs set each other: values that a dimension bounds, and sizes that a dimension may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from paddleship.shipped.common.spec import Dimension, TensorSpec, bound, row_dimensions
+
+
+def fault(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> str:
+    """What is wrong with the rules: an unknown dimension, or sizes for which an input has no valid value. Nothing where they are right."""
+    known = row_dimensions(specs)
+    names = ", ".join(known) or "none but the batch"
+    if strange := [rule.name for rule in dimensions if rule.name not in known]:
+        return f"dimensions must name dynamic dimensions of inputs, the batch excepted (got {strange[0]!r}): they have {names}"
+    for spec in specs:
+        for end, limit in (("low", spec.low), ("high", spec.high)):
+            found = bound(limit) if isinstance(limit, str) else ("", 0)
+            if found is None:
+                return f"{end} of input {spec.name!r} must be a number or a dimension (got {limit!r}): write 5, 'length' or 'length - 1'"
+            if isinstance(limit, str) and found[0] not in known:
+                return (
+                    f"{end} of input {spec.name!r} must name a dynamic dimension, the batch excepted (got {limit!r}): inputs have {names}"
+                )
+    return next(_contradictions(specs, dimensions), "")
+
+
+def _contradictions(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> Iterator[str]:
+    """Inputs whose range is empty at the smallest or the largest size of the dimensions that bound it."""
+    rules = {rule.name: rule for rule in dimensions}
+    for spec in specs:
+        used = list(dict.fromkeys(found[0] for limit in (spec.low, spec.high) if isinstance(limit, str) and (found := bound(limit))))
+        if not all(name in rules for name in used):
+            continue
+        for sizes in product(*((rules[name].smallest, rules[name].high or rules[name].smallest) for name in used)):
+            low, high = spec.limits(dict(zip(used, sizes, strict=True)))
+            if low is not None and high is not None and low > high:
+                where = ", ".join(f"{name} is {size}" for name, size in zip(used, sizes, strict=True))
+                yield (
+                    f"input {spec.name!r} has no valid value where {where} (got low {spec.low} and high {spec.high}): "
+                    "change one of them, or the sizes in dimensions"
+                )

@@ -1,0 +1,1 @@
+"""What paddle2onnx gets wrong or does not know, fixed before and after it."""

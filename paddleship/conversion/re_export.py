@@ -1,0 +1,51 @@
+"""Programs of the eager model as Paddle itself changes it (ptq, pruning), exported as `export` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddleship.conversion import exporting, shape_buckets
+from paddleship.errors import CandidateError
+from paddleship.model import building
+from paddleship.model.eager import Subject
+from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import TensorSpec
+
+Change = Callable[[Any, Form, Sequence[Batch]], Any]
+
+
+@dataclass(frozen=True)
+class Remaker:
+    """Makes the program of one subject, with these inputs, for one set of fixed sizes, after `change`, which `verb` names in an error.
+
+    `change` is given the layer in evaluation mode, how inputs become its arguments, and batches of real rows.
+    """
+
+    subject: Subject
+    specs: Sequence[TensorSpec]
+    fixed: Mapping[str, int]
+    change: Change
+    verb: str
+
+    def __call__(self, _source: Path, target: Path, batches: Sequence[Batch]) -> None:
+        """Raises CandidateError, in plain words where Paddle cannot export what it changed."""
+        import paddle
+
+        layer = building.build(self.subject.model)
+        building.restore(layer, self.subject.checkpoint)
+        layer.eval()
+        try:
+            form = building.form(layer, self.subject.model)
+            specs = {spec.name: spec for spec in shape_buckets.fixed(self.specs, self.fixed)}
+            exporting.convert_layer(self.change(layer, form, batches), target, form.give(specs))
+        except CandidateError:
+            raise
+        except Exception as failure:
+            words = " ".join(str(failure).split())
+            if "data[i] >= 0, but received data[i]:-1" in words:
+                words = "it takes no dynamic dimension, such as the batch"
+            raise CandidateError(f"Paddle {paddle.__version__} cannot {self.verb} this model and export it: {words[-300:]}") from None

@@ -1,0 +1,60 @@
+"""Fixed sizes for dimensions that an exported program cannot keep dynamic: what to try, in which order, and what it costs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.candidate import Program
+from paddleship.shipped.common.spec import TensorSpec
+
+_MOST = 8  # programs of one candidate
+_SHARES = (0.5, 0.9, 1.0)  # of the rows that fit into each size
+
+
+def buckets(seen: Sequence[int]) -> list[int]:
+    """Sizes that half, nine tenths and all of the rows fit into."""
+    ordered = sorted(seen)
+    return sorted({ordered[max(0, round(share * len(ordered)) - 1)] for share in _SHARES})
+
+
+def choices(specs: Sequence[TensorSpec], sizes: Callable[[], Mapping[str, Sequence[int]]]) -> Iterator[tuple[Program, ...]]:
+    """First every dimension but the batch fixed, then the batch as well. `sizes` is only asked when something must be fixed."""
+    batch = str(specs[0].shape[0])
+    dimensions = list(dict.fromkeys(size for spec in specs for size in spec.shape if isinstance(size, str)))
+    known = sizes()
+    for names in ([name for name in dimensions if name != batch], dimensions):
+        if names and all(known.get(name) for name in names):
+            options = [sorted(set(known[name])) for name in names]
+            while len(list(itertools.product(*options))) > _MOST:
+                longest = max(options, key=len)
+                longest.remove(longest[0])
+            yield tuple(
+                Program("-".join(f"{name}{size}" for name, size in zip(names, chosen, strict=True)), dict(zip(names, chosen, strict=True)))
+                for chosen in itertools.product(*options)
+            )
+
+
+def fixed(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> tuple[TensorSpec, ...]:
+    """The specs with some dimensions as numbers."""
+    return tuple(
+        replace(spec, shape=tuple(sizes.get(size, size) if isinstance(size, str) else size for size in spec.shape)) for spec in specs
+    )
+
+
+def price(programs: Sequence[Program], specs: Sequence[TensorSpec], reason: str, obstacle: str | None) -> Finding:
+    """What was tried, why, and what the user gives up by it (or why it did not work either)."""
+    names = list(programs[0].sizes)
+    words = "; ".join(f"{name} is {', '.join(map(str, sorted({program.sizes[name] for program in programs})))}" for name in names)
+    if obstacle:
+        return Finding("fewer-dimensions", "note", f"with fixed sizes ({words}) it does not work either: {obstacle}")
+    batch = str(specs[0].shape[0])
+    cost = ["smaller inputs are padded and take the time of the next size"]
+    if others := [name for name in names if name != batch]:
+        cost.append(f"larger {' or '.join(others)} is refused")
+    if batch in names:
+        cost.append("larger batches are answered in parts")
+    advice = "mend what keeps the dimension from being dynamic, or choose the sizes: export.buckets"
+    return Finding("fewer-dimensions", "warning", f"sizes are fixed ({words}), because {reason}. {'; '.join(cost).capitalize()}", advice)

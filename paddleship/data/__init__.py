@@ -1,0 +1,1 @@
+"""Rows: read, validated, split, and compared across the splits."""

@@ -1,0 +1,235 @@
+"""Rows for training and proof: cleaned, free of repeats, split so that a row never changes sides."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.config.params import Data, Params
+from paddleship.data import ranges
+from paddleship.data.row_validation import Intake, content_hash, value_bytes
+from paddleship.errors import DataError, RequestError
+from paddleship.shipped.common.preprocess import Preprocess, UnicodeForm, build, vocabulary
+from paddleship.shipped.common.references import explain, resolve
+from paddleship.shipped.common.spec import Dimension, TensorSpec
+from paddleship.system.progress import Progress
+
+SPLITS = ("train", "validation", "test")
+_KEY = "__key__"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Columns of equal length as a client would send them (text unchanged), the labels beside them, and each row's content hash."""
+
+    columns: dict[str, list[Any]]
+    labels: np.ndarray[Any, Any]
+    keys: list[str] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def hashes(self, unicode_form: UnicodeForm | None) -> set[str]:
+        """Hashes of the contents that are here now, whatever `keys` say."""
+        return {content_hash(values, unicode_form=unicode_form) for values in zip(*self.columns.values(), strict=True)}
+
+    def take(self, indices: Sequence[int]) -> Rows:
+        columns = {name: [values[index] for index in indices] for name, values in self.columns.items()}
+        return Rows(columns, self.labels[list(indices)], [self.keys[index] for index in indices])
+
+
+def read_raw(data: Data) -> list[dict[str, Any]]:
+    """Let the user's reader read the raw data. Raises DataError."""
+    raw = Path(data.raw)
+    if not raw.exists():
+        raise DataError(f"data.raw {data.raw!r} does not exist: put the data there, `dvc pull` it, or correct the path")
+    reader: Callable[..., Iterable[Mapping[str, Any]]] = resolve(data.reader, key="data.reader", error=DataError)
+    rows = []
+    progress = Progress("reading", 0, "rows")
+    try:
+        for row in reader(raw, **data.kwargs):
+            rows.append(dict(row))
+            progress.advance()
+    except Exception as failure:
+        raise DataError(f"data.reader {data.reader!r} failed on {data.raw!r} ({explain(failure)}): mend the reader or the data") from None
+    if not rows:
+        raise DataError(f"data.reader {data.reader!r} found no rows in {data.raw!r}: check that it is the right file or folder")
+    absent = [name for name in (*data.inputs, data.label) if name not in rows[0]]
+    if absent:
+        raise DataError(
+            f"data.reader {data.reader!r} gives no column {absent[0]!r} (it gives {', '.join(rows[0])}): correct data.inputs or data.label"
+        )
+    return rows
+
+
+def clean(rows: Sequence[Mapping[str, Any]], data: Data, intake: Intake | None = None) -> tuple[dict[str, Rows], dict[str, int]]:
+    """Clean, drop repeats, drop contradictions, split by content hash; return the splits and what was dropped.
+
+    Text stays as it came, what the model takes is brought to the dtype it takes it in. Texts that are equal once they
+    are normalised are repeats, of which the first stays. In a classification, a content that appears with two labels is
+    dropped altogether. The split depends on a row's content alone, so that it stays when data grows. Raises DataError
+    with the number of a row that cannot be used.
+    """
+    intake = intake or Intake(data)
+    counts = Counter(rows=len(rows))
+    groups: dict[str, dict[bytes, tuple[list[Any], Any]]] = defaultdict(dict)
+    for number, row in enumerate(rows):
+        values, label = intake.values(number, row), row.get(data.label)
+        if label is None or values is None:
+            counts["empty"] += 1
+            continue
+        label = intake.label(number, label)
+        groups[intake.identity(values)].setdefault(value_bytes(label), (values, label))
+        counts["usable"] += 1
+    kept: dict[str, list[tuple[str, list[Any], Any]]] = {split: [] for split in SPLITS}
+    for key in sorted(groups):
+        variants = list(groups[key].values())
+        if data.task == "classification" and len(variants) > 1:
+            counts["contradictory"] += 1
+            continue
+        kept[_split(key, data)] += [(key, values, label) for values, label in variants]
+    counts["kept"] = sum(len(part) for part in kept.values())
+    counts["repeated"] = counts["usable"] - sum(len(variants) for variants in groups.values())
+    for split, part in kept.items():
+        if not part:
+            left = f"{counts['kept']} rows left of {len(rows)}"
+            raise DataError(f"the {split} part is empty ({left}): {_advice(split)}")
+    return {split: _rows(part, data) for split, part in kept.items()}, dict(counts)
+
+
+def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
+    """The schema that travels with the rows: preprocess config (vocabulary of the training part), valid ranges and sizes, content hash."""
+    config: dict[str, Any] = {"kind": params.preprocess.kind}
+    if params.preprocess.kind == "characters":
+        chosen = params.preprocess
+        if chosen.column not in params.data.inputs:
+            raise DataError(
+                f"preprocess.column {chosen.column!r} is not one of data.inputs ({', '.join(params.data.inputs)}): name the text column"
+            )
+        if chosen.input not in [item.name for item in params.model.inputs]:
+            raise DataError(f"preprocess.input {chosen.input!r} is not one of model.inputs: name the input that takes the ids")
+        config |= {
+            "column": chosen.column,
+            "input": chosen.input,
+            "unicode_form": chosen.unicode_form,
+            "vocabulary": vocabulary(splits["train"].columns[chosen.column], size=chosen.vocabulary_size, unicode_form=chosen.unicode_form),
+            "max_length": chosen.max_length,
+            "multiple_of": chosen.multiple_of,
+        }
+    digest = hashlib.sha256()
+    for rows in splits.values():
+        for key, label in zip(rows.keys, rows.labels, strict=True):
+            digest.update(key.encode() + f"{label.dtype}{label.shape}".encode() + label.tobytes())
+    columns = [rows.columns for rows in splits.values()]
+    return {
+        "preprocess": config,
+        "inputs": [spec.to_dict() for spec in ranges.inputs(params.model, config, columns)],
+        "dimensions": [asdict(rule) for rule in ranges.dimensions(params.model, config, columns)],
+        "data_sha256": digest.hexdigest(),
+    }
+
+
+def write(splits: Mapping[str, Rows], schema: Mapping[str, Any], folder: Path) -> None:
+    """One Parquet file a split and `schema.json`."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    for split, rows in splits.items():
+        columns = {name: _column(name, values) for name, values in rows.columns.items()}
+        labels = pa.array(rows.labels.tolist())
+        parquet.write_table(pa.table({**columns, "__label__": labels, _KEY: rows.keys}), folder / f"{split}.parquet")
+    (folder / "schema.json").write_text(json.dumps(schema, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read(folder: Path, split: str) -> Rows:
+    """Read one split that `write` wrote."""
+    from pyarrow import parquet
+
+    path = folder / f"{split}.parquet"
+    if not path.exists():
+        raise DataError(f"{path} does not exist: run `dvc repro prepare`")
+    table = parquet.read_table(path)
+    names = [name for name in table.column_names if name not in ("__label__", _KEY)]
+    columns = {name: _values(table[name]) for name in names}
+    labels = np.asarray(table["__label__"].to_pylist())
+    return Rows(columns, labels.astype(np.float32) if labels.dtype.kind == "f" else labels, table[_KEY].to_pylist())
+
+
+def read_preprocess(folder: Path) -> tuple[Preprocess, dict[str, Any], tuple[TensorSpec, ...]]:
+    """The preprocess of the prepared data, its config, and the model's inputs with their ranges."""
+    schema = _schema(folder)
+    specs = tuple(TensorSpec.from_dict(item) for item in schema["inputs"])
+    return build(schema["preprocess"], specs, read_dimensions(folder)), schema["preprocess"], specs
+
+
+def read_dimensions(folder: Path) -> tuple[Dimension, ...]:
+    """The sizes that a row of the prepared data, and of a client, may have."""
+    return tuple(Dimension(**item) for item in _schema(folder)["dimensions"])
+
+
+def _schema(folder: Path) -> dict[str, Any]:
+    path = folder / "schema.json"
+    if not path.exists():
+        raise DataError(f"{path} does not exist: run `dvc repro prepare`")
+    schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return schema
+
+
+def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any, Any]]]:
+    """Encode rows of our own data. Raises DataError where a client would get a RequestError."""
+    try:
+        return preprocess.encode(rows.columns)
+    except RequestError as error:
+        raise DataError(f"the data does not fit model.inputs: {error}") from None
+    except KeyError as missing:
+        raise DataError(
+            f"model.inputs names {missing}, which is no column of the data (data.inputs: {', '.join(rows.columns)}): make them agree"
+        ) from None
+
+
+def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
+    keys, values, labels = zip(*part, strict=True)
+    columns = {name: list(column) for name, column in zip(data.inputs, zip(*values, strict=True), strict=True)}
+    return Rows(columns, np.asarray(labels, np.float32 if data.task == "regression" else np.int64), list(keys))
+
+
+def _advice(split: str) -> str:
+    return "give more data, or " + ("reduce data.validation and data.test" if split == "train" else f"enlarge data.{split}")
+
+
+def _split(key: str, data: Data) -> str:
+    place = int(key[:8], 16) / 2**32
+    if place < data.test:
+        return "test"
+    return "validation" if place < data.test + data.validation else "train"
+
+
+def _column(name: str, values: Sequence[Any]) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.array([value.tolist() if isinstance(value, np.ndarray) else value for value in values])
+    except (pa.ArrowException, OverflowError) as error:
+        raise DataError(f"column {name!r} cannot be stored in Parquet ({error}): let data.reader give one type in all rows") from None
+
+
+def _values(column: Any) -> list[Any]:
+    """A Parquet column as Python values; nested lists of one shape become arrays in one go."""
+    import pyarrow as pa
+
+    chunk, shape = column.combine_chunks(), []
+    flat = chunk
+    while pa.types.is_list(flat.type):
+        sizes = set(flat.value_lengths().to_pylist())
+        shape.append(sizes.pop() if len(sizes) == 1 else -1)
+        flat = flat.flatten()
+    if not shape or -1 in shape or pa.types.is_string(flat.type):
+        return list(chunk.to_pylist())
+    return list(flat.to_numpy(zero_copy_only=False).reshape(len(chunk), *shape))

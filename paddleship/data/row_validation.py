@@ -1,0 +1,205 @@
+"""One row as a reader gives it: refused with its number where it cannot be used.
+
+Text stays as it came, because a client sends it like that; the preprocess normalises it, for training as for requests.
+Rows are counted from 0, in the reader's order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from paddleship.config.params import Data, Params
+from paddleship.errors import DataError, RequestError
+from paddleship.shipped.common.preprocess import Tensors, UnicodeForm, normalise
+from paddleship.shipped.common.spec import Dimension, TensorSpec
+
+_NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
+_KINDS = "biufU"  # what numpy calls truth values, integers, real numbers and text
+_WORDS = {"U": "text", "b": "truth values"}
+_GIVE = "let the reader give numbers, truth values or text"
+
+
+class Intake:
+    """Checks every row against data.inputs, data.label and what the model takes.
+
+    `tensors` are the model's inputs where they are columns already, with declared `dimensions`;
+    `text` is the column that must hold text.
+    Texts that are equal in `unicode_form` with single spaces are one content.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        *,
+        tensors: Sequence[TensorSpec] = (),
+        dimensions: Sequence[Dimension] = (),
+        text: str | None = None,
+        unicode_form: UnicodeForm | None = "NFKC",
+    ) -> None:
+        self._data, self._text, self._unicode_form = data, text, unicode_form
+        self._names = [spec.name for spec in tensors]
+        if absent := [name for name in self._names if name not in data.inputs]:
+            raise DataError(
+                f"model.inputs names {absent[0]!r}, which is no column of the data (data.inputs: {', '.join(data.inputs)}): make them agree"
+            )
+        self._tensors = Tensors(tensors, dimensions)
+        self._forms: dict[str, tuple[int, str]] = {}
+        self._label_shape: tuple[int, tuple[int, ...]] | None = None
+
+    @classmethod
+    def of(cls, params: Params) -> Intake:
+        form = params.preprocess.unicode_form
+        if params.preprocess.kind == "characters":
+            return cls(params.data, text=params.preprocess.column, unicode_form=form)
+        return cls(params.data, tensors=[item.spec() for item in params.model.inputs], dimensions=params.model.rules, unicode_form=form)
+
+    def values(self, number: int, row: Mapping[str, Any]) -> list[Any] | None:
+        """The columns that make row `number` what it is, in the order of data.inputs; None where one is empty. Raises DataError."""
+        clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}
+        if any(value is None or (isinstance(value, str) and not normalise(value, self._unicode_form)) for value in clean.values()):
+            return None
+        try:
+            taken = self._tensors.encode({name: [clean[name]] for name in self._names})
+        except RequestError as error:
+            raise DataError(f"row {number} of data.reader does not fit model.inputs: {error}") from None
+        clean |= taken[0] if taken else {}
+        for name, value in clean.items():
+            self._one_form(number, name, value)
+        return list(clean.values())
+
+    def identity(self, values: Sequence[Any]) -> str:
+        """The hash that rows share which are the same content."""
+        return content_hash(values, unicode_form=self._unicode_form)
+
+    def label(self, number: int, value: Any) -> Any:
+        """The label as it is stored: a class id, or an array of float32 of one shape in all rows. Raises DataError."""
+        if self._data.task == "classification":
+            return self._class_id(number, value)
+        where = partial(_where, number, self._data.label, value)
+        try:
+            with np.errstate(over="ignore"):  # what does not fit is refused below
+                array = np.asarray(value, np.float32)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(f"{where()}, and a regression needs numbers: mend the row, or set data.task") from None
+        if not np.isfinite(array).all():
+            raise DataError(f"{where()}, which is no finite float32: mend the row, or give None as its label to drop it")
+        first, shape = self._label_shape = self._label_shape or (number, array.shape)
+        if array.shape != shape:
+            raise DataError(
+                f"{where()} of shape {list(array.shape)}, and row {first} has the shape {list(shape)}: give every label the same shape"
+            )
+        return array
+
+    def _class_id(self, number: int, value: Any) -> int:
+        names, column = self._data.classes, f"row {number} of data.reader: column {self._data.label!r}"
+        identity = names.index(value) if isinstance(value, str) and value in names else _whole(value)
+        if identity is None:
+            raise DataError(
+                f"{column} holds {_short(value)}, a label that is neither a class id nor one of data.classes {names}: "
+                "mend one of them, or set data.task"
+            )
+        if identity < 0 or (names and identity >= len(names)):
+            raise DataError(f"{column} holds the class id {identity}, data.classes has {len(names)} names: make them agree")
+        return identity
+
+    def _clean(self, number: int, name: str, value: Any) -> Any:
+        """Text as it is, numbers as an array; None stays."""
+        where = partial(_where, number, name, value)
+        if isinstance(value, str):
+            return _encodable(value, where)
+        if value is None:
+            return None
+        if name == self._text:
+            raise DataError(
+                f"{where()} of type {type(value).__name__}, and preprocess.column must be text: name another, or let the reader give str"
+            )
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            raise DataError(f"{where()}, whose parts differ in length: give lists of one length at every depth") from None
+        if array.dtype.kind == "O":
+            array = _numbers(array, where)
+        if array.dtype.kind not in _KINDS:
+            raise DataError(f"{where()} of type {array.dtype.name}: {_GIVE}")
+        if not array.size:
+            raise DataError(f"{where()}, which has no element (shape {list(array.shape)}): leave the row out, or give None to drop it")
+        return array
+
+    def _one_form(self, number: int, name: str, value: Any) -> None:
+        """Raise DataError where a column holds text in one row and numbers in another, or lists of another depth."""
+        array = np.asarray(value)
+        form = f"{_WORDS.get(array.dtype.kind, 'numbers')} of {array.ndim} dimensions"
+        first, usual = self._forms.setdefault(name, (number, form))
+        if form != usual:
+            raise DataError(f"{_where(number, name, value)}, {form}, and row {first} holds {usual}: give one kind")
+
+
+def content_hash(values: Sequence[Any], *, unicode_form: UnicodeForm | None) -> str:
+    """One hash for equal contents, whichever numeric type or form of Unicode they have."""
+    same = [normalise(value, unicode_form) if isinstance(value, str) else value for value in values]
+    return hashlib.sha256(b"\0".join(value_bytes(value) for value in same)).hexdigest()
+
+
+def value_bytes(value: Any) -> bytes:
+    """The same bytes for equal values: numbers as float64 where that is exact, as integers where it is not; text as UTF-8."""
+    if isinstance(value, str):
+        return value.encode()
+    array = np.asarray(value)
+    if array.dtype.kind == "U":
+        return json.dumps(array.tolist()).encode()
+    wide = array.astype(np.float64) + 0.0  # -0.0 equals 0.0
+    if array.dtype.kind in "iu" and (np.abs(wide) >= 2**53).any():  # from there on float64 skips integers
+        exact = [int(number) for number in wide.ravel()] == array.ravel().tolist()
+        wide = wide if exact else array
+    return f"{wide.dtype}{wide.shape}".encode() + wide.tobytes()
+
+
+def _encodable(text: str, where: Callable[[], str]) -> str:
+    """The text, where UTF-8 can carry it. Raises DataError."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{where()}, which UTF-8 cannot carry: let the reader decode it in its own encoding") from None
+    return text
+
+
+def _numbers(array: np.ndarray[Any, Any], where: Callable[[], str]) -> np.ndarray[Any, Any]:
+    """Numbers that numpy keeps as objects, such as Decimal, as float64. Raises DataError for anything else."""
+    items = array.ravel().tolist()
+    odd = next((item for item in items if not isinstance(item, _NUMBERS)), None)
+    if all(isinstance(item, _NUMBERS) for item in items):
+        try:
+            return array.astype(np.float64)
+        except (ArithmeticError, ValueError) as error:
+            raise DataError(f"{where()}, which float64 cannot hold ({error}): {_GIVE}") from None
+    raise DataError(f"{where()} with a value of type {type(odd).__name__}: {_GIVE}")
+
+
+def _whole(value: Any) -> int | None:
+    """The whole number that `value` is, alone or in an array; None where it is none that int64 holds."""
+    try:
+        array = np.asarray(float(value) if isinstance(value, Decimal) else value)
+    except ValueError:
+        return None
+    if array.dtype.kind not in "biuf" or array.size != 1 or not np.isfinite(array).all():
+        return None
+    number = array.item()
+    return int(number) if number == int(number) and abs(number) < 2**63 else None
+
+
+def _where(number: int, column: str, value: Any) -> str:
+    """What a message about a row begins with; costly for large values, so it is made for errors alone."""
+    return f"row {number} of data.reader: column {column!r} holds {_short(value)}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value.tolist() if isinstance(value, np.ndarray) else value)
+    return text if len(text) <= 60 else text[:60] + " …"

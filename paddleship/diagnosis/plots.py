@@ -1,0 +1,33 @@
+"""The pictures of a proof: how wrong each candidate is, how the errors are spread, where they begin, which decisions flip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from paddleship.diagnosis.explaining import Diagnosis
+from paddleship.plots import charts
+from paddleship.proof import parity
+from paddleship.proof.proving import Proof
+
+
+def draw(
+    proof: Proof, ratios: Mapping[str, float], diagnoses: Mapping[str, Diagnosis], *, limit: float, classes: Sequence[str], reports: Path
+) -> list[str]:
+    """Draw what there is something to show of; names of the pictures, relative to `reports`. `ratios` are the noise ratios in float32."""
+    evidence = proof.evidence
+    answered = {name: answers for name, answers in proof.answers.items() if answers is not None and proof.judgements[name].metrics}
+    drawn = [charts.noise(ratios, limit, reports, "verify/noise.png")] if ratios else []
+    if answered:
+        spread = {"eager": evidence.reference, **answered}
+        errors = {name: parity.errors(evidence, answers) for name, answers in spread.items()}
+        drawn.append(charts.errors(errors, limit, reports, "verify/errors.png"))
+    flips = {name: proof.judgements[name].metrics["flip_rate"] for name in answered if "flip_rate" in proof.judgements[name].metrics}
+    if flips:
+        name = max(flips, key=lambda name: flips[name])
+        before, after = parity.decisions(evidence, answered[name])
+        drawn.append(charts.confusion(before, after, classes, name, reports, "verify/flips.png"))
+    for name, diagnosis in diagnoses.items():
+        if any(error.ratio is not None for error in diagnosis.layers):
+            drawn.append(charts.layers(diagnosis.layers, name, limit, reports, f"verify/layers-{name}.png"))
+    return drawn

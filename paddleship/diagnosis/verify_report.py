@@ -1,0 +1,172 @@
+"""What verify found out, put together: a row for each candidate, the checks, the findings, the pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from paddleship.config.params import Params, Verify
+from paddleship.diagnosis import explaining, plots
+from paddleship.diagnosis.explaining import Diagnosis
+from paddleship.proof import coverage
+from paddleship.proof.coverage import Coverage
+from paddleship.proof.evidence import ROWS
+from paddleship.proof.parity import Judgement
+from paddleship.proof.proving import Proof
+from paddleship.proof.training_parity import TrainingParity
+from paddleship.reports.finding import Finding
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.common.spec import TensorSpec
+
+_MEASURES = (
+    "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio", "cases_asked_again",
+    "departure_ratio", "departure_share",
+    "max_abs_diff", "max_rel_diff", "required_atol", "max_ulp", "cosine",
+    "flip_rate", "flip_rate_low", "flip_rate_high", "metric", "metric_drop", "metric_drop_low", "metric_drop_high",
+    "output_agreement", "output_flip_rate", "walked_agreement", "walked_row_error", "weights_compared_share", "weights_exact_share",
+)  # fmt: skip
+_KEPT = ("digest", "precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
+
+
+def row(
+    status: str = "failed", reason: str = "", *, precision: str = "float32", digest: str | None = None, finding: Finding | None = None
+) -> dict[str, Any]:
+    """The row of a candidate that was not asked (yet)."""
+    return {
+        "status": status,
+        "reason": reason,
+        "precision": precision,
+        "digest": digest,
+        "worst_case": "",
+        "findings": [finding.to_dict()] if finding else [],
+        **dict.fromkeys(_MEASURES),
+    }
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The proof and what goes with it.
+
+    `rows` has a row for every candidate as it was before it was asked, `diagnoses` why those that failed did so,
+    `branches` and `ways` what the inputs exercised of the control flow, `specs` the model's inputs, `training` its parity where it
+    was compared.
+    """
+
+    proof: Proof
+    rows: Mapping[str, dict[str, Any]]
+    diagnoses: Mapping[str, Diagnosis]
+    branches: list[Finding]
+    ways: Mapping[str, float]
+    specs: Sequence[TensorSpec]
+    training: TrainingParity | None = None
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """What was asked, and compared of the candidates that are proven."""
+        weighed = {name: found for name, found in self.proof.weighed.items() if name in self.passed}
+        return coverage.measure(self.proof.evidence.cases, self.specs, weighed, self.proof.findings, self.ways)
+
+    @property
+    def table(self) -> dict[str, dict[str, Any]]:
+        """A row of the same keys for every candidate, and for `to_static` in memory."""
+        return {**self.rows, **{name: self._row(name, judgement) for name, judgement in self.proof.judgements.items()}}
+
+    @property
+    def passed(self) -> dict[str, dict[str, Any]]:
+        """What the stages after this one need to know of every candidate that is proven."""
+        proven = {name: found for name, found in self.table.items() if found["status"] == "proven" and name in self.rows}
+        return {name: {key: found[key] for key in _KEPT} for name, found in proven.items()}
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found out about the model and about the candidates that are proven; why others are not is in their rows."""
+        proven = [
+            replace(finding, message=f"{name}: {finding.message}")
+            for name in self.passed
+            for finding in self.proof.judgements[name].findings
+        ]
+        return [*self.proof.findings, *self.branches, *(self.training.findings if self.training else []), *proven]
+
+    def report(self, params: Params) -> Report:
+        evidence, table, passed = self.proof.evidence, self.table, self.passed
+        ratios = {
+            name: found["noise_ratio"]
+            for name, found in table.items()
+            if found["noise_ratio"] is not None and found["precision"] == "float32"
+        }
+        proven = [ratio for name, ratio in ratios.items() if name in passed]
+        own_error = max((noise.largest / noise.scale for noise in evidence.noise[ROWS].values() if noise.scale), default=0.0)
+        reports, limit = Path(params.paths.reports), params.verify.noise_limit
+        drawn = plots.draw(self.proof, ratios, self.diagnoses, limit=limit, classes=params.data.classes, reports=reports)
+        return Report(
+            stage="verify",
+            headline=f"{len(passed)} of {len(self.rows)} candidates proven"
+            + (f", noise ratio {min(proven):.2f} to {max(proven):.2f}" if proven else "")
+            + (f". Covered: {self.coverage}" if passed else ""),
+            metrics={
+                "proven_candidates": len(passed),
+                "verified_rows": len({number for case in evidence.cases for number in case.rows}),
+                "verified_batches": len(evidence.cases),
+                "reference_error_log10": round(math.log10(own_error), 3) if own_error else 0.0,
+                **self.ways,
+                **self.coverage.metrics,
+            },
+            verdict=Verdict(checks=self._checks(params.verify)),
+            findings=self.findings,
+            candidates=table,
+            facts=self._facts(),
+            pictures=drawn + (self.training.draw(limit, reports) if self.training else []),
+        )
+
+    def _row(self, name: str, judgement: Judgement) -> dict[str, Any]:
+        sound = not any(finding.severity == "error" for finding in self.proof.findings)
+        causes = self.diagnoses[name].findings if name in self.diagnoses else []
+        return {
+            **self.rows.get(name, row()),
+            "status": "proven" if judgement and sound else "failed",
+            "reason": "; ".join(str(check) for check in judgement.checks if not check.passed),
+            "worst_case": judgement.worst_case,
+            "findings": [finding.to_dict() for finding in explaining.told_apart([*judgement.findings, *causes])],
+            **{key: judgement.metrics.get(key) for key in _MEASURES},
+            **self._weights(name),
+        }
+
+    def _weights(self, name: str) -> dict[str, float]:
+        weighed = self.proof.weighed.get(name)
+        return {} if weighed is None else {f"weights_{what}_share": getattr(weighed, f"{what}_share") for what in ("compared", "exact")}
+
+    def _checks(self, settings: Verify) -> list[Check]:
+        made = checks(len(self.passed), self.proof.findings, self.branches, settings)
+        return made + (self.training.checks if self.training else [])
+
+    def _facts(self) -> dict[str, Any]:
+        evidence = self.proof.evidence
+        facts: dict[str, Any] = {
+            "rule": evidence.rule,
+            "why": evidence.why,
+            "noise": {group: {name: noise.__dict__ for name, noise in outputs.items()} for group, outputs in evidence.noise.items()},
+            "cases": [{"name": case.name, "group": case.group, "rows": len(case.rows)} for case in evidence.cases],
+            "refused": self.proof.refused,
+            "coverage": self.coverage.to_dict(),
+            "weights": {name: weighed.to_dict() for name, weighed in self.proof.weighed.items()},
+            "outputs": {name: judgement.outputs for name, judgement in self.proof.judgements.items()},
+        }
+        return facts | ({"training": {"losses": self.training.losses, "gradient_ratios": self.training.ratios}} if self.training else {})
+
+
+def checks(proven: int, findings: Sequence[Finding], branches: Sequence[Finding], settings: Verify) -> list[Check]:
+    """One candidate at least must be proven, and the model itself be fit for a proof; `findings` are about the model."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    advice = "no candidate answers as eager does: see the findings in the report"
+    own = f"the model itself cannot be proven: {errors[0].message}" if errors else ""
+    made = [Check.at_least("proven_candidates", proven, 1, advice=advice), Check.at_most("eager_errors", len(errors), 0, advice=own)]
+    if settings.require_branch_coverage:
+        missing = [finding for finding in branches if finding.kind == "uncovered-branch" and finding.severity == "error"]
+        words = f"{missing[0].message}, at {missing[0].where}: {missing[0].advice}" if missing else ""
+        made.append(Check.at_most("uncovered_branches", len(missing), 0, advice=words))
+    return made

@@ -1,0 +1,207 @@
+"""What an eager model does that no static program can do, found out by watching it and by asking it twice.
+
+Everything here runs in a child process, on the seeded model that is converted later.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from paddleship.controlflow.tracing import Spot, Ways
+from paddleship.doctor import ast_lint, memory, structure_checks, watching
+from paddleship.doctor.ast_lint import Suspect
+from paddleship.errors import ModelError, ProcessDied, ProcessHung
+from paddleship.model import building
+from paddleship.model.eager import Subject
+from paddleship.numerics import differences
+from paddleship.proof.inputs import Case
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common import layers, structure
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays, TensorSpec, sizes_of
+from paddleship.shipped.common.structure import Tree
+
+_TRIED = 3  # cases in which an input's values are turned round, to see whether any output follows
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """What is known of the eager model.
+
+    `answers` are its answers to the cases it takes, `refused` its words on the others; `suspects` are the
+    statements that forward ran and that are known to give trouble. `unused` are inputs without influence, `untold` those of
+    which that cannot be told, `forward` is the place of the user's forward, and `taken` which ways the cases took in it.
+    `deadly` are cases that its process does not survive, with the words of its end, `unasked` those that were left out after
+    that, and `spared` those for which it is too slow.
+    """
+
+    findings: list[Finding]
+    answers: dict[str, Arrays] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    nesting: Tree = None
+    suspects: list[Suspect] = field(default_factory=list)
+    unused: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
+    forward: str | None = None
+    taken: dict[Spot, set[int]] = field(default_factory=dict)
+    deadly: dict[str, ProcessDied | ProcessHung] = field(default_factory=dict)
+    unasked: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
+
+
+class Patient:
+    """The eager model under examination; without a checkpoint its seeded weights become one."""
+
+    def __init__(self, subject: Subject) -> None:
+        import paddle
+
+        self._paddle = paddle
+        self._seed = subject.seed
+        self._specs: Mapping[str, TensorSpec] = {item.name: item.spec() for item in subject.model.inputs}
+        self._nesting: Tree = None
+        self._constants: list[dict[str, Any]] = []
+        self._reseed(subject.seed)
+        with watching.layers() as self._built:
+            self._layer = building.build(subject.model)
+        if subject.checkpoint.exists():
+            building.restore(self._layer, subject.checkpoint)
+        else:
+            building.save(self._layer, subject.checkpoint, {"seed": subject.seed})
+        self._layer.eval()
+        self._form = building.form(self._layer, subject.model)
+        self._absent = subject.model.absent
+        self._twin, self._before = _twin(self._layer), memory.snapshot(self._layer)
+        self._running, self._ways = watching.Watch(), Ways.of(self._layer)
+        self._cases: list[Case] = []
+        self._answers: dict[str, Arrays] = {}
+        self._refused: dict[str, ModelError] = {}
+
+    def look(self) -> list[Finding]:
+        """What is wrong with the model before it is called."""
+        return [*structure_checks.signature(self._layer, list(self._specs), self._absent), *structure_checks.weights(self._layer)]
+
+    def ask(self, case: Case) -> bool:
+        """Whether the model answers this case."""
+        self._cases.append(case)
+        try:
+            with watching.layers(self._running), watching.lines(self._running, self._ways, randomness=not self._answers):
+                self._answers[case.name] = self._ask(self._layer, case.inputs)
+            self._constants.append(structure.constants(self._nesting))
+        except ModelError as refusal:
+            self._refused[case.name] = refusal
+        return case.name in self._answers
+
+    def conclude(self) -> Checkup:
+        """What the cases that were asked have shown. Raises ModelError when none was answered."""
+        if not self._answers:
+            raise next(iter(self._refused.values()))
+        cases, answers, running = self._cases, self._answers, self._running
+        suspects = ast_lint.suspects(running.executed)
+        changed = memory.changes(self._before, memory.snapshot(self._layer))
+        random_lines = [f"{name}:{line}" for name, line in running.random]
+        where = structure_checks.place(type(self._layer).forward)
+        found = [
+            *memory.constants(self._constants, where),
+            *structure_checks.layers(self._layer, self._built, running),
+            *memory.train_mode(self._layer, suspects, changed),
+            *memory.randomness(not running.made and self._varies(cases, answers, certain=bool(random_lines)), random_lines),
+            *memory.history(self._remembers(cases, answers, self._refused, self._twin), changed, suspects),
+        ]
+        return Checkup(
+            _distinct(found),
+            answers,
+            {name: str(refusal) for name, refusal in self._refused.items()},
+            self._nesting,
+            suspects,
+            forward=where,
+            taken=self._ways.taken,
+        )
+
+    def influence(self, name: str) -> bool | None:
+        """Whether other values of an input change any output; None where it has no other values, or all were refused."""
+        tried = [case for case in self._cases if case.name in self._answers][:_TRIED]
+        seen = [self._follows(name, case, self._answers) for case in tried]
+        return True if True in seen else False if False in seen else None
+
+    def _ask(self, layer: Any, inputs: Batch, *, seed: int | None = None) -> Arrays:
+        self._reseed(self._seed if seed is None else seed)
+        with self._paddle.no_grad(), layers.Eagerly():
+            result = building.call(layer, self._form.give({name: self._paddle.to_tensor(inputs[name]) for name in self._specs}))
+            where = structure_checks.place(type(layer).forward)
+            try:
+                self._nesting, named = building.nest_outputs(result)
+            except ModelError as odd:
+                raise ModelError(str(odd), where=where) from None
+            if not named:
+                raise ModelError("forward returned no tensor: end it with `return`, and give what it computes", where=where)
+            return {name: tensor.numpy() for name, tensor in named.items()}
+
+    def _varies(self, cases: Sequence[Case], answers: Mapping[str, Arrays], *, certain: bool) -> bool:
+        """Whether another seed gives another answer, and the same seed the same, unless it is `certain` to be chance."""
+        inputs = next(case.inputs for case in cases if case.name in answers)
+        first, again = self._ask(self._layer, inputs), self._ask(self._layer, inputs)
+        other = self._ask(self._layer, inputs, seed=self._seed + 1)
+        return not memory.same(again, other) and (certain or memory.same(first, again))
+
+    def _remembers(self, cases: Sequence[Case], answers: Mapping[str, Arrays], refused: Mapping[str, ModelError], twin: Any) -> bool:
+        """Whether an answer depends on what was asked before: the first question again, and others to a twin that was never asked."""
+        first = next(case for case in cases if case.name in answers)
+        if not memory.same(answers[first.name], self._ask(self._layer, first.inputs)):
+            return True
+        if twin is None:
+            return False
+        later = [case for case in cases if case is not first and case.name in answers][:1]
+        for case in [*later, *(case for case in cases if case.name in refused)]:
+            try:
+                if not memory.same(self._ask(copy.deepcopy(twin), case.inputs), answers.get(case.name, {})):
+                    return True
+            except ModelError:
+                continue
+        return False
+
+    def _follows(self, name: str, case: Case, answers: Mapping[str, Arrays]) -> bool | None:
+        other = _turned(self._specs[name], case.inputs[name], sizes_of([*self._specs.values()], case.inputs))
+        if differences.equal(other, case.inputs[name]):
+            return None
+        try:
+            turned = self._ask(self._layer, {**case.inputs, name: other})
+        except ModelError:
+            return True
+        return any(not differences.equal(array, turned[key]) for key, array in answers[case.name].items())
+
+    def _reseed(self, seed: int) -> None:
+        self._paddle.seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+
+
+def _twin(layer: Any) -> Any:
+    """A copy of a model that was never called; None where it cannot be copied."""
+    try:
+        return copy.deepcopy(layer)
+    except Exception:
+        return None
+
+
+def _turned(spec: TensorSpec, array: np.ndarray[Any, Any], sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
+    """Other valid values of the same shape."""
+    if array.dtype.kind == "b":
+        return np.array(~array)
+    lowest, highest = spec.limits(sizes)
+    low = array.dtype.type(lowest if lowest is not None else array.min())
+    high = array.dtype.type(highest if highest is not None else max(array.max(), low + 1))
+    return np.array(low + high - array, array.dtype)
+
+
+def _distinct(findings: Sequence[Finding]) -> list[Finding]:
+    """One finding per kind and place, the first and gravest."""
+    kept: dict[tuple[str, str | None], Finding] = {}
+    for finding in findings:
+        kept.setdefault((finding.kind, finding.where), finding)
+    return list(kept.values())

@@ -1,0 +1,241 @@
+"""Why a model does not become one static graph: Paddle's errors in plain words, and the graph breaks that SOT collects.
+
+For a child process. Full-graph conversion stops at the first obstacle; SOT (Paddle's bytecode translator) goes on
+and keeps a typed reason for each place where it must leave the graph, so it shows the others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from paddleship.conversion import exporting
+from paddleship.conversion.exporting import Saved
+from paddleship.doctor import ast_lint
+from paddleship.errors import ModelError
+from paddleship.model import building
+from paddleship.model.eager import Subject
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.references import explain, is_users, user_line
+from paddleship.shipped.common.spec import TensorSpec
+
+_TENSOR_TO_PYTHON = "keep the value a tensor: use paddle's own operation (paddle.maximum, paddle.where, paddle.arange, …) in its place"
+_LIKE_SIDES = "give both sides of the `if` the same names, dtypes and ranks, or choose with paddle.where"
+_LEFT = "a loop over Python numbers is left by `break` on a tensor's value"
+_FILLED = "a list that a loop fills is no Python list while the loop runs over a tensor, and this cannot be done with it"
+_HABITS = {_LEFT: ast_lint.LEFT_BY_BREAK, _FILLED: ast_lint.FILLED_IN_LOOP}
+_KNOWN: list[tuple[str, str, str, str]] = [
+    (
+        r"is not involved in the target_vars",
+        "unused-input",
+        "a declared input has no influence on any output",
+        "remove it from the inputs and from forward, or use it",
+    ),
+    (
+        r"requires .* arguments.*(but received|but not found)",
+        "signature",
+        "Paddle does not find the declared inputs among the arguments of forward",
+        "write forward(self, …) with one named argument for each input",
+    ),
+    (
+        r"assignment to (parameter|sublayer)|has no attribute 'set_value'",
+        "parameter-assignment",
+        "forward assigns to a weight, which a program cannot",
+        "compute with a local tensor instead: weight = self.weight / norm; F.linear(x, weight)",
+    ),
+    (
+        r"different return type|Unsupported return type of true_fn|Unsupported return type.*in cond|control_flow_op\.cc|"
+        r"(true|false)_fn.*(return|dtype|shape)|(false|true)_var returned",
+        "branch-mismatch",
+        "the sides of an `if` on a tensor give different things",
+        _LIKE_SIDES,
+    ),
+    (
+        r"rank inconsistency|dim1\.size\(\) == dim2\.size\(\)",
+        "branch-mismatch",
+        "the sides of an `if` give tensors of different rank",
+        _LIKE_SIDES,
+    ),
+    (
+        r"python while pred change from bool to variable",
+        "graph-break",
+        _LEFT,
+        "make the loop one over tensors (while on a tensor), or run all rounds and choose with paddle.where",
+    ),
+    (
+        r"Only support paddle::dialect::DenseTensorType",
+        "graph-break",
+        _FILLED,
+        "loop over a Python number (a fixed size, not paddle.to_tensor of it), or paddle.stack the list and work on that",
+    ),
+    (
+        r"argument \(position \d+\) must be \w+, but got str",
+        "graph-break",
+        "a number is given as text, which only eager mode reads",
+        "write the number: float('-inf'), not '-inf'",
+    ),
+    (
+        r"should be one of \[.*Variable.*\]. but received ?: ?Value\(",
+        "graph-break",
+        "this was written for the static graphs of Paddle 2, and Paddle 3 converts to others (PIR)",
+        "call paddle._C_ops in both modes, as Paddle 3 itself does (paddle.base.framework.in_dynamic_or_pir_mode()), or update the library",
+    ),
+    (
+        r"__array_ufunc__|called numpy API|cannot be interpreted as an integer|bool\(Tensor\)|float\(Tensor\)|int\(Tensor\)|len\(Tensor\)|"
+        r"could not convert string to float: 'Value|indices must be integers or slices, not paddle|KeyError: '?Value\(|"
+        r"unhashable type.*Value|can't be used (in|under) .*static|please use other API to replace|numpy api can not handle|"
+        r"pir\.Value.*(numpy|item|tolist)",
+        "python-value",
+        "a tensor is turned into a Python value, which it does not have while the model is converted",
+        _TENSOR_TO_PYTHON,
+    ),
+    (
+        r"Hint: Expected .* but received [^.\n]*:-1\b",
+        "graph-break",
+        "a size that this line needs is not known while the model is converted (-1)",
+        "in the reshape before it give sizes as numbers and leave -1 to the batch: [-1, 16, 4, 4], not [x.shape[0], -1, 4, 4]",
+    ),
+    (
+        r"ArrayToTensor must be equal",
+        "graph-break",
+        "a list that a loop fills holds tensors of different shapes, which a program cannot join",
+        "give the parts one shape (pad them), or concatenate them one by one in the loop",
+    ),
+    (
+        r"^KeyError: '\w+\.[wb]_\d+'|'NoneType' object has no attribute 'get_tensor'|is not initialized",
+        "unregistered-layer",
+        "forward uses a weight that is not the model's own",
+        "make layers in __init__ and keep them on self, in nn.LayerList or nn.LayerDict",
+    ),
+    (
+        r"parameter name \[.*\] have be been used",
+        "shared-name",
+        "two parameters are named alike by ParamAttr",
+        "name neither, or each its own way",
+    ),
+    (
+        r"computes nothing|forward returned (no tensor|\w+ as|\w+:)",
+        "output-structure",
+        "forward returns what a program cannot",
+        "return tensors, or a dict, list or tuple of them",
+    ),
+]
+_GROUPS = "give each row weights of its own with paddle.matmul instead (of F.unfold where the kernel is larger than 1)"
+_DYNAMIC = "the program must hold for every size: compute with both sizes in mind, or declare the dimension as a number"
+ADVICE = {"python-value": _TENSOR_TO_PYTHON, "dynamic-shape-branch": _DYNAMIC, "branch-mismatch": _LIKE_SIDES}
+_KINDS_OF_BREAK = {
+    "DataDependencyDynamicShapeBreak": "dynamic-shape-branch",
+    "DataDependencyOperationBreak": "python-value",
+    "UnsupportedNumPyAPIBreak": "python-value",
+    "UnsupportedRandomAPIBreak": "random-forward",
+}
+
+
+@dataclass(frozen=True)
+class Obstacle(Finding):
+    """What stands in the way of a conversion, with the habit of paddleship.doctor.ast_lint that may be its cause."""
+
+    habit: str = ""
+
+    def plain(self, **changed: Any) -> Finding:
+        values = {item.name: getattr(self, item.name) for item in fields(Finding)}
+        return Finding(**{**values, **changed})
+
+
+def convert(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tuple[Saved | None, Obstacle | None]:
+    """Export as `paddleship.conversion.exporting` does; what is known of the program, or why there is none."""
+    try:
+        return exporting.save_program(subject, folder, specs), None
+    except ModelError as error:
+        cause = error.__context__ or error
+        return None, classify(explain(cause), f"{type(cause).__name__}: {cause}", user_line(cause))
+
+
+def classify(short: str, text: str, where: str | None, *, otherwise: str = "graph-break") -> Obstacle:
+    """Paddle's words as a finding. `short` is quoted in the message, `text` is everything that was said."""
+    habits = {suspect.habit for suspect in ast_lint.at(where)}
+    short = short.replace(f" at {where}", "")  # a finding tells its place itself
+    for pattern, kind, message, advice in _KNOWN:
+        if not re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
+            continue
+        if kind == "branch-mismatch" and "dynamic-shape-branch" in habits:
+            return Obstacle(
+                "dynamic-shape-branch", "error", f"{message}, and it asks for a dynamic size ({_line(where, short)})", _DYNAMIC, where
+            )
+        if kind == "python-value" and ast_lint.GROUPED in habits:
+            message, advice = "the groups of a convolution must be a number, and here they are a dynamic size", _GROUPS
+        words = short if kind == "output-structure" else _line(where, short)  # of what is returned, no line says what it is
+        return Obstacle(kind, "error", f"{message} ({words})", advice, where, habit=_HABITS.get(message, ""))
+    for kind in ADVICE:
+        if otherwise == "graph-break" and kind in habits:
+            return Obstacle(kind, "error", f"this line does not convert: {short}", ADVICE[kind], where)
+    if otherwise == "bad-model":
+        return Obstacle("bad-model", "error", short, "", where)
+    return Obstacle(otherwise, "error", f"the model does not become one static graph: {short}", "rewrite this line with tensors", where)
+
+
+def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:
+    """The graph breaks of a fresh instance, by line: warnings, and notes where only SOT may mind the line.
+
+    Eager answers these batches, so what SOT itself fails on is no fault of the model.
+    """
+    os.environ["SOT_COLLECT_INFO"] = "breakgraph_reason"
+    import paddle
+    from paddle.jit.sot.opcode_translator.executor.opcode_executor import OpcodeExecutorBase
+    from paddle.jit.sot.utils.exceptions import SotErrorBase
+    from paddle.jit.sot.utils.info_collector import InfoCollector
+
+    found: dict[str, Finding] = {}
+
+    def register(info: Any) -> None:
+        where = _break_line(OpcodeExecutorBase.call_stack)
+        if where is not None and hasattr(info, "reason"):
+            found.setdefault(where, _break(info.reason, where))
+
+    InfoCollector().register = register
+    layer = building.build(subject.model)
+    building.restore(layer, subject.checkpoint)
+    layer.eval()
+    form = building.form(layer, subject.model)
+    static = paddle.jit.to_static(layer, full_graph=False)
+    for batch in batches:
+        try:
+            with paddle.no_grad():
+                static(*form.give({name: paddle.to_tensor(array) for name, array in batch.items()}))
+        except Exception as failure:
+            where = user_line(failure)
+            if where is not None and not isinstance(failure, SotErrorBase):
+                found.setdefault(where, classify(explain(failure), str(failure), where))
+            break
+    return list(found.values())
+
+
+def _line(where: str | None, short: str) -> str:
+    return ast_lint.text(where) if where else short
+
+
+def _break_line(stack: Sequence[Any]) -> str | None:
+    """The innermost line of the user that the translator is at; None at the artificial start of a resumed function."""
+    for executor in reversed(stack):
+        code = executor.vframe.code
+        if is_users(code.co_filename):
+            resumed = code.co_name.startswith("$resume") and executor._current_line <= code.co_firstlineno
+            return None if resumed else f"{code.co_filename}:{executor._current_line}"
+    return None
+
+
+def _break(reason: Any, where: str) -> Finding:
+    name = type(reason).__name__
+    words = " ".join(str(reason).split())[:200]
+    kind = _KINDS_OF_BREAK.get(name, "python-value" if re.search(r"float'|int'|bool'|ndarray|numpy|zeros|Tensor", words) else "graph-break")
+    if kind == "graph-break":
+        message = f"SOT leaves the graph here ({name}: {words}): {ast_lint.text(where)}"
+        return Finding(kind, "note", message, "the full graph may take this line all the same: look at the errors first", where)
+    message = f"the graph breaks here ({name}: {words}): {ast_lint.text(where)}"
+    advice = _TENSOR_TO_PYTHON if kind == "python-value" else "rewrite this line with tensors, or move it out of forward"
+    return Finding(kind, "warning", message, advice, where)

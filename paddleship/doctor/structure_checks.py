@@ -1,0 +1,127 @@
+"""What is wrong with how a model is put together: layers it does not know, names used twice, its weights, its signature."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from paddleship.doctor.watching import Watch
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common import arguments
+from paddleship.shipped.common.references import is_users
+
+_DEPTH = 3  # of containers that are searched for parameters
+
+
+def signature(layer: Any, inputs: Sequence[str], absent: Sequence[str] = ()) -> Iterator[Finding]:
+    """What of the form of forward, against the declared inputs, cannot be exported."""
+    names = list(arguments.declared(inputs, absent))
+    function = type(layer).forward
+    where, owner = place(function), type(layer).__name__
+    kinds = inspect.Parameter
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(parameter.kind is kinds.VAR_POSITIONAL for parameter in parameters):
+        if where is not None:  # Sequential and its like take what they are given, and Paddle knows them
+            words = "forward takes *args, and a static program needs a name for each input"
+            yield Finding("signature", "error", words, f"write forward(self, {', '.join(names)})", where, owner)
+        return
+    if parameters and parameters[0].name != "self":
+        words = f"the first argument of forward is called {parameters[0].name!r}, and Paddle's conversion asks for 'self'"
+        yield Finding("signature", "error", words, "call it self", where, owner)
+    required = [item.name for item in parameters[1:] if item.default is kinds.empty and item.kind is kinds.POSITIONAL_OR_KEYWORD]
+    taken = [item.name for item in parameters[1:] if item.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.POSITIONAL_ONLY)]
+    named_only = [item.name for item in parameters[1:] if item.kind is kinds.KEYWORD_ONLY and item.default is kinds.empty]
+    if named_only:
+        words = f"forward takes {', '.join(named_only)} by keyword only, and inputs are given by position"
+        yield Finding("signature", "error", words, "remove the * before it, or give it a default", where, owner)
+    if set(names) <= set(taken):  # by name
+        missing = [name for name in required if name not in names]
+        if missing:
+            words = f"forward needs {', '.join(missing)}, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} declared"
+            advice = f"declare it too, or as absent where forward takes None: --input '{missing[0]}=none'"
+            yield Finding("bad-model", "error", words, advice, where, owner)
+    elif not len(required) <= len(names) <= len(taken):
+        words = (
+            f"forward takes {_count(required, taken)} ({', '.join(taken) or 'none'}), and {len(names)} are declared ({', '.join(names)})"
+        )
+        yield Finding("bad-model", "error", words, "declare one input for each argument of forward, in its order", where, owner)
+
+
+def weights(layer: Any) -> Iterator[Finding]:
+    """NaN and infinity in the weights, all names in one finding."""
+    bad = {}
+    for name, tensor in layer.state_dict().items():
+        array = tensor.numpy()
+        if array.dtype.kind == "f" and (count := int((~np.isfinite(array)).sum())):
+            bad[name] = f"{name} in {count} of its {array.size} values"
+    if bad:
+        more = f", and {len(bad) - 3} more" if len(bad) > 3 else ""
+        words = f"weights hold NaN or infinity: {', '.join(list(bad.values())[:3])}{more}"
+        yield Finding(
+            "nan-weights", "error", words, "train again with a smaller learning rate, or load another checkpoint", None, next(iter(bad))
+        )
+
+
+def layers(layer: Any, built: Watch, running: Watch) -> Iterator[Finding]:
+    """Layers and parameters that forward uses and the model does not know, or that it makes at every call."""
+    known = {id(part) for part in layer.sublayers(include_self=True)}
+    born = {id(part): where for part, where in running.made}
+    replaced = {id(part): (name, where) for part, name, where in built.replaced}
+    for key, part in running.called.items():
+        kind = type(part).__name__
+        if key in born:
+            if part.parameters():
+                yield _made_in_forward(kind, born[key])
+        elif key not in known and key in replaced:
+            yield _overwritten(kind, *replaced[key])
+        elif key not in known and part.parameters(include_sublayers=False):
+            yield _unregistered(kind, built.birthplace(part))
+    for parameter, where in running.parameters:
+        yield _made_in_forward(f"parameter {parameter.name}", where)
+    registered = {id(tensor) for tensor in [*layer.parameters(), *layer.buffers()]}
+    theirs = [part for part in layer.sublayers(include_self=True) if place(type(part).forward) is not None]
+    held = {id(value) for part in theirs for value in _contents(vars(part), _DEPTH)}
+    for parameter, where in built.parameters:
+        if id(parameter) not in registered and id(parameter) in held:
+            yield _unregistered("a parameter", where)
+
+
+def place(function: Any) -> str | None:
+    """`file:line` of a function of the user; None for an installed one."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None and is_users(code.co_filename) else None
+
+
+def _count(required: Sequence[str], taken: Sequence[str]) -> str:
+    return f"{len(taken)} input{'s' * (len(taken) != 1)}" if len(required) == len(taken) else f"{len(required)} to {len(taken)} inputs"
+
+
+def _contents(value: Any, depth: int) -> Iterator[Any]:
+    """Everything in plain containers that is no container itself."""
+    if isinstance(value, dict):
+        value = [part for key, part in value.items() if key not in ("_parameters", "_sub_layers", "_buffers")]
+    if not isinstance(value, list | tuple | set):
+        yield value
+    elif depth:
+        for part in value:
+            yield from _contents(part, depth - 1)
+
+
+def _made_in_forward(kind: str, where: str | None) -> Finding:
+    message = f"forward makes {kind} at every call: its weights are new each time and never saved"
+    return Finding("layer-in-forward", "error", message, "make it once in __init__ and keep it on self", where, kind)
+
+
+def _overwritten(kind: str, name: str, where: str | None) -> Finding:
+    message = f"two sublayers are called {name!r}: the first one lost its name, forward still uses it, and its weights are not saved"
+    return Finding("shared-name", "error", message, "give each sublayer a name of its own", where, kind)
+
+
+def _unregistered(kind: str, where: str | None) -> Finding:
+    message = f"{kind} is kept where the model does not see it (a plain list or dict): its weights are not saved, and are not converted"
+    return Finding(
+        "unregistered-layer", "error", message, "use nn.LayerList, nn.LayerDict or nn.ParameterList, or assign it to self", where, kind
+    )

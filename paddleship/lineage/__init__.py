@@ -1,0 +1,1 @@
+"""Custody by digest, and where an image comes from."""

@@ -1,0 +1,157 @@
+"""The user's eager model: built from the params, filled from a checkpoint, its outputs named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.config.params import Model
+from paddleship.errors import ModelError
+from paddleship.shipped.common import arguments, layers
+from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.files import new_folder, sha256
+from paddleship.shipped.common.references import explain, resolve, user_line
+from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.common.structure import Tree, describe
+
+WEIGHTS = layers.WEIGHTS
+
+
+def build(model: Model) -> Any:
+    """Call the factory. Raises ModelError when it does not give a `paddle.nn.Layer`."""
+    import paddle
+
+    factory = resolve(model.factory, key="model.factory", error=ModelError)
+    try:
+        layer = layers.make(lambda: factory(**model.kwargs))
+    except Exception as failure:
+        message = (
+            f"model.factory {model.factory!r} failed with model.kwargs {model.kwargs} ({explain(failure)}): fix the factory or the kwargs"
+        )
+        raise ModelError(message, where=user_line(failure)) from None
+    if not isinstance(layer, paddle.nn.Layer):
+        raise ModelError(f"model.factory {model.factory!r} returned {type(layer).__name__}, not a paddle.nn.Layer: return the model itself")
+    return layer
+
+
+def form(layer: Any, model: Model) -> Form:
+    """How the declared inputs become the arguments of this layer's forward; for a layer that `to_static` has not changed yet.
+
+    Raises ModelError where their names contradict each other.
+    """
+    try:
+        return arguments.form(type(layer).forward, [item.name for item in model.inputs], model.absent)
+    except ValueError as odd:
+        raise ModelError(f"model.inputs: {odd}") from None
+
+
+def to_static(layer: Any, given: Sequence[Any] = ()) -> Any:
+    """The layer as Paddle's `to_static` changes it, full graph, not run yet: one program for all shapes, or without `given` one for each.
+
+    `given` are the arguments of forward with a TensorSpec in the place of each tensor.
+    """
+    import paddle
+
+    def declare(value: Any) -> Any:
+        if isinstance(value, TensorSpec):
+            return paddle.static.InputSpec(value.dynamic_shape, value.dtype, value.name)
+        if isinstance(value, dict):
+            return {key: declare(part) for key, part in value.items()}
+        return [declare(part) for part in value] if isinstance(value, list | tuple) else value
+
+    return paddle.jit.to_static(layer, input_spec=declare(given) or None, full_graph=True)
+
+
+def forward(layer: Any, given: Sequence[Any]) -> dict[str, Any]:
+    """Run the model and name its outputs. Raises ModelError with the user's line when forward fails."""
+    return name_outputs(call(layer, given))
+
+
+def call(layer: Any, given: Sequence[Any]) -> Any:
+    """Run the model with these arguments. Raises ModelError with the user's line when forward fails."""
+    try:
+        return layer(*given)
+    except ModelError:
+        raise
+    except Exception as failure:
+        tensors = [leaf for leaf in arguments.leaves(given) if hasattr(leaf, "shape")]
+        shapes = ", ".join(f"{tensor.dtype} {list(tensor.shape)}".replace("paddle.", "") for tensor in tensors)
+        message = f"forward of {type(layer).__name__} failed on {shapes} ({explain(failure)}): fix it, or model.inputs"
+        raise ModelError(message, where=user_line(failure)) from None
+
+
+def name_outputs(result: Any) -> dict[str, Any]:
+    """The tensors that forward returned, by name, as paddleship.shipped.common.structure names them. Raises ModelError."""
+    return nest_outputs(result)[1]
+
+
+def nest_outputs(result: Any) -> tuple[Tree, dict[str, Any]]:
+    """The nesting of what forward returned, and its tensors by name. Raises ModelError for what is neither tensor nor constant."""
+    try:
+        return describe(result, lambda value: hasattr(value, "numpy"))
+    except TypeError as odd:
+        raise ModelError(f"forward returned {odd}: return tensors, or a dict, list or tuple of them") from None
+
+
+def save(layer: Any, folder: Path, facts: Mapping[str, Any]) -> str:
+    """Write the weights and what is known of them; return the hash of the weights."""
+    from safetensors.numpy import save_file
+
+    with new_folder(folder) as beside:
+        save_file({name: np.asarray(tensor.numpy(), order="C") for name, tensor in layer.state_dict().items()}, beside / WEIGHTS)
+        digest = sha256(beside / WEIGHTS)
+        (beside / "checkpoint.json").write_text(json.dumps({**facts, "weights_sha256": digest}, indent=1) + "\n")
+    return digest
+
+
+def restore(layer: Any, folder: Path) -> str:
+    """Fill the model with a checkpoint's weights, all of them or an error; return the hash of the weights.
+
+    Weights are cast to the dtype that the model has now.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    path = folder / WEIGHTS
+    try:
+        expected = json.loads((folder / "checkpoint.json").read_text())["weights_sha256"]
+        if sha256(path) != expected:
+            raise ModelError(f"{path} is not the file that was trained (its hash differs from checkpoint.json): run `dvc repro -f train`")
+        weights = load_file(path)
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ModelError(f"checkpoint {str(folder)!r} cannot be read ({error}): run `dvc repro train`") from None
+    trained = {name for name, _ in layer.named_parameters()}
+    if broken := next((name for name, array in weights.items() if _strange(array, mask=name not in trained)), None):
+        what = "NaN" if np.isnan(weights[broken]).any() else "infinity"
+        raise ModelError(f"checkpoint {str(folder)!r} holds {what} in {broken!r}: train again with a lower train.learning_rate")
+    if odd := layers.fill(layer, weights):
+        raise ModelError(
+            f"checkpoint {str(folder)!r} does not fit the model (they differ in {', '.join(odd[:3])}): run `dvc repro -f train`"
+        )
+    _derive(layer)
+    return str(expected)
+
+
+def _strange(array: np.ndarray[Any, Any], *, mask: bool) -> bool:
+    """Whether weights are not finite; -inf may stand in a `mask`, a buffer that is added to attention scores."""
+    return array.dtype.kind == "f" and not (np.isfinite(array) | (mask & np.isneginf(array))).all()
+
+
+def _derive(layer: Any) -> None:
+    """Compute the weights that weight_norm and spectral_norm derive at every call in eager mode.
+
+    A conversion drops what their hooks assign, and keeps what was derived before: from the weights of the constructor.
+    """
+    import paddle
+
+    for part in layer.sublayers(include_self=True):
+        for hook in part._forward_pre_hooks.values():
+            if type(hook).__module__.startswith("paddle.nn.utils."):
+                training, part.training = part.training, False  # in train mode spectral_norm moves its own buffers
+                with paddle.no_grad():
+                    hook(part, ())
+                part.training = training

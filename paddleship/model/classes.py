@@ -1,0 +1,47 @@
+"""Whether a classifier's first output holds one score for each class: before it is trained, and in what ships."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paddleship.errors import ModelError
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.candidate import Candidate
+
+KIND = "class-count"
+
+
+def check(name: str, shape: Sequence[int], *, rows: int, classes: Sequence[str], largest_id: int, own_loss: bool) -> list[Finding]:
+    """Compare the shape of the first output for a batch of `rows` rows with the classes; `largest_id` is the largest label.
+
+    One score for two classes is a warning where the user's own loss takes it. Raises ModelError for every other mismatch.
+    """
+    count = len(classes) or largest_id + 1
+    if len(shape) == 2 and shape[0] == rows and (shape[1] == count or (not classes and shape[1] > largest_id)):
+        return []
+    source = f"data.classes names {count} classes" if classes else f"the labels go from 0 to {largest_id}"
+    if own_loss and count == 2 and list(shape[1:]) in ([], [1]):
+        message = f"the first output {name!r} has 1 logit, and {source}, so the score compares no classes and the server gives no label"
+        return [Finding(KIND, "warning", message, "return one logit for each class, [batch, 2]")]
+    found = f"{shape[1]} logits" if len(shape) == 2 and shape[0] == rows else f"the shape {list(shape)} for a batch of {rows}"
+    raise ModelError(
+        f"the first output {name!r} has {found}, and {source}: "
+        f"let forward return [batch, {count}] as its first output (model.kwargs, model.factory), or correct data.classes"
+    )
+
+
+def unlabelled(candidate: Candidate) -> list[Finding]:
+    """Why a classifier's candidate gives no label beside its scores; nothing where it does."""
+    if candidate.task != "classification" or candidate.labels:
+        return []
+    if not candidate.classes:
+        return [Finding(KIND, "note", "data.classes is empty, so the server gives scores and no label", "name the classes in data.classes")]
+    first = candidate.outputs[0]
+    if any(spec.name == "label" for spec in candidate.outputs):
+        message = "the model has an output called 'label' of its own, so the server adds no class name under that name"
+        return [Finding(KIND, "warning", message, "give it another name if clients need the class name")]
+    shape = ", ".join(map(str, first.shape))
+    message = (
+        f"the first output {first.name!r} is [{shape}], and data.classes names {len(candidate.classes)} classes: the server gives no label"
+    )
+    return [Finding(KIND, "warning", message, f"let forward return [batch, {len(candidate.classes)}] as its first output")]

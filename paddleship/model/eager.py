@@ -1,0 +1,144 @@
+"""The model as its author wrote it, behind the same `run` as every deployable runtime.
+
+Parity and benchmark measure against these. What ships of the eager model is a candidate with a copy of its code (`conversion.bundle`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.config.params import Code, Model, Params
+from paddleship.errors import ModelError
+from paddleship.model import building
+from paddleship.model.float64 import Doubled
+from paddleship.shipped.common import layers
+from paddleship.shipped.common.references import explain
+from paddleship.shipped.common.spec import Arrays, TensorSpec
+from paddleship.shipped.common.structure import Tree
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The eager model that is converted and proven: how it is built, the checkpoint that it is filled from, and where its code lies."""
+
+    model: Model
+    checkpoint: Path
+    seed: int = 0
+    code: Code | None = None
+
+    @classmethod
+    def of(cls, params: Params) -> Subject:
+        return cls(params.model, Path(params.paths.checkpoint), params.seed, params.code)
+
+
+class Eager:
+    """The checkpoint in eager mode, float32 (the reference) or float64 (the truth); evaluation mode, no gradients.
+
+    `static`: as `to_static` in memory, full graph, one program for the shapes of `specs`; without them, one for each shape that comes.
+    `by_operator`: built in float32, and each operator computes in float64.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        dtype: str = "float32",
+        static: bool = False,
+        specs: Sequence[TensorSpec] = (),
+        by_operator: bool = False,
+    ) -> None:
+        import paddle
+
+        layer = _build(subject, dtype)
+        if dtype != "float32" and any(tensor.dtype == paddle.float32 for tensor in layer.state_dict().values()):
+            _cast(layer, dtype)  # the factory made float32 in spite of it; `to` fails on recurrent layers, so it is not the rule
+        building.restore(layer, subject.checkpoint)
+        layer.eval()
+        self._names = [spec.name for spec in subject.model.inputs]
+        self._dtype = dtype
+        self._mode = nullcontext() if static else layers.Eagerly()
+        self._doubled = Doubled() if by_operator else nullcontext()
+        self._form = building.form(layer, subject.model)
+        given = self._form.give({spec.name: spec for spec in specs}) if specs else ()
+        self._layer = building.to_static(layer, given) if static else layer
+        self._paddle = paddle
+
+    @property
+    def single(self) -> list[str]:
+        """The operators that computed in float32 although float64 was asked for, so far."""
+        return sorted(self._doubled.single) if isinstance(self._doubled, Doubled) else []
+
+    @property
+    def layer(self) -> Any:
+        """The user's layer itself."""
+        return self._layer
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        with self._paddle.no_grad(), self._mode, self._doubled:
+            tensors = {name: self._paddle.to_tensor(self._cast(inputs[name])) for name in self._names}
+            return {name: tensor.numpy() for name, tensor in building.forward(self._layer, self._form.give(tensors)).items()}
+
+    def nesting(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Tree:
+        """How forward nests its outputs."""
+        with self._paddle.no_grad(), self._mode:
+            tensors = {name: self._paddle.to_tensor(inputs[name]) for name in self._names}
+            return building.nest_outputs(self._layer(*self._form.give(tensors)))[0]
+
+    def _cast(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return array.astype(self._dtype) if array.dtype == np.float32 else array
+
+
+def _build(subject: Subject, dtype: str) -> Any:
+    """The layer, with `dtype` as Paddle's default from the beginning, or from its end on for a factory that fills in float32 values."""
+    try:
+        return _born(subject, dtype)
+    except ModelError:
+        if dtype == "float32":
+            raise
+        return _born(subject, "float32")
+    finally:
+        _set_default(dtype)
+
+
+def _born(subject: Subject, dtype: str) -> Any:
+    import paddle
+
+    paddle.seed(subject.seed)
+    _set_default(dtype)
+    return building.build(subject.model)
+
+
+def _cast(layer: Any, dtype: str) -> None:
+    try:
+        layer.to(dtype=dtype)
+    except Exception as failure:
+        raise ModelError(
+            f"{type(layer).__name__} cannot be cast to {dtype} ({explain(failure)}): make it of Paddle's default dtype"
+        ) from None
+
+
+def _set_default(dtype: str) -> None:
+    import paddle
+
+    paddle.set_default_dtype(dtype)
+
+
+def load(subject: Subject) -> Eager:
+    """The reference."""
+    return Eager(subject)
+
+
+def load_truth(subject: Subject) -> Eager:
+    """The truth: weights, constants and inputs in float64."""
+    return Eager(subject, dtype="float64")
+
+
+def load_static(subject: Subject, specs: Sequence[TensorSpec]) -> Eager:
+    """`to_static` in memory, full graph."""
+    return Eager(subject, static=True, specs=specs)

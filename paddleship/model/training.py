@@ -1,0 +1,229 @@
+"""Eager training: seeded, stopped when the validation loss stops falling, the best weights kept.
+
+Not covered: resuming, mixed precision, several devices.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from paddleship.config.params import Train
+from paddleship.errors import ModelError
+from paddleship.model import building
+from paddleship.numerics import differences
+from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.preprocess import Example, Preprocess
+from paddleship.shipped.common.references import explain, resolve
+from paddleship.system.progress import Progress, clock
+
+OnEpoch = Callable[[Mapping[str, float], int], None]
+_WINDOW = 20  # batches that are sorted by length together, so that little is padded
+
+
+@dataclass(frozen=True)
+class Split:
+    """Examples that are encoded already, and their labels."""
+
+    examples: Sequence[Example]
+    labels: np.ndarray[Any, Any]
+
+
+@dataclass
+class History:
+    """One flat dict of metrics per epoch; `best` is the epoch (from 0) whose weights the model has now."""
+
+    epochs: list[dict[str, float]] = field(default_factory=list)
+    best: int = 0
+    diverged: str | None = None
+
+    @property
+    def score(self) -> float:
+        return self.epochs[self.best]["validation_score"] if self.epochs else math.nan
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained for: loss to minimise and score to report (accuracy, or R² for a regression)."""
+
+    name: str
+    loss: Callable[[dict[str, Any], Any], Any]
+    chosen: str | None = None  # train.loss, where it is set
+
+    @property
+    def score_name(self) -> str:
+        return "accuracy" if self.name == "classification" else "r2"
+
+    def score(self, outputs: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
+        return differences.SCORES[self.name](outputs, labels)
+
+
+def make_task(name: str, settings: Train) -> Task:
+    """The task with its default loss, or with the one that train.loss names."""
+    from paddle.nn import functional
+
+    if settings.loss:
+        return Task(name, resolve(settings.loss, key="train.loss", error=ModelError), settings.loss)
+    if name == "classification":
+        return Task(name, lambda outputs, labels: functional.cross_entropy(_first(outputs), labels))
+    return Task(name, lambda outputs, labels: functional.mse_loss(_first(outputs).reshape(labels.shape), labels))
+
+
+def fit(
+    layer: Any,
+    train: Split,
+    validation: Split,
+    preprocess: Preprocess,
+    settings: Train,
+    *,
+    form: Form,
+    task: Task,
+    seed: int,
+    on_epoch: OnEpoch,
+) -> History:
+    """Train `layer` in place and leave it with the weights of its best epoch.
+
+    `form` says how the inputs of a batch become the arguments of forward. Stops early after `patience` epochs without
+    a lower validation loss, and at once, with `diverged` set, when a loss is not a finite number.
+    """
+    from paddle import optimizer
+
+    adam = optimizer.AdamW(settings.learning_rate, parameters=layer.parameters(), weight_decay=settings.weight_decay)
+    random = np.random.default_rng(seed)
+    history, best_loss, best_weights = History(), math.inf, None
+    started = time.monotonic()
+    for epoch in range(settings.epochs):
+        epoch_start = time.monotonic()
+        loss = _train_epoch(
+            layer, adam, train, preprocess, settings, form=form, task=task, random=random, label=f"epoch {epoch + 1}/{settings.epochs}"
+        )
+        if not math.isfinite(loss):
+            history.diverged = f"the training loss is {loss} in epoch {epoch + 1}"
+            return history
+        validation_loss, score = evaluate(layer, validation, preprocess, form=form, task=task, batch_size=settings.batch_size)
+        if not math.isfinite(validation_loss):
+            history.diverged = f"the validation loss is {validation_loss} in epoch {epoch + 1}"
+            return history
+        seconds = time.monotonic() - epoch_start
+        metrics = {
+            "train_loss": loss,
+            "validation_loss": validation_loss,
+            "validation_score": score,
+            "rows_per_s": len(train.labels) / seconds,
+            "epoch_seconds": seconds,
+        }
+        history.epochs.append(metrics)
+        on_epoch(metrics, epoch)
+        rest = clock((time.monotonic() - started) / (epoch + 1) * (settings.epochs - epoch - 1))
+        figures = f"loss {loss:.4f}  validation {validation_loss:.4f}  {task.score_name} {score:.4f}"
+        print(f"epoch {epoch + 1}/{settings.epochs}  {figures}  {metrics['rows_per_s']:,.0f} rows/s  eta {rest}")
+        if validation_loss < best_loss:
+            best_loss, history.best = validation_loss, epoch
+            best_weights = {name: tensor.numpy().copy() for name, tensor in layer.state_dict().items()}
+        elif epoch - history.best >= settings.patience:
+            print(f"no lower validation loss for {settings.patience} epochs: stopping at the weights of epoch {history.best + 1}")
+            break
+    layer.set_state_dict(best_weights)
+    return history
+
+
+def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: Form, task: Task, batch_size: int) -> tuple[float, float]:
+    """Mean loss and score in evaluation mode."""
+    import paddle
+
+    layer.eval()
+    losses, outputs, labels = [], [], []
+    with paddle.no_grad():
+        for indices in _batches(split.examples, batch_size, None):
+            result, target = _forward(layer, split, indices, preprocess, form)
+            losses.append(_loss(task, result, target).item() * len(indices))
+            outputs.append(_first(result).numpy())
+            labels.append(split.labels[indices])
+    return sum(losses) / len(split.labels), task.score(np.concatenate(outputs), np.concatenate(labels))
+
+
+def ask(layer: Any, batch: Mapping[str, np.ndarray[Any, Any]], form: Form) -> dict[str, Any]:
+    """The outputs of the layer as it is for one batch, without gradients."""
+    import paddle
+
+    with paddle.no_grad():
+        return building.forward(layer, form.give({name: paddle.to_tensor(array) for name, array in batch.items()}))
+
+
+def _train_epoch(
+    layer: Any,
+    adam: Any,
+    split: Split,
+    preprocess: Preprocess,
+    settings: Train,
+    *,
+    form: Form,
+    task: Task,
+    random: np.random.Generator,
+    label: str,
+) -> float:
+    """One pass over the training rows; mean loss, or the first loss that is not finite."""
+    layer.train()
+    progress = Progress(label, len(split.labels), "rows")
+    total = 0.0
+    for indices in _batches(split.examples, settings.batch_size, random):
+        result, target = _forward(layer, split, indices, preprocess, form)
+        loss = _loss(task, result, target)
+        value = float(loss.item())
+        if not math.isfinite(value):
+            return value
+        try:
+            loss.backward()
+        except Exception as failure:
+            raise ModelError(f"the gradient of {type(layer).__name__} failed ({explain(failure)}): mend forward or train.loss") from None
+        adam.step()
+        adam.clear_grad()
+        total += value * len(indices)
+        progress.advance(len(indices))
+    return total / len(split.labels)
+
+
+def _forward(layer: Any, split: Split, indices: Sequence[int], preprocess: Preprocess, form: Form) -> tuple[dict[str, Any], Any]:
+    import paddle
+
+    batch = preprocess.collate([split.examples[index] for index in indices])
+    outputs = building.forward(layer, form.give({name: paddle.to_tensor(array) for name, array in batch.items()}))
+    return outputs, paddle.to_tensor(split.labels[indices])
+
+
+def _loss(task: Task, outputs: dict[str, Any], labels: Any) -> Any:
+    advice = "mend that function" if task.chosen else "correct data.task, data.label or the model's first output"
+    what = f"train.loss {task.chosen!r}" if task.chosen else f"the {task.name} loss"
+    try:
+        loss = task.loss(outputs, labels)
+    except Exception as failure:
+        shapes = f"outputs {list(_first(outputs).shape)} and labels {list(labels.shape)}"
+        raise ModelError(f"{what} failed on {shapes} ({explain(failure)}): {advice}") from None
+    if not hasattr(loss, "backward") or loss.size != 1:
+        gave = f"a tensor of shape {list(loss.shape)}" if hasattr(loss, "shape") else type(loss).__name__
+        raise ModelError(f"{what} gave {gave}, and training needs one number: return the mean as a tensor")
+    return loss
+
+
+def _first(outputs: Mapping[str, Any]) -> Any:
+    return next(iter(outputs.values()))
+
+
+def _batches(examples: Sequence[Example], size: int, random: np.random.Generator | None) -> Iterator[list[int]]:
+    """Indices of each batch: in order without `random`, else shuffled with rows of like length together."""
+    if random is None:
+        yield from (list(range(start, min(start + size, len(examples)))) for start in range(0, len(examples), size))
+        return
+    order = random.permutation(len(examples))
+    lengths = np.array([sum(array.size for array in example.values()) for example in examples])
+    batches = []
+    for start in range(0, len(order), size * _WINDOW):
+        window = order[start : start + size * _WINDOW]
+        window = window[np.argsort(lengths[window], kind="stable")]
+        batches += [window[place : place + size].tolist() for place in range(0, len(window), size)]
+    yield from (batches[index] for index in random.permutation(len(batches)))

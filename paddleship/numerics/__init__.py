@@ -1,0 +1,1 @@
+"""Distances between arrays, in one place."""

@@ -1,0 +1,1 @@
+"""Charts for reports."""

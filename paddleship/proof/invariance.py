@@ -1,0 +1,109 @@
+"""Whether answers stay the same when only the circumstances change: asked again, by many threads, in another batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from paddleship.numerics import differences
+from paddleship.numerics.differences import Array, wide
+from paddleship.proof.evidence import ROWS, Evidence
+from paddleship.shipped.common.spec import Arrays
+
+_AGAIN = 8  # cases that are asked a second time, and by many threads at once
+CHEAP_S = 5.0  # that this may take of any contender; of a slow one, as long as its first answers
+
+
+def sample(evidence: Evidence) -> list[int]:
+    """A few cases of different shapes, from the smallest to the largest, and where there is one another of the largest shape."""
+    by_shape: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+    for place in range(len(evidence.cases)):
+        by_shape.setdefault(_shapes(evidence, place), []).append(place)
+    shapes = sorted(by_shape.values(), key=lambda places: sum(array.size for array in evidence.cases[places[0]].inputs.values()))
+    spread = np.unique(np.linspace(0, len(shapes) - 1, _AGAIN - 1).round().astype(int))
+    return [shapes[index][0] for index in spread] + shapes[-1][1:2]
+
+
+def affordable(evidence: Evidence, places: Sequence[int], took: Sequence[float], *, times: int) -> list[int]:
+    """Those of the places, the quickest first, that can be asked so many `times` more in what all first answers `took` (seconds).
+
+    Two of different shapes always, one of which has several rows where there is such a case.
+    """
+    quickest = sorted(places, key=lambda place: took[place])
+    first = quickest[0]
+    others = [place for place in quickest if _shapes(evidence, place) != _shapes(evidence, first)]
+    several = [place for place in others if _rows(evidence, place) > 1]
+    kept = [first, *((others if _rows(evidence, first) > 1 else several or others)[:1])]
+    left = max(CHEAP_S, sum(took)) / times - sum(took[place] for place in kept)
+    for place in quickest:
+        if place not in kept and took[place] <= left:
+            kept.append(place)
+            left -= took[place]
+    return [place for place in places if place in kept]
+
+
+def _shapes(evidence: Evidence, place: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(array.shape for array in evidence.cases[place].inputs.values())
+
+
+def _rows(evidence: Evidence, place: int) -> int:
+    return max((shape[0] for shape in _shapes(evidence, place) if shape), default=1)
+
+
+def change(evidence: Evidence, places: Sequence[int], first: Sequence[Arrays], second: Sequence[Arrays]) -> float:
+    """The largest difference between two tellings of the same answers, in units of eager's noise; infinite where the form differs."""
+    worst = 0.0
+    group_of = {place: group for group, members in evidence.groups.items() for place in members}
+    for place, one, two in zip(places, first, second, strict=False):
+        for name, array in one.items():
+            if name not in two:
+                return float("inf")
+            if apart := differences.distance(array, two[name]):
+                worst = max(worst, apart / evidence.noise[group_of[place]][name].largest)
+    return worst
+
+
+def departure(evidence: Evidence, answers: Sequence[Arrays]) -> float:
+    """The largest difference from the reference itself, in units of eager's noise; 0 where the same kernels do the same."""
+    return change(evidence, range(len(answers)), evidence.reference, answers)
+
+
+def shared(evidence: Evidence, program: Sequence[Arrays], answers: Sequence[Arrays]) -> float:
+    """How much of the program's departure from the reference is also in other answers: 1 all of it, 0 none.
+
+    The departure is projected out of the answers, so that it is seen where it is smaller than their own rounding.
+    """
+    along = size = 0.0
+    for group, places in evidence.groups.items():
+        for name, noise in evidence.noise[group].items():
+            for place in places:
+                reference = wide(evidence.reference[place][name])
+                told = [wide(one[place][name]) for one in (program, answers)]
+                valid = np.isfinite(reference) & np.isfinite(told[0]) & np.isfinite(told[1])
+                departs, differs = (np.where(valid, one, 0) - np.where(valid, reference, 0) for one in told)
+                along += float((departs[valid] * differs[valid]).sum()) / noise.largest**2
+                size += float((departs[valid] ** 2).sum()) / noise.largest**2
+    return along / size if size else 0.0
+
+
+def batch_variance(evidence: Evidence, answers: Sequence[Arrays], *, noise_limit: float) -> float:
+    """How much a row's answer changes with its batch, over the outputs whose truth does not."""
+    own = batch_changes(evidence, evidence.truth)
+    return max((apart for name, apart in batch_changes(evidence, answers).items() if own[name] <= noise_limit), default=0.0)
+
+
+def batch_changes(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
+    """Per output, the largest difference between two answers to the same row in different batches, in units of eager's noise."""
+    changes = dict.fromkeys(answers[0], 0.0)
+    seen: dict[tuple[str, int], Array] = {}
+    for case, answer in zip(evidence.cases, answers, strict=True):
+        for name, array in answer.items():
+            if not array.ndim or len(array) != len(case.rows):
+                continue
+            for row, values in zip(case.rows, wide(array), strict=True):
+                first = seen.setdefault((name, row), values)
+                if first.shape == values.shape:
+                    apart = differences.apart(first, values)
+                    changes[name] = max(changes[name], float(apart[np.isfinite(apart)].max(initial=0)) / evidence.noise[ROWS][name].largest)
+    return changes

@@ -1,0 +1,271 @@
+"""What every contender is measured against: the eager model's own answers, in float32 and float64, and as `to_static` in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from paddleship.config.params import Verify
+from paddleship.controlflow.tracing import Spot
+from paddleship.errors import BadInput, CandidateError, ModelError
+from paddleship.model.eager import Subject
+from paddleship.numerics.differences import Array
+from paddleship.proof import answering, exercise, invariance
+from paddleship.proof import evidence as evidences
+from paddleship.proof.deaths import DeadlyError, Deaths, answers
+from paddleship.proof.evidence import BY_OPERATOR, EPSILON, MEASURED_NOISE, NOISE_FLOOR, Evidence
+from paddleship.proof.forms import Form, Originals
+from paddleship.proof.inputs import Case
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.spec import Arrays
+from paddleship.system.isolate import Isolated, threads
+
+TO_STATIC = "to_static"
+Say = Callable[[str], None]
+
+_NUDGES = 2
+
+
+@dataclass(frozen=True)
+class Told:
+    """The evidence, what `to_static` answered (or why it did not), the cases that eager refused with its words, what is odd about
+    eager, which ways the inputs took, and which inputs changed nothing."""
+
+    evidence: Evidence
+    static: list[Arrays] | str
+    refused: dict[str, str]
+    findings: list[Finding]
+    taken: dict[Spot, set[int]]
+    idle: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What eager float32 answered before, by the names of the cases, and which ways they took there."""
+
+    answers: Mapping[str, Arrays]
+    taken: Mapping[Spot, set[int]]
+
+
+@dataclass(frozen=True)
+class _Float32:
+    """What eager float32 said, by the place of the case; to two of them again; which ways they took; and inputs that changed nothing."""
+
+    told: dict[int, Arrays | str]
+    again: dict[int, Arrays | str]
+    taken: dict[Spot, set[int]]
+    idle: dict[str, str]
+
+
+def ask(
+    subject: Subject,
+    cases: Sequence[Case],
+    settings: Verify,
+    *,
+    task: str | None,
+    labels: Array | None,
+    say: Say,
+    probe_inputs: bool = True,
+    known: Known | None = None,
+) -> Told:
+    """Ask the eager model in each of its forms all cases; what its process does not survive at the edge is refused like what it raises.
+
+    After a death, only what was not answered is asked. What is `known` is not asked in float32 again, but for two cases.
+    Raises ModelError when eager answers no row, or does not survive one.
+    """
+    deaths = Deaths(cases, say)
+
+    def child() -> Isolated:
+        return Isolated("eager", Originals, subject, timeout_s=settings.timeout_s, environment=threads(1))
+
+    with child() as eager:
+        single = _float32(eager, child, cases, deaths, probe_inputs=probe_inputs, known=known)
+        refused = {cases[place].name: answer for place, answer in single.told.items() if isinstance(answer, str)}
+        truth, rule, why, floor = _truest(eager, child, cases, single.told, deaths, say=say)
+        kept = _kept(cases, single.told, deaths)
+        left, reference = [cases[place] for place in kept], list(kept.values())
+        if truth is None:
+            nudged = _nudged(eager, child, left, reference)
+            evidence = evidences.gather(left, reference, None, nudged=nudged, task=task, labels=labels, why=why)
+        else:
+            exact = [truth[place] for place in kept]
+            evidence = evidences.gather(left, reference, exact, rule=rule, floor=floor, task=task, labels=labels, why=why)
+        again = {index: single.again[place] for index, place in enumerate(kept) if place in single.again}
+        findings = _oddities(evidence, again, settings)
+        return Told(evidence, _static(eager, child, left), deaths.words | refused, findings, single.taken, single.idle)
+
+
+def _kept(cases: Sequence[Case], told: Mapping[int, Arrays | str], deaths: Deaths) -> dict[int, Arrays]:
+    """The answers to the cases that eager takes and survives, in the order of the cases. Raises ModelError when no row is among them."""
+    kept = {
+        place: answer for place, answer in sorted(told.items()) if not isinstance(answer, str) and cases[place].name not in deaths.words
+    }
+    if not any(cases[place].group == "rows" for place in kept):
+        words = (answer for answer in told.values() if isinstance(answer, str))
+        raise ModelError(next(words, "there are no cases: give rows or inputs"))
+    return kept
+
+
+def _float32(
+    eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], deaths: Deaths, *, probe_inputs: bool, known: Known | None
+) -> _Float32:
+    """Ask eager float32, in a new process after each death; those of its ways that were taken are read after each case."""
+    told: dict[int, Arrays | str] = {}
+    taken: dict[Spot, set[int]] = {}
+    if known is not None:
+        told |= {place: known.answers[case.name] for place, case in enumerate(cases) if case.name in known.answers}
+        taken |= {spot: set(ways) for spot, ways in known.taken.items()}
+    while True:
+        with _form(eager, child, "float32") as process:
+            try:
+                for place, answer in answers("eager", process, cases, deaths.left(told)):
+                    told[place] = answer
+                    for spot, ways in process.call("taken").items():
+                        taken.setdefault(spot, set()).update(ways)
+                kept = _kept(cases, told, deaths)
+                again = dict(answers("eager, again", process, cases, [*kept][1::-1]))  # turned round, so that no draw is repeated
+            except DeadlyError as end:
+                deaths.add(end, told)
+                continue
+            asked = [cases[place] for place in kept]
+            return _Float32(told, again, taken, _idle_inputs(process, asked, list(kept.values())) if probe_inputs else {})
+
+
+def _idle_inputs(eager: Isolated, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict[str, str]:
+    """The inputs that changed nothing; none where eager does not survive other rows' values."""
+    try:
+        return exercise.inputs(lambda batch: eager.call("run", batch), cases, reference)
+    except CandidateError:
+        return {}
+
+
+@contextmanager
+def _form(eager: Isolated, child: Callable[[], Isolated], form: Form) -> Iterator[Isolated]:
+    """The model in another form: in the process that has Paddle already, or in one of its own where it cannot be built there again."""
+    try:
+        eager.call("become", form)
+    except BadInput:
+        with child() as other:
+            other.call("become", form)
+            yield other
+        return
+    yield eager
+
+
+def _truest(
+    eager: Isolated,
+    child: Callable[[], Isolated],
+    cases: Sequence[Case],
+    told: Mapping[int, Arrays | str],
+    deaths: Deaths,
+    *,
+    say: Say,
+) -> tuple[dict[int, Arrays] | None, str, str, float]:
+    """The best truth that this model has, by place, with its rule, the reason for it and the least relative error: in float64 as a whole,
+    operator by operator, or None."""
+    truth, why, _ = _truth(eager, child, cases, told, deaths, "float64")
+    if truth is not None:
+        return truth, evidences.FLOAT64_TRUTH, "", EPSILON
+    say(f"the model does not run in float64 as a whole ({why}): computing operator by operator in float64")
+    truth, also, single = _truth(eager, child, cases, told, deaths, "by operator")
+    if truth is not None:
+        why += f"; {', '.join(single)} know float32 only" if single else ""
+        return truth, BY_OPERATOR, why, NOISE_FLOOR if single else EPSILON
+    say(f"float64 is unavailable ({also}): measuring eager's own noise")
+    return None, MEASURED_NOISE, f"{why}; operator by operator: {also}", NOISE_FLOOR
+
+
+def _nudged(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], reference: list[Arrays]) -> list[list[Arrays]]:
+    """Eager float32 again, with weights and inputs that are off by a rounding or two; its own answers where it refuses them."""
+    found = []
+    try:
+        with _form(eager, child, "float32") as other:
+            for seed in range(_NUDGES):
+                other.call("nudge", seed)
+                told = dict(answers("eager, nudged", other, cases, range(len(cases))))
+                found.append([own if isinstance(answer := told[place], str) else answer for place, own in enumerate(reference)])
+    except (BadInput, DeadlyError):
+        return found
+    return found
+
+
+def _truth(
+    eager: Isolated,
+    child: Callable[[], Isolated],
+    cases: Sequence[Case],
+    told: Mapping[int, Arrays | str],
+    deaths: Deaths,
+    form: Form,
+) -> tuple[dict[int, Arrays] | None, str, list[str]]:
+    """The float64 answers, or None and the reason why there are none; and which operators computed in float32 nevertheless."""
+    found: dict[int, Arrays | str] = {}
+    single: set[str] = set()
+    refused = [place for place, answer in told.items() if isinstance(answer, str)]
+    while True:
+        try:
+            with _form(eager, child, form) as exact:
+                for place, answer in answers(f"eager {form}", exact, cases, deaths.left([*found, *refused])):
+                    found[place] = answer
+                single |= set(exact.call("single"))
+                break
+        except BadInput as error:
+            return None, str(error), []
+        except DeadlyError as end:
+            if end.case.group == "rows":
+                return None, f"{end.case.name}: {end}", []
+            deaths.add(end, found)
+    kept = _kept(cases, told, deaths)
+    if why := _unlike(cases, kept, found):
+        return None, why, []
+    return {place: answer for place, answer in found.items() if not isinstance(answer, str)}, "", sorted(single)
+
+
+def _unlike(cases: Sequence[Case], reference: Mapping[int, Arrays], told: Mapping[int, Arrays | str]) -> str:
+    """Why these float64 answers are none that float32 can be measured by; nothing where they are."""
+    truth: list[Arrays] = []
+    for place, expected in reference.items():
+        case, answer = cases[place], told[place]
+        if isinstance(answer, str):
+            return f"{case.name}: {answer}"
+        for name, array in expected.items():
+            if name not in answer or answer[name].shape != array.shape:
+                return f"{case.name}: output {name!r} has another shape in a float64 model"
+            if array.dtype.kind == "f" and answer[name].dtype != "float64":
+                return f"output {name!r} stays {answer[name].dtype} in a float64 model"
+        truth.append(answer)
+    said = evidences.nothing_finite(truth)
+    return f"in float64, {said}" if said and not evidences.nothing_finite(list(reference.values())) else ""
+
+
+def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case]) -> list[Arrays] | str:
+    """The answers of `to_static` in memory, or why there are none."""
+    try:
+        with _form(eager, child, "static") as static:
+            told = answering.ask(TO_STATIC, static, cases)
+    except BadInput as error:
+        return str(error)
+    return next((answer for answer in told if isinstance(answer, str)), None) or [answer for answer in told if not isinstance(answer, str)]
+
+
+def _oddities(evidence: Evidence, again: Mapping[int, Arrays | str], settings: Verify) -> list[Finding]:
+    """What makes the eager model itself hard to compare with; `again` has what it said, later, to the cases at some places."""
+    found = []
+    if evidence.rule == BY_OPERATOR:
+        message = f"the model does not run in float64 as a whole ({evidence.why}), so each operator computed in float64 by itself"
+        found.append(Finding("no-float64", "note", message, "no action is needed"))
+    if evidence.rule == MEASURED_NOISE:
+        message = f"float64 is unavailable ({evidence.why}), so errors are measured by how far eager's answers move when it is nudged"
+        found.append(Finding("no-float64", "note", message, "no action is needed: it is a weaker measure, at most 0.001 of the scale"))
+    first, later = [evidence.reference[place] for place in again], [one if isinstance(one, dict) else {} for one in again.values()]
+    if (change := invariance.change(evidence, [*again], first, later)) > 1:
+        message = f"the eager model answers the same question differently in evaluation mode ({change:.3g} × its own noise)"
+        advice = "draw no random numbers in evaluation mode: give dropout training=self.training, and call nothing random otherwise"
+        found.append(Finding("random-forward", "error", message, advice))
+        return found  # random answers also change with the batch, so nothing can be said of that
+    dependent = [name for name, change in invariance.batch_changes(evidence, evidence.truth).items() if change > settings.noise_limit]
+    if dependent:
+        message = f"eager's own {', '.join(dependent)} for a row depends on the other rows of its batch or on padding"
+        advice = "mask the padding, and take no statistics over the batch in evaluation mode, if that is not meant"
+        found.append(Finding("batch-dependent", "warning", message, advice))
+    return found

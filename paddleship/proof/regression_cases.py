@@ -1,0 +1,74 @@
+"""The cases that were worst in earlier runs: asked again in every run, so that what was fixed stays fixed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from paddleship.errors import DataError
+from paddleship.proof.inputs import Case
+from paddleship.shipped.common.files import new_folder
+from paddleship.shipped.common.spec import Dimension, TensorSpec, batch_dimension, sizes_of
+
+_KEPT = 16
+
+
+def read(folder: Path, specs: Sequence[TensorSpec], *, dimensions: Sequence[Dimension] = (), max_batch: int | None = None) -> list[Case]:
+    """The kept cases that the model still takes: a case of other inputs, dtypes or sizes is of another model.
+
+    Raises DataError for files that cannot be read.
+    """
+    if not (folder / "cases.json").exists():
+        return []
+    try:
+        names = [str(name) for name in json.loads((folder / "cases.json").read_text(encoding="utf-8"))]
+        with (folder / "cases.npz").open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = {key: stored[key] for key in stored.files}
+    except (OSError, ValueError, TypeError, EOFError, BadZipFile, zlib.error) as error:
+        raise DataError(
+            f"the worst inputs of earlier runs in {str(folder)!r} cannot be read ({type(error).__name__}: {error}): restore them with "
+            f"`dvc checkout {folder}`, or delete the folder to go on without them"
+        ) from None
+    cases = [
+        Case(name, "past", {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{place}/")})
+        for place, name in enumerate(names)
+    ]
+    return [case for case in cases if _fits(case, specs) and _taken(sizes_of(specs, case.inputs), specs, dimensions, max_batch)]
+
+
+def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
+    """Keep the known and the new worst cases, the newest where there are too many."""
+    distinct: dict[str, Case] = {}
+    for case in [*known, *worst]:
+        digest = hashlib.sha256(b"".join(array.tobytes() for array in case.inputs.values())).hexdigest()[:8]
+        name = case.name if case.group == "past" else f"worst before: {case.name} ({digest})"
+        kept = replace(case, name=name, group="past", rows=(), family="")
+        distinct.setdefault(digest, kept)
+    kept_cases = list(distinct.values())[-_KEPT:]
+    with new_folder(folder) as beside:
+        flat = {f"{place}/{name}": array for place, case in enumerate(kept_cases) for name, array in case.inputs.items()}
+        np.savez(beside / "cases.npz", **flat)  # type: ignore[arg-type]
+        (beside / "cases.json").write_text(json.dumps([case.name for case in kept_cases], indent=1) + "\n")
+
+
+def _taken(sizes: Mapping[str, int], specs: Sequence[TensorSpec], dimensions: Sequence[Dimension], max_batch: int | None) -> bool:
+    """Whether a server takes a batch of these sizes."""
+    batch = batch_dimension(specs)
+    small = max_batch is None or batch is None or sizes[batch] <= max_batch
+    return small and all(rule.allows(sizes[rule.name]) for rule in dimensions if rule.name in sizes)
+
+
+def _fits(case: Case, specs: Sequence[TensorSpec]) -> bool:
+    return list(case.inputs) == [spec.name for spec in specs] and all(
+        case.inputs[spec.name].dtype == spec.numpy_dtype
+        and case.inputs[spec.name].ndim == len(spec.shape)
+        and all(isinstance(want, str) or want == got for want, got in zip(spec.shape, case.inputs[spec.name].shape, strict=True))
+        for spec in specs
+    )

@@ -1,0 +1,1 @@
+"""What training, proof and the server share: how a model is described, prepared and named."""

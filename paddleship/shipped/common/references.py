@@ -1,0 +1,66 @@
+"""`module:name` references from the params, and the line of the user's code that an error came from."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sysconfig
+import traceback
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from paddleship.errors import BadInput
+
+_HERE = f"{Path(__file__).parents[2]}/"
+_PYTHON = tuple({f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib")})
+_SITES = tuple({f"{sysconfig.get_path(name)}/" for name in ("purelib", "platlib")})
+_PADDLE = tuple(f"{site}paddle/" for site in _SITES)
+_QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def resolve(reference: str, *, key: str, error: type[BadInput]) -> Any:
+    """Import what `reference` names; `key` is the params key that holds it. Raises `error`."""
+    module, _, name = reference.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as missing:
+        raise error(
+            f"{key} {reference!r} does not import (no module named {missing.name!r}): "
+            "set code.root to the folder that holds it, or install the package"
+        ) from None
+    except AttributeError:
+        raise error(f"{key} {reference!r} does not exist (module {module!r} has no {name!r}): correct the name after the colon") from None
+    except Exception as failure:
+        raise error(f"{key} {reference!r} does not import ({explain(failure)}): mend the module") from None
+
+
+def explain(failure: BaseException) -> str:
+    """The exception in one line, with the last file and line that belongs to the user's code."""
+    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+    text = next((line for line in reversed(lines) if not line.startswith(("File ", "[operator", "at "))), "") or type(failure).__name__
+    where = user_line(failure)
+    return f"{type(failure).__name__}: {text}" + (f" at {where}" if where else "")
+
+
+def user_line(failure: BaseException) -> str | None:
+    """`file:line` of the innermost frame outside Python, installed packages and paddleship; None when there is none.
+
+    Paddle's conversion runs a rewritten copy of the user's code and names the original place in its message.
+    """
+    quoted = [(name, int(line)) for name, line in _QUOTED_FRAME.findall(str(failure))]
+    frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(failure.__traceback__)]
+    return next((f"{name}:{line}" for name, line in [*reversed(quoted), *reversed(frames)] if is_users(name)), None)
+
+
+@cache
+def is_users(name: str, *, libraries: bool = False) -> bool:
+    """Whether a source file is the user's: outside Python, Paddle, paddleship, Paddle's rewritten copies and installed packages.
+
+    With `libraries`, code in other installed packages counts too: a layer of a model library is looked at like one's own.
+    """
+    path = str(Path(name).resolve())
+    if not Path(path).exists() or path.startswith((_HERE, *_PADDLE)) or "/to_static_tmp/" in path:
+        return False
+    installed = path.startswith(_SITES) or (path.startswith(_PYTHON) and "-packages/" in path)
+    return libraries if installed else not path.startswith(_PYTHON)

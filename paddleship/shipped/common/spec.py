@@ -1,0 +1,124 @@
+"""What a tensor at the edge of a model looks like, and which sizes and values are valid."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+BATCH = "batch"
+Arrays = dict[str, np.ndarray[Any, Any]]  # by the name of an input or output
+_BOUND = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:([-+])\s*(\d+))?\s*")
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """The sizes that a dynamic dimension of a row may have, both ends included; `high` is None where none is known."""
+
+    name: str
+    low: int = 1
+    high: int | None = None
+    multiple_of: int = 1
+
+    def __str__(self) -> str:
+        steps = f" in multiples of {self.multiple_of}" if self.multiple_of > 1 else ""
+        return (f"{self.low} or more" if self.high is None else f"{self.low} … {self.high}") + steps
+
+    def allows(self, size: int) -> bool:
+        return self.low <= size and (self.high is None or size <= self.high) and size % self.multiple_of == 0
+
+    @property
+    def smallest(self) -> int:
+        """The smallest size that is allowed."""
+        return -(-self.low // self.multiple_of) * self.multiple_of
+
+    def nearest(self, size: int) -> int:
+        """The allowed size that is nearest below `size`, or the smallest one."""
+        below = min(size, self.high) if self.high is not None else size
+        return max(self.smallest, below // self.multiple_of * self.multiple_of)
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One named input or output.
+
+    In `shape` a string names a dynamic dimension, an int is fixed; see batch_dimension. What a server takes starts with the batch.
+    `low` and `high` are the inclusive range of valid values, None where any value is valid; a string names a
+    dynamic dimension whose size in the same row is the bound, as "length" or "length - 1".
+    `pad` fills rows that are shorter than the longest of their batch.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    low: float | str | None = None
+    high: float | str | None = None
+    pad: float = 0
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.dtype)
+
+    @property
+    def dynamic_shape(self) -> list[int | None]:
+        """The shape as Paddle's InputSpec wants it: None where a dimension is dynamic."""
+        return [None if isinstance(size, str) else size for size in self.shape]
+
+    def limits(self, sizes: Mapping[str, int]) -> tuple[float | None, float | None]:
+        """Lowest and highest valid value in a row of these sizes."""
+        return _value(self.low, sizes), _value(self.high, sizes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "shape": list(self.shape)}
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> TensorSpec:
+        return cls(**{**value, "shape": tuple(value["shape"])})
+
+
+def bound(text: str) -> tuple[str, int] | None:
+    """The dimension that a bound names and what is added to its size; None where the text is neither "NAME" nor "NAME - 1"."""
+    if (found := _BOUND.fullmatch(text)) is None:
+        return None
+    return found[1], int(f"{found[2]}{found[3]}") if found[2] else 0
+
+
+def batch_dimension(specs: Sequence[TensorSpec]) -> str | None:
+    """The dimension that counts rows: the one called `batch`, at any place; else the one with which every input begins, where it is
+    dynamic. None where there is none."""
+    if any(BATCH in spec.shape for spec in specs):
+        return BATCH
+    firsts = {spec.shape[0] if spec.shape else None for spec in specs}
+    first = next(iter(firsts)) if len(firsts) == 1 else None
+    return first if isinstance(first, str) else None
+
+
+def batch_axis(spec: TensorSpec, batch: str | None) -> int | None:
+    """The axis of an input that counts rows; None where it has none."""
+    return spec.shape.index(batch) if batch in spec.shape else None
+
+
+def row_dimensions(specs: Sequence[TensorSpec]) -> list[str]:
+    """Names of the dynamic dimensions besides the batch, in their order."""
+    batch = batch_dimension(specs)
+    return list(dict.fromkeys(size for spec in specs for size in spec.shape if isinstance(size, str) and size != batch))
+
+
+def sizes_of(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:
+    """The size of every dynamic dimension of a batch, by its name."""
+    return {size: inputs[spec.name].shape[axis] for spec in specs for axis, size in enumerate(spec.shape) if isinstance(size, str)}
+
+
+def row_sizes(specs: Sequence[TensorSpec], example: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:
+    """The same of one row, whose arrays have no batch dimension."""
+    return {size: example[spec.name].shape[axis] for spec in specs for axis, size in enumerate(spec.shape[1:]) if isinstance(size, str)}
+
+
+def _value(limit: float | str | None, sizes: Mapping[str, int]) -> float | None:
+    if not isinstance(limit, str):
+        return limit
+    name, extra = bound(limit) or (limit, 0)
+    return sizes[name] + extra

@@ -1,0 +1,60 @@
+"""Inference runtimes: one file each, loaded only when a candidate asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from paddleship.errors import CandidateError
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.spec import Arrays
+
+_MODULES = {"paddle": "paddle_inference", "paddle-eager": "paddle_eager", "onnxruntime": "onnx_runtime", "openvino": "openvino"}
+
+
+class Runtime(Protocol):
+    """A model that is loaded and can answer. Not thread-safe: one runtime, one thread at a time."""
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        """Answer one batch: arrays by input name in, arrays by output name out."""
+
+
+def load(folder: Path, *, options: Mapping[str, Any] | None = None, thread_count: int | None = None) -> Runtime:
+    """Check the candidate in `folder` and load it into its runtime; `options` are laid over its own."""
+    candidate = Candidate.load(folder)
+    if thread_count:
+        candidate = replace(candidate, threads=thread_count)
+    if options:
+        candidate = replace(candidate, options={**candidate.options, **options})
+    module = _MODULES.get(candidate.runtime)
+    if module is None:
+        raise CandidateError(f"{folder} asks for the runtime {candidate.runtime!r} (known: {', '.join(_MODULES)}): make it again")
+    door = import_module(f"paddleship.shipped.runtimes.{module}")
+    if candidate.programs:
+        from paddleship.shipped.runtimes.bucketed import Bucketed
+
+        return Bucketed(candidate, [(program.sizes, door.load(folder / program.folder, candidate)) for program in candidate.programs])
+    loaded: Runtime = door.load(folder, candidate)
+    if candidate.options.get("bucket", 1) > 1:
+        from paddleship.shipped.runtimes.bucketed import Rounded
+
+        return Rounded(candidate, loaded, candidate.options["bucket"])
+    return loaded
+
+
+def named_outputs(candidate: Candidate, arrays: list[np.ndarray[Any, Any]], inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+    """Put eager's names on the outputs of an exported program, and add what it cannot say twice or passes through."""
+    expected = sum(isinstance(source, int) for source in set(candidate.sources.values()))
+    if len(arrays) != expected:
+        raise CandidateError(f"candidate {candidate.name!r} returned {len(arrays)} outputs, the exported program has {expected}")
+    named = {}
+    for spec in candidate.outputs:
+        source = candidate.sources[spec.name]
+        array = np.ascontiguousarray(inputs[source] if isinstance(source, str) else arrays[source])
+        named[spec.name] = array.reshape(()) if spec.shape == () and array.size == 1 else array  # predictors answer 0-d as (1,)
+    return named

@@ -1,0 +1,100 @@
+"""Inputs that are padded to certain sizes: those of a program that takes no others, or round ones that are quicker to compute.
+
+They are padded with what their spec says (the batch by repeating its last row), and outputs are cut back along the
+dimensions that they follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from paddleship.errors import RequestError
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.spec import Arrays, TensorSpec, sizes_of
+
+
+class Bucketed:
+    """A model of several programs for fixed sizes, of which the smallest that fits answers; a larger batch is answered in parts.
+
+    `programs` are pairs of the fixed sizes, by dimension, and the runtime that takes them.
+    """
+
+    def __init__(self, candidate: Candidate, programs: Sequence[tuple[Mapping[str, int], Any]]) -> None:
+        self._inputs, self._outputs = candidate.inputs, candidate.outputs
+        self._programs = sorted(programs, key=lambda program: int(np.prod(list(program[0].values()))))
+        self._batch = candidate.inputs[0].shape[0]
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        """Answer one batch. Raises RequestError for a row that no program is large enough for."""
+        sizes = sizes_of(self._inputs, inputs)
+        largest = max((fixed.get(str(self._batch), 0) for fixed, _ in self._programs), default=0)
+        if largest and sizes[str(self._batch)] > largest:
+            parts = [
+                self.run({name: array[start : start + largest] for name, array in inputs.items()})
+                for start in range(0, sizes[str(self._batch)], largest)
+            ]
+            return {spec.name: _join([part[spec.name] for part in parts], spec, self._batch) for spec in self._outputs}
+        fixed, program = self._fitting(sizes)
+        answer = program.run({spec.name: pad(inputs[spec.name], spec, fixed) for spec in self._inputs})
+        return {spec.name: _cut(answer[spec.name], spec, fixed, sizes) for spec in self._outputs}
+
+    def _fitting(self, sizes: Mapping[str, int]) -> tuple[Mapping[str, int], Any]:
+        for fixed, program in self._programs:
+            if all(sizes[name] <= size for name, size in fixed.items()):
+                return fixed, program
+        allowed = {name: max(fixed[name] for fixed, _ in self._programs) for name in self._programs[-1][0]}
+        name = next(name for name, size in allowed.items() if sizes[name] > size)
+        raise RequestError(
+            f"{name} is {sizes[name]}, this model was exported for at most {allowed[name]}: send less, or enlarge export.buckets"
+        )
+
+
+class Rounded:
+    """A program of any size that is given round ones: every dynamic dimension but the batch is padded to a multiple of `bucket`.
+
+    Nothing is padded beyond the largest size that export has seen, which may be all that the model has positions for.
+    """
+
+    def __init__(self, candidate: Candidate, program: Any, bucket: int) -> None:
+        self._inputs, self._outputs = candidate.inputs, candidate.outputs
+        self._program, self._bucket = program, bucket
+        self._batch = candidate.inputs[0].shape[0]
+        self._largest = {
+            str(name): max((shapes[spec.name][axis] for shapes in candidate.warm_shapes), default=0)
+            for spec in candidate.inputs
+            for axis, name in enumerate(spec.shape)
+        }
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        sizes = sizes_of(self._inputs, inputs)
+        rounded = {name: -(-size // self._bucket) * self._bucket for name, size in sizes.items() if name != self._batch}
+        fixed = {name: size for name, size in rounded.items() if size <= self._largest[name]}
+        answer = self._program.run({spec.name: pad(inputs[spec.name], spec, fixed) for spec in self._inputs})
+        return {spec.name: _cut(answer[spec.name], spec, fixed, sizes) for spec in self._outputs}
+
+
+def pad(array: np.ndarray[Any, Any], spec: TensorSpec, fixed: Mapping[str, int]) -> np.ndarray[Any, Any]:
+    """The array in the fixed sizes: the batch by repeating its last row, other dimensions with what the spec says."""
+    for axis, name in enumerate(spec.shape):
+        short = fixed.get(str(name), array.shape[axis]) - array.shape[axis] if isinstance(name, str) else 0
+        if short > 0 and axis == 0:
+            array = np.concatenate([array, array[-1:].repeat(short, axis=0)])
+        elif short > 0:
+            array = np.pad(array, [(0, short if axis == other else 0) for other in range(array.ndim)], constant_values=spec.pad)
+    return array
+
+
+def _cut(array: np.ndarray[Any, Any], spec: TensorSpec, fixed: Mapping[str, int], sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
+    place = tuple(slice(sizes[name]) if isinstance(name, str) and name in fixed else slice(None) for name in spec.shape)
+    return np.ascontiguousarray(array[place]) if place else array
+
+
+def _join(parts: Sequence[np.ndarray[Any, Any]], spec: TensorSpec, batch: int | str) -> np.ndarray[Any, Any]:
+    if not spec.shape or spec.shape[0] != batch:
+        raise RequestError(
+            f"output {spec.name!r} has no row for each row sent, so a large batch cannot be answered in parts: send fewer rows"
+        )
+    return np.concatenate(parts)

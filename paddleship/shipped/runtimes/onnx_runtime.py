@@ -1,0 +1,46 @@
+"""ONNX Runtime: the exported program as ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.runtimes import named_outputs
+
+
+class OnnxRuntime:
+    def __init__(self, session: Any, candidate: Candidate) -> None:
+        self._session = session
+        self._candidate = candidate
+        self._names = [item.name for item in session.get_inputs()]
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        return named_outputs(self._candidate, self._session.run(None, {name: inputs[name] for name in self._names}), inputs)
+
+
+def load(folder: Path, candidate: Candidate) -> OnnxRuntime:
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = candidate.threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 1 if candidate.options.get("log_passes") else 3
+    if "optimization_level" in candidate.options:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel(candidate.options["optimization_level"])
+    options.enable_cpu_mem_arena = candidate.options.get("arena", True)
+    options.enable_mem_pattern = candidate.options.get("memory_pattern", True)
+    if "spinning" in candidate.options:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "1" if candidate.options["spinning"] else "0")
+    session = onnxruntime.InferenceSession(
+        str(folder / "model.onnx"),
+        options,
+        providers=["CPUExecutionProvider"],
+        disabled_optimizers=candidate.options.get("without_passes"),
+    )
+    return OnnxRuntime(session, candidate)

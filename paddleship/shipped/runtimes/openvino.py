@@ -1,0 +1,62 @@
+"""OpenVINO: the exported program as ONNX, or as OpenVINO's own form where that was quantised."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.errors import CandidateError
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.runtimes import named_outputs
+
+_DEVICE = "CPU"
+_HINTS = {"float32": "f32", "bfloat16": "bf16", "int8": "f32"}  # what is not quantised stays as it is
+
+
+class OpenVino:
+    def __init__(self, compiled: Any, candidate: Candidate) -> None:
+        self._request = compiled.create_infer_request()
+        self._candidate = candidate
+        self._names = [_ours(port.names, candidate) for port in compiled.inputs]  # in their order: a port also bears what it feeds
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        given = [np.ascontiguousarray(inputs[name]) for name in self._names]
+        answer = self._request.infer(given, share_inputs=True)  # outputs are copied: they live longer than the request's memory
+        return named_outputs(self._candidate, [answer[place] for place in range(len(answer))], inputs)
+
+
+def _ours(names: set[str], candidate: Candidate) -> str:
+    return next(spec.name for spec in candidate.inputs if spec.name in names)
+
+
+def module() -> Any:
+    """OpenVINO itself, which reports every import to its makers unless it cannot find the package for that."""
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    import openvino
+
+    return openvino
+
+
+def load(folder: Path, candidate: Candidate) -> OpenVino:
+    """One stream on `candidate.threads` threads. Raises CandidateError where the processor has no bfloat16."""
+    core = module().Core()
+    if candidate.precision == "bfloat16" and "BF16" not in core.get_property(_DEVICE, "OPTIMIZATION_CAPABILITIES"):
+        raise CandidateError("this processor does not compute in bfloat16, and OpenVINO would silently use float32: use `openvino`")
+    own = folder / "model.xml"
+    program = core.read_model(str(own if own.exists() else folder / "model.onnx"))
+    options = candidate.options
+    settings = {
+        "PERFORMANCE_HINT": options.get("performance_hint", "LATENCY"),
+        "NUM_STREAMS": 1,
+        "INFERENCE_NUM_THREADS": candidate.threads,
+        "INFERENCE_PRECISION_HINT": _HINTS[candidate.precision],
+        "ENABLE_CPU_PINNING": False,  # several servers on one machine would all pin themselves to the same cores
+    }
+    if "hyper_threading" in options:
+        settings["ENABLE_HYPER_THREADING"] = options["hyper_threading"]
+    return OpenVino(core.compile_model(program, _DEVICE, settings), candidate)

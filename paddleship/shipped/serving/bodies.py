@@ -1,0 +1,65 @@
+"""Reading the body of a request within the server's limits: refused as early as it can be, and never held without room for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import numpy as np
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from paddleship.shipped.serving.connections import Budget
+from paddleship.shipped.serving.limits import MARKS, BodyLimits
+
+_BINARY = (
+    "the binary tensor form (header Inference-Header-Content-Length) is not supported yet: send JSON "
+    "(tritonclient: set_data_from_numpy(..., binary_data=False))"
+)
+
+
+@asynccontextmanager
+async def received(request: Request, limits: BodyLimits, budget: Budget) -> AsyncIterator[bytearray]:
+    """The whole body, which counts against the budget until the caller is done with it. Raises HTTPException."""
+    _check_head(request.headers, limits)
+    body, marks = bytearray(), 0
+    try:
+        async for chunk in request.stream():
+            if len(body) + len(chunk) > limits.max_bytes:
+                raise _too_large(limits)
+            if not budget.take(len(chunk)):
+                raise HTTPException(
+                    503, f"the server holds {budget.total} bytes of requests and answers, its limit: try again", {"Retry-After": "1"}
+                )
+            body += chunk
+            if limits.max_marks is not None and (marks := marks + _marks(chunk)) > limits.max_marks and len(body) > limits.unchecked_bytes:
+                raise HTTPException(
+                    413, f"the request holds more than {limits.max_marks} lists and values, more than this model takes: send fewer rows"
+                )
+        yield body
+    finally:
+        budget.give_back(len(body))
+
+
+def _check_head(headers: Mapping[str, str], limits: BodyLimits) -> None:
+    """Refuse what can be refused without the body. Raises HTTPException."""
+    if "inference-header-content-length" in headers:
+        raise HTTPException(415, _BINARY)
+    encoding = headers.get("content-encoding", "identity")
+    if encoding.lower() not in ("", "identity"):
+        raise HTTPException(415, f"the content encoding {encoding[:40]!r} is not supported: send the JSON uncompressed")
+    length = headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > limits.max_bytes:
+        raise _too_large(limits)
+
+
+def _too_large(limits: BodyLimits) -> HTTPException:
+    return HTTPException(
+        413, f"the request is larger than the {limits.max_bytes} bytes that this server takes, in up to {limits.max_batch} rows: send less"
+    )
+
+
+def _marks(chunk: bytes) -> int:
+    """What parsing a part of a body will cost, by the characters of which every value, list, text and object needs one."""
+    codes = np.frombuffer(chunk, np.uint8)
+    return sum(weight * int(np.count_nonzero(codes == code)) for code, weight in MARKS.items())

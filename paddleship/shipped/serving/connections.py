@@ -1,0 +1,226 @@
+"""Connections that cannot hold the server up: bounded in number, head, and time, whatever a client does or does not send.
+
+uvicorn has a timeout for idle connections that were answered before, and none for a client that never sends
+a whole head or body, or never reads its answer. Every second each connection is looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from paddleship.shipped.serving.limits import ConnectionLimits
+
+_TICK_S = 1.0
+_IDLE, _HEAD, _BODY = "idle", "head", "body"
+
+
+class Budget:
+    """Bytes of requests and answers that the process holds for its clients, over all connections."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.used, self.unread = total, 0, 0
+
+    def take(self, count: int) -> bool:
+        """Whether there is room for `count` more bytes; if so they are taken."""
+        if self.used + self.unread + count > self.total:
+            return False
+        self.used += count
+        return True
+
+    def give_back(self, count: int) -> None:
+        self.used -= count
+
+
+class Guard:
+    """What the connections of one process share: their limits, their budget, and the look at each every second."""
+
+    def __init__(self, limits: ConnectionLimits, in_flight_bytes: int) -> None:
+        self.limits, self.budget = limits, Budget(in_flight_bytes)
+        self.connections: set[Connection] = set()
+        self._drained_until = 0.0
+
+    def admit(self, connection: Connection) -> bool:
+        """Add a connection; where there are too many, the one that has waited longest without a request makes room."""
+        if len(self.connections) >= self.limits.max_connections:
+            waiting = [other for other in self.connections if not other.busy and not other.transport.is_closing()]
+            if not waiting:
+                return False
+            min(waiting, key=lambda other: other.since).transport.abort()
+        self.connections.add(connection)
+        return True
+
+    def drain_pause(self, count: int, now: float) -> float:
+        """Seconds to wait after `count` bytes of refused bodies, so that reading them leaves time for other clients."""
+        self._drained_until = max(self._drained_until, now) + count / self.limits.drained_bytes_per_s
+        return self._drained_until - now
+
+    async def watch(self) -> None:
+        """End what takes too long, until cancelled."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self.look(asyncio.get_running_loop().time())
+
+    def look(self, now: float) -> None:
+        self.budget.unread = _unread(self.connections)
+        for connection in [*self.connections]:
+            connection.look(now)
+
+
+class Connection(HttpToolsProtocol):
+    """One client. `since` is when it began what it is in: to wait (idle), to send a head, to send the next part of a body."""
+
+    def __init__(self, guard: Guard, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._guard, self._limits = guard, guard.limits
+        self._phase, self.since = _HEAD, self.loop.time()
+        self._received = self._received_before = 0
+        self._reading_since, self._reading_from = 0.0, 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is being received or answered."""
+        return self._phase == _BODY or not self._answered
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of answers that the client has not taken yet."""
+        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+
+    def look(self, now: float) -> None:
+        """End the connection where its client has taken too long."""
+        limits, elapsed = self._limits, now - self.since
+        if self._reads_too_slowly(now):
+            self.transport.abort()
+        elif self.transport.is_closing():
+            return
+        elif self._phase == _HEAD and elapsed > limits.head_timeout_s and not self._received:
+            self.transport.close()
+        elif self._phase == _HEAD and elapsed > limits.head_timeout_s:
+            self._refuse(408, f"the head of the request was not complete after {limits.head_timeout_s:g} s: send it at once")
+        elif self._phase == _BODY and self.flow.read_paused:
+            self.since += _TICK_S  # an earlier request of this connection is being answered
+        elif self._phase == _BODY and elapsed > limits.body_window_s:
+            if self._received - self._received_before < limits.min_bytes_per_s * elapsed:
+                self._refuse(
+                    408,
+                    f"the body came too slowly ({self._received - self._received_before} bytes in {elapsed:.0f} s): "
+                    f"send at least {limits.min_bytes_per_s} bytes a second",
+                )
+            self.since, self._received_before = now, self._received
+        elif self._phase == _IDLE and self._answered and elapsed > limits.idle_timeout_s:
+            self.transport.close()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if not self._guard.admit(self):
+            self._refuse(503, f"all {self._limits.max_connections} connections are busy: try again", retry=True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._guard.connections.discard(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self._phase == _IDLE:
+            self._begin(_HEAD)
+        if self._phase == _HEAD:
+            self._received += len(data)
+        super().data_received(data)
+        if self._phase == _HEAD and self._received > self._limits.max_head_bytes:
+            self._refuse(431, f"the head of the request is larger than {self._limits.max_head_bytes} bytes: send fewer or shorter headers")
+        elif self._phase == _BODY and self._received > self._limits.max_drained_bytes:
+            self._refuse(413, f"more than {self._limits.max_drained_bytes} bytes came: send fewer rows")
+        elif len(self.pipeline) > self._limits.max_pipelined:
+            self._refuse(429, f"more than {self._limits.max_pipelined} requests wait on this connection: wait for answers")
+        elif self._phase == _BODY and self._answered:
+            self.flow.pause_reading()
+            self.loop.call_later(self._guard.drain_pause(len(data), self.loop.time()), self._read_on)
+
+    def on_headers_complete(self) -> None:
+        self._begin(_BODY)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._received += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._begin(_IDLE)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self._phase == _IDLE:
+            self._begin(_IDLE)
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, f"this is not HTTP/1.1 ({msg}): send a request of that form")
+
+    def shutdown(self) -> None:
+        if self._phase == _BODY:
+            self.transport.close()
+        super().shutdown()
+
+    @property
+    def _answered(self) -> bool:
+        return (self.cycle is None or self.cycle.response_complete) and not self.pipeline
+
+    def _read_on(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+
+    def _begin(self, phase: str) -> None:
+        self._phase, self.since = phase, self.loop.time()
+        self._received = self._received_before = 0
+
+    def _reads_too_slowly(self, now: float) -> bool:
+        """Whether less was taken of what lies ready for the client than the rate asks for, since it began to lie there."""
+        unread = self.unread_bytes
+        if not unread:
+            self._reading_since = 0.0
+            return False
+        if not self._reading_since or unread > self._reading_from:
+            self._reading_since, self._reading_from = now, unread
+        elapsed = now - self._reading_since
+        if elapsed <= self._limits.body_window_s:
+            return False
+        slow = self._reading_from - unread < self._limits.min_bytes_per_s * elapsed
+        self._reading_since, self._reading_from = now, unread
+        return slow
+
+    def _refuse(self, status: int, message: str, *, retry: bool = False) -> None:
+        """Answer as far as nothing was answered yet, and close."""
+        if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete or not self.cycle.response_started):
+            body = orjson.dumps({"error": message})
+            head = [STATUS_LINE[status], b"content-type: application/json\r\n", b"content-length: %d\r\n" % len(body)]
+            head += [b"retry-after: 1\r\n"] if retry else []
+            self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", body]))
+        self.transport.close()
+
+
+def make_server(app: Any, guard: Guard, *, host: str, port: int) -> uvicorn.Server:
+    """The server of an ASGI app, whose connections `guard` looks after."""
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=functools.partial(Connection, guard),  # type: ignore[arg-type]  # it is called as a class is
+        ws="none",
+        access_log=False,
+        log_config=None,
+        timeout_keep_alive=int(guard.limits.idle_timeout_s),
+        timeout_graceful_shutdown=30,
+    )
+    return uvicorn.Server(config)
+
+
+def _unread(connections: Iterable[Connection]) -> int:
+    return sum(connection.unread_bytes for connection in connections)

@@ -1,0 +1,97 @@
+"""How much a server takes, derived from what its model can take and from the memory that it may use.
+
+Every bound is named in the answer that refuses what exceeds it, and in docs/serving.md.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddleship.shipped.common.spec import Dimension, TensorSpec
+
+_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_SHARE = 8  # of the memory: that part for all bodies and answers in flight, and that part for parsing one
+_MOST_IN_FLIGHT_BYTES = 512 * 2**20
+_PARSED_VALUE_BYTES = 48  # orjson needs up to 24 of a Python number, 8 of its place in a list, and its own
+_PARSED_PER_TEXT_BYTE = 24  # measured: the worst JSON, [{"a":1},…], takes 23 times its size
+_VALUE_BYTES = 64  # a float64 is written in up to 24 characters; the rest is for commas, brackets and indentation
+_ESCAPED_BYTES = 12  # as \ud83d\ude00
+_SPARE_TEXT_BYTES = 16 * 2**10  # of each row, for text that is cut
+_ENVELOPE_BYTES = 64 * 2**10  # for names, ids, parameters; a body of this size is cheap to parse whatever it holds
+_ENVELOPE_MARKS = 16 * 2**10
+MARKS = {ord(","): 1, ord("["): 1, ord('"'): 2, ord("{"): 64}  # by what each stands for costs in memory
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """Bounds of every connection, whatever the model. A body, and the reading of an answer, must keep up the rate in each window.
+
+    `max_drained_bytes` is what is read of a refused body, so that its client gets the answer and may go on, and
+    `drained_bytes_per_s` how fast, over all connections.
+    """
+
+    max_connections: int = 512
+    max_head_bytes: int = 64 * 2**10
+    max_drained_bytes: int = 512 * 2**20
+    drained_bytes_per_s: int = 64 * 2**20
+    max_pipelined: int = 8
+    head_timeout_s: float = 10
+    body_window_s: float = 10
+    min_bytes_per_s: int = 128 * 2**10
+    idle_timeout_s: float = 60
+
+
+@dataclass(frozen=True)
+class BodyLimits:
+    """Bounds of one request's body. `max_marks` is a sum over MARKS, None where strings may hold any of them."""
+
+    max_batch: int
+    max_bytes: int
+    max_marks: int | None
+    unchecked_bytes: int = _ENVELOPE_BYTES
+
+
+def in_flight_bytes(memory_bytes: int) -> int:
+    """What all requests and answers of a server with so much memory may hold at a time."""
+    return min(memory_bytes // _SHARE, _MOST_IN_FLIGHT_BYTES)
+
+
+def of_bodies(
+    requests: Sequence[TensorSpec],
+    *,
+    max_batch: int,
+    longest_text: int | None,
+    memory_bytes: int,
+    dimensions: Sequence[Dimension] = (),
+) -> BodyLimits:
+    """The limits of a model whose clients send `requests`, of which text is read up to `longest_text` characters."""
+    most = in_flight_bytes(memory_bytes)
+    if longest_text is not None:
+        room = max_batch * (_ESCAPED_BYTES * longest_text + _SPARE_TEXT_BYTES) + _ENVELOPE_BYTES
+        return BodyLimits(max_batch, min(room, most // _PARSED_PER_TEXT_BYTE), None)
+    values = min(max_batch * _values(requests, dimensions), most / _PARSED_VALUE_BYTES)
+    size = min(values * _VALUE_BYTES + _ENVELOPE_BYTES, most / 2)
+    return BodyLimits(max_batch, int(size), 2 * int(values) + _ENVELOPE_MARKS)
+
+
+def available_memory() -> int:
+    """Bytes that this process may use: the limit of its container, or the machine's memory."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([physical, *(limit for path in _CGROUP_LIMITS if (limit := _read(path)))])
+
+
+def _values(requests: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> float:
+    """Numbers in the largest row; infinite where a dimension has no largest size."""
+    largest = {rule.name: rule.high for rule in dimensions if rule.high is not None}
+    return sum(math.prod(size if isinstance(size, int) else largest.get(size, math.inf) for size in spec.shape[1:]) for spec in requests)
+
+
+def _read(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # another version of cgroups, or "max"
+        return 0

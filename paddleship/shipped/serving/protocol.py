@@ -1,0 +1,103 @@
+"""Tensors on the wire: the JSON form of the Open Inference Protocol v2, for the server and its clients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from paddleship.errors import RequestError
+from paddleship.shipped.common.spec import TensorSpec
+
+DATATYPES = {
+    "bool": "BOOL",
+    "int8": "INT8",
+    "int16": "INT16",
+    "int32": "INT32",
+    "int64": "INT64",
+    "uint8": "UINT8",
+    "float16": "FP16",
+    "float32": "FP32",
+    "float64": "FP64",
+    "str": "BYTES",
+}
+_DTYPES = {datatype: dtype for dtype, datatype in DATATYPES.items()}
+
+
+def describe(spec: TensorSpec) -> dict[str, Any]:
+    """One input or output as model metadata shows it: -1 stands for a dynamic dimension."""
+    return {"name": spec.name, "datatype": DATATYPES[spec.dtype], "shape": [-1 if isinstance(size, str) else size for size in spec.shape]}
+
+
+def encode_tensor(name: str, values: np.ndarray[Any, Any] | Sequence[str]) -> dict[str, Any]:
+    """A tensor, or a column of text, as its JSON object; the array stays an array for orjson to write."""
+    if not isinstance(values, np.ndarray):
+        return {"name": name, "datatype": "BYTES", "shape": [len(values)], "data": list(values)}
+    wide = values.astype(np.float32) if values.dtype == np.float16 else values  # orjson writes no float16
+    return {"name": name, "datatype": DATATYPES[str(values.dtype)], "shape": list(values.shape), "data": np.ascontiguousarray(wide).ravel()}
+
+
+def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
+    """A JSON object as the tensor it stands for. Raises RequestError."""
+    name, datatype, shape = item.get("name"), item.get("datatype"), item.get("shape")
+    if datatype not in _DTYPES:
+        raise RequestError(f"tensor {name!r} has the datatype {datatype!r}: use one of {', '.join(_DTYPES)}")
+    if not isinstance(shape, list) or not all(isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in shape):
+        raise RequestError(f"tensor {name!r} has the shape {shape!r}: give a list of whole numbers")
+    data = item.get("data")
+    if not isinstance(data, list):
+        raise RequestError(f"tensor {name!r} has no 'data' list: give its values, row after row")
+    if datatype == "BYTES":
+        if len(shape) != 1 or shape[0] != len(data):
+            raise RequestError(f"tensor {name!r} has the shape {shape} and {len(data)} texts: give the shape [{len(data)}]")
+        return data
+    try:
+        array = np.asarray(data)
+        if array.dtype.kind not in "biuf" and array.size:
+            raise ValueError
+    except ValueError:
+        raise RequestError(f"the data of tensor {name!r} are not numbers in rows of one length: send {datatype} values") from None
+    if array.size != math.prod(shape):
+        raise RequestError(f"tensor {name!r} has {array.size} values, its shape {shape} needs {math.prod(shape)}: make them agree")
+    if array.ndim > 1 and array.shape != tuple(shape):
+        raise RequestError(
+            f"tensor {name!r} has the shape {shape} and data nested as {list(array.shape)}: make them agree, or send it flat"
+        )
+    return array.reshape(shape)
+
+
+def decode_request(body: Any, specs: Sequence[TensorSpec], *, max_batch: int) -> dict[str, Any]:
+    """The columns of an inference request, by input name, one entry per row. Raises RequestError."""
+    items = body.get("inputs") if isinstance(body, Mapping) else None
+    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        raise RequestError('the request has no \'inputs\' list: send {"inputs": [{"name", "datatype", "shape", "data"}, …]}')
+    names, known = [item.get("name") for item in items], {spec.name: spec for spec in specs}
+    for name in names:
+        if name not in [*known]:  # a list, since what came may not be hashable
+            raise RequestError(f"there is no input {name!r}: this model takes {', '.join(known)}")
+    if len(set(names)) != len(names):
+        raise RequestError("an input is given twice: send each once")
+    if absent := [name for name in known if name not in names]:
+        raise RequestError(f"input {absent[0]!r} is missing: send it too")
+    columns: dict[str, Any] = {}
+    for item in items:
+        spec = known[item["name"]]
+        if item.get("datatype") != DATATYPES[spec.dtype]:
+            raise RequestError(f"input {spec.name!r} has the datatype {item.get('datatype')!r}: send {DATATYPES[spec.dtype]}")
+        column = decode_tensor(item)
+        if len(item["shape"]) != len(spec.shape):
+            raise RequestError(
+                f"input {spec.name!r} has the shape {item['shape']}, the model takes {describe(spec)['shape']}: send that form"
+            )
+        if 0 in item["shape"][1:]:
+            raise RequestError(f"input {spec.name!r} has the shape {item['shape']}, so its rows are empty: send at least one value a row")
+        columns[spec.name] = column
+    sizes = {len(column) for column in columns.values()}
+    if len(sizes) != 1:
+        raise RequestError(f"the inputs have {sorted(sizes)} rows: send as many rows of each")
+    size = sizes.pop()
+    if not 1 <= size <= max_batch:
+        raise RequestError(f"the request has {size} rows, this server takes 1 to {max_batch}: split it")
+    return columns

@@ -1,0 +1,1 @@
+"""The machine and its processes: hosts, children, deadlines, progress."""

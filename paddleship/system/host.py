@@ -1,0 +1,54 @@
+"""The facts about a host that a measurement depends on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from paddleship.errors import BadInput
+from paddleship.system import devices
+
+_PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "onnxruntime", "openvino", "numpy")
+
+
+def fingerprint() -> dict[str, str]:
+    """Processor, cores, memory, GPUs, system and the versions of what computes; flat, so that two can be compared by field."""
+    return {
+        "processor": _processor(),
+        "cores": str(len(core_numbers())),
+        "memory_gib": str(round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **({"gpus": ", ".join(gpus)} if (gpus := devices.names()) else {}),
+        **{name: found for name in _PACKAGES if (found := _version(name))},
+    }
+
+
+def core_numbers() -> list[int]:
+    """The cores that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
+def require_same(earlier: Mapping[str, str], now: Mapping[str, str], *, what: str) -> None:
+    """Refuse to compare what was measured on unlike hosts; `what` names the earlier measurement. Raises BadInput."""
+    fields = [name for name in dict.fromkeys([*earlier, *now]) if earlier.get(name) != now.get(name)]
+    if fields:
+        words = "; ".join(f"{name} was {earlier.get(name, 'absent')!r}, is {now.get(name, 'absent')!r}" for name in fields)
+        raise BadInput(f"{what} was measured on another host ({words}): measure both on one, and compare those")
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,252 @@
+"""An object that lives in a process of its own: its crash, abort or hang is an error here, not the end of us.
+
+Runtimes keep global state, write to standard output and sometimes die of a signal; one process for each
+also makes its memory measurable and gives it back.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from paddleship.errors import CandidateError, Defect, OutOfTime, PaddleshipError, ProcessDied, ProcessHung
+from paddleship.shipped.common.paddle_logs import quiet
+from paddleship.shipped.common.references import user_line
+from paddleship.system import deadline, defects, processes
+
+Load = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, for a process to come
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_NAMES_OPERATOR = re.compile(r"\[OP: ")
+_NAMES_ERROR = re.compile(r"\[ERROR\]|\w+Error: |terminate called|what\(\):")
+_LOOK_S = 0.5  # between looks at a child that has not answered
+_LOG_BYTES = 10_000_000  # of what a child prints that are kept; a runtime may print at every request
+_LAST_BYTES = 100_000
+
+
+class Isolated:
+    """`factory(*arguments)` made in a child process; `call` runs its methods there.
+
+    `timeout_s` bounds each call, the construction included. Raises ProcessDied or ProcessHung when the child does, and the child's
+    own error when it raises one of paddleship.errors; of another one, Defect with the child's traceback where our code is at fault,
+    else CandidateError. OutOfTime when the deadline of the block that it was made in is over.
+    """
+
+    def __init__(
+        self, name: str, factory: Callable[..., Any], *arguments: Any, timeout_s: float, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = name
+        self._deadline = deadline.current()
+        if self._deadline is not None and self._deadline.over:
+            raise self._late()
+        context = multiprocessing.get_context("spawn")
+        self.usable = True
+        self._timeout_s = timeout_s
+        self._pipe, theirs = context.Pipe()
+        handle, log = tempfile.mkstemp(prefix="paddleship-")
+        os.close(handle)
+        self._log = Path(log)
+        self._process = context.Process(target=_serve, args=(theirs, dict(environment or {}), log), name=name, daemon=True)
+        self._process.start()
+        theirs.close()
+        try:
+            self.answer = self._exchange("load", (factory, arguments))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid or 0
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        return self._exchange(method, arguments)
+
+    def signal(self, what: signal.Signals) -> None:
+        """Send it to the child and all that the child started; nothing happens where the child has ended."""
+        if self._process.exitcode is None:
+            processes.send(self.pid, what)
+
+    def close(self) -> None:
+        self._pipe.close()
+        self.signal(signal.SIGKILL)
+        self._process.join()
+        self._log.unlink(missing_ok=True)
+
+    def __enter__(self) -> Isolated:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _exchange(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        if not self.usable:
+            raise ProcessDied(f"{self.name} was ended before ({method})")
+        try:
+            self._pipe.send((method, arguments))
+            if not self._answered():
+                self.usable = False
+                self.signal(signal.SIGKILL)  # its answer would be taken for that to the next call
+                if self._deadline is not None and self._deadline.over:
+                    raise self._late()
+                raise ProcessHung(
+                    f"{self.name} did not answer in {self._timeout_s:g} s ({method}): it hangs, or timeout_s is too small for it",
+                    seconds=self._timeout_s,
+                )
+            succeeded, value = self._pipe.recv()
+        except (EOFError, ConnectionError):
+            self.usable = False
+            self._process.join(10)
+            words = _last_words(self._log)
+            said = f", after it said: {words}" if words else ""
+            code = self._process.exitcode
+            raise ProcessDied(f"{self.name} {_death(code)} ({method}){said}", signal=_signal(code)) from None
+        if isinstance(value, Defect):
+            raise Defect(f"{self.name}: {value.message}", value.trace)
+        if not succeeded:
+            raise value
+        return value
+
+    def _answered(self) -> bool:
+        """Whether an answer came in time; true too for a child that is gone, which reading the answer then shows.
+
+        Raises EOFError where the pipe cannot show it, because what the child started holds it open.
+        """
+        end = time.monotonic() + (self._timeout_s if self._deadline is None else min(self._timeout_s, self._deadline.left()))
+        while True:
+            self._shorten_log()
+            if self._pipe.poll(max(0.0, min(_LOOK_S, end - time.monotonic()))):
+                return True
+            if not self._process.is_alive() and not self._pipe.poll():
+                raise EOFError
+            if time.monotonic() >= end:
+                return False
+
+    def _late(self) -> OutOfTime:
+        return OutOfTime(f"{self.name} was stopped: the {self._deadline.seconds if self._deadline else 0:g} s for all of it are over")
+
+    def _shorten_log(self) -> None:
+        with suppress(OSError):  # what is tidied away needs no shortening
+            if self._log.stat().st_size > _LOG_BYTES:
+                os.truncate(self._log, 0)
+
+
+class Revived:
+    """An Isolated that is made when first called, and made anew after it died or hung."""
+
+    def __init__(
+        self, name: str, factory: Callable[..., Any], *arguments: Any, timeout_s: float, environment: Mapping[str, str] | None = None
+    ) -> None:
+        def make() -> Isolated:
+            return Isolated(name, factory, *arguments, timeout_s=timeout_s, environment=environment)
+
+        self._make = make
+        self._child: Isolated | None = None
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        if self._child is None or not self._child.usable:
+            self.close()
+            self._child = self._make()
+        return self._child.call(method, *arguments)
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.close()
+
+    def __enter__(self) -> Revived:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def run(name: str, function: Callable[..., Any], *arguments: Any, timeout_s: float, environment: Mapping[str, str] | None = None) -> Any:
+    """Call one function in a process of its own and return its result."""
+    with Isolated(name, function, *arguments, timeout_s=timeout_s, environment=environment) as child:
+        return child.answer
+
+
+def threads(count: int) -> dict[str, str]:
+    """Environment that holds the math libraries of a child to `count` threads."""
+    return {name: str(count) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+
+
+def _death(code: int | None) -> str:
+    if code is None:
+        return "closed its pipe and did not end"
+    return f"died of {_signal(code)}" if code < 0 else f"exited with {code} before it answered"
+
+
+def _signal(code: int | None) -> str | None:
+    """The name of the signal that ended a process with this exit code; None where none did."""
+    if code is None or code >= 0:
+        return None
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _last_words(log: Path) -> str:
+    """The last line in which a dead child named an operator, or else an error; the fatal signal itself is known already."""
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(0, log.stat().st_size - _LAST_BYTES))
+            lines = stream.read().decode("utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    errors = [line.strip() for line in lines if _NAMES_ERROR.search(line) and "FatalError: " not in line]
+    errors = [line for line in errors if _NAMES_OPERATOR.search(line)] or errors
+    return _COLOUR.sub("", errors[-1]).removeprefix("[ERROR]")[:300] if errors else ""
+
+
+def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
+    """The child: make the object, then answer calls until the parent goes away."""
+    processes.end_with_parent()
+    os.environ.update(environment)
+    quiet()
+    words = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(words, 1)  # runtimes print on both streams, which belong to the parent; what matters comes back by the pipe
+    os.dup2(words, 2)
+    subject: Any = None
+    while True:
+        try:
+            method, arguments = pipe.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            if method == "load":
+                factory, rest = arguments
+                subject = factory(*rest)
+                value = subject if _plain(subject) else None
+            else:
+                value = getattr(subject, method)(*arguments)
+            answer = (True, value)
+        except (PaddleshipError, Defect) as error:
+            answer = (False, error)
+        except Exception as error:
+            answer = (False, _raised(error))
+        pipe.send(answer)
+
+
+def _raised(error: Exception) -> CandidateError | Defect:
+    """What an exception that is not one of ours means: a mistake of ours, or what the user's code or another library says of the model."""
+    words = f"{type(error).__name__}: {' '.join(str(error).split())[-400:]}"
+    if defects.is_ours(error):
+        return Defect(words, "".join(traceback.format_exception(error)))
+    return CandidateError(words, where=user_line(error))
+
+
+def _plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | bool | list | tuple | dict)

@@ -1,0 +1,41 @@
+"""The short form of `make parity-bench`: every fault is caught, and no honest export is refused."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.faults.faults import FAULTS, _keep_bits
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+def test_every_fault_is_caught_and_nothing_honest_is_refused(engine):
+    environment = {**os.environ, "SHORT": "1"}
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.faults"], cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+    figures = json.loads(done.stdout.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stdout
+    assert figures["caught_share"] == 1
+    assert figures["false_alarms"] == 0
+    assert figures["faulty_exports"] > 60
+    assert figures["smallest_fault_ratio"] < 4
+    assert figures["allclose_caught_share"] < 1
+    assert (figures["end_faults_caught_share"], figures["end_false_alarms"]) == (1, 0)
+
+
+def test_there_are_twenty_kinds_of_fault_at_least_for_six_models():
+    assert len({fault.name for fault in FAULTS}) >= 20
+    assert len({model for fault in FAULTS for model in fault.models}) >= 6
+
+
+def test_weights_keep_the_bits_they_are_given():
+    import numpy as np
+
+    values = np.float32([1.0, 1 + 2**-11, 3.14159, -0.1, 0])
+    assert np.array_equal(_keep_bits(values, 10), values.astype(np.float16).astype(np.float32))

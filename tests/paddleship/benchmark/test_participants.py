@@ -1,0 +1,56 @@
+"""Who takes part in a benchmark, and as what: `to_static` has the shapes that the exported program takes."""
+
+from pathlib import Path
+
+import pytest
+
+from paddleship.benchmark.participants import Entrants
+from paddleship.config import params
+from paddleship.model import eager
+from paddleship.shipped.common.candidate import Candidate, Program
+from paddleship.shipped.common.spec import TensorSpec
+
+REPOSITORY = Path(__file__).parents[3]
+ROWS = {"paddle": {"status": "leaks", "reason": "its memory grows"}}
+X = TensorSpec("x", "float32", ("batch", "length"))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "programs", "told"),
+    [("paddle", (), (X,)), ("paddle", (Program("4", {"length": 4}),), ()), ("paddle-eager", (), ())],
+    ids=["in every shape", "in fixed sizes", "not at all"],
+)
+def test_to_static_is_given_the_shapes_that_the_exported_program_takes(tmp_path, runtime, programs, told):
+    read = params.load(Path("params.yaml"))
+    changed = read.model_copy(update={"paths": read.paths.model_copy(update={"candidates": str(tmp_path)})})
+    (tmp_path / "one").mkdir()
+    Candidate("one", "m:build", runtime, "float32", 1, (X,), (), {"kind": "tensors"}, "", "", programs=programs).save(tmp_path / "one")
+    load, arguments = Entrants(changed, {"one": {}}).load("to_static")
+    assert (load, arguments[1]) == (eager.load_static, told)
+
+
+@pytest.fixture
+def entrants(tmp_path):
+    def make(*candidates):
+        (tmp_path / "onnxruntime").mkdir(exist_ok=True)
+        values = params.read(REPOSITORY / "params.yaml")
+        values |= {"paths": {"candidates": str(tmp_path)}, "optimize": {"candidates": list(candidates)}}
+        return Entrants(params.parse(values), {"paddle": {}})
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("paddle-eager", "could not be made: the report of optimize says why"),
+        ("onnxruntime", "is not proven: the report of verify says why"),
+        ("paddle", "cannot be chosen (leaks: its memory grows)"),
+    ],
+)
+def test_what_was_asked_for_and_is_no_choice_says_which_stage_knows_why(entrants, name, words):
+    assert words in entrants("paddle", "onnxruntime", "paddle-eager").absent(name, ROWS)
+
+
+def test_what_was_not_asked_for_is_not_missed(entrants):
+    assert entrants("paddle").absent("paddle-eager", ROWS) == ""

@@ -1,0 +1,64 @@
+from typing import get_args
+
+import pytest
+
+from paddleship.config import catalogue, params
+from paddleship.errors import ParamsError
+
+
+@pytest.fixture
+def only_base(monkeypatch):
+    """As if the extras were not installed."""
+    monkeypatch.setattr(catalogue, "installed", lambda package: package not in ("openvino", "nncf"))
+
+
+def test_params_and_the_catalogue_know_the_same_names():
+    assert set(get_args(catalogue.Name)) == set(catalogue.KINDS)
+
+
+def test_by_default_every_installed_candidate_takes_part_that_has_a_use_here_and_the_others_have_a_reason():
+    absent = {"paddle-gpu": "GPU build", "paddle-tensorrt-fp16": "GPU build", "paddle-pruned": "name it to try it"}
+    assert catalogue.chosen(None) == [name for name in catalogue.KINDS if name not in absent]
+    reasons = catalogue.left_out(catalogue.chosen(None))
+    assert list(reasons) == [name for name in catalogue.KINDS if name in absent]
+    assert all(words in reasons[name] for name, words in absent.items())
+
+
+def test_with_its_build_the_candidates_of_a_gpu_take_part(monkeypatch):
+    monkeypatch.setattr(catalogue, "_gpu_build", lambda: True)
+    assert {"paddle-gpu", "paddle-tensorrt-fp16"} <= set(catalogue.chosen(None))
+
+
+def test_what_is_left_out_by_name_or_for_want_of_a_package_has_a_reason(only_base):
+    reasons = catalogue.left_out(catalogue.chosen(["paddle", "paddle-pruned"]))
+    assert set(reasons) == set(catalogue.KINDS) - {"paddle", "paddle-pruned"}
+    assert reasons["openvino-int8"] == "openvino is not installed"
+    assert reasons["onnxruntime"] == "optimize.candidates names others"
+
+
+def test_without_an_extra_its_candidates_stay_away_by_default(only_base):
+    assert not [name for name in catalogue.chosen(None) if name.startswith("openvino")]
+    assert "onnxruntime-int8" in catalogue.chosen(None)
+
+
+@pytest.mark.parametrize("name", ["openvino", "openvino-int8"])
+def test_a_candidate_that_is_named_and_not_installed_names_the_extra(only_base, name):
+    with pytest.raises(ParamsError, match=rf"names '{name}' and openvino is not installed: install the extra 'openvino'") as caught:
+        catalogue.chosen(["paddle", name])
+    assert caught.value.exit_code == 2
+
+
+def test_half_an_extra_is_named_by_the_package_that_lacks(monkeypatch):
+    monkeypatch.setattr(catalogue, "installed", lambda package: package != "nncf")
+    with pytest.raises(ParamsError, match="nncf is not installed"):
+        catalogue.chosen(["openvino-int8"])
+    assert catalogue.chosen(["openvino"]) == ["openvino"]
+
+
+def test_a_name_twice_is_one_candidate():
+    assert catalogue.chosen(["paddle", "onnxruntime", "paddle"]) == ["paddle", "onnxruntime"]
+
+
+def test_an_unknown_candidate_is_told_the_known_ones(base_params):
+    with pytest.raises(ParamsError, match=r"optimize\.candidates\.0.*'openvino-int8'.*got 'tensorrt'"):
+        params.parse(params.merge(base_params, {"optimize": {"candidates": ["tensorrt"]}}))

@@ -1,0 +1,136 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from paddleship.config import params
+from paddleship.errors import ParamsError
+
+REPOSITORY = Path(__file__).parents[3]
+BASE = yaml.safe_load((REPOSITORY / "params.yaml").read_text())
+X = {"name": "x", "dtype": "float32", "shape": ["batch"]}
+
+
+def test_the_repository_params_are_valid():
+    assert params.load(REPOSITORY / "params.yaml").name == "reviews"
+
+
+@pytest.mark.parametrize("overlay", sorted(REPOSITORY.glob("examples/*/params.yaml")), ids=lambda path: path.parent.name)
+def test_every_example_overlay_is_valid(overlay):
+    values = params.merge(BASE, yaml.safe_load(overlay.read_text()))
+    assert params.parse(values).name == overlay.parent.name
+
+
+X_SEQ = {"name": "x", "dtype": "float32", "shape": ["batch", "length", 2]}
+STEPS = {"name": "steps", "dtype": "int64", "shape": ["batch"], "low": 1, "high": "length"}
+
+
+def rules(inputs, **dimensions):
+    return {"preprocess": {"kind": "tensors"}, "model": {"inputs": inputs, "dimensions": dimensions}}
+
+
+@pytest.mark.parametrize(
+    ("overlay", "words"),
+    [
+        ({"trian": {}}, "unknown key 'trian' (did you mean 'train'?)"),
+        ({"train": {"epoch": 3}}, "unknown key 'train.epoch' (did you mean 'epochs'?)"),
+        ({"train": {"zzz": 3}}, "known keys are"),
+        ({"train": {"epochs": "three"}}, "train.epochs: input should be a valid integer"),
+        ({"train": {"epochs": 0}}, "train.epochs: input should be greater than or equal to 1 (got 0)"),
+        ({"train": {"learning_rate": -1}}, "train.learning_rate: input should be greater than 0 (got -1)"),
+        ({"data": {"reader": "nowhere"}}, "data.reader"),
+        ({"optimize": {"candidates": ["tensorrt"]}}, "optimize.candidates.0"),
+        ({"model": {"inputs": [{"name": "x", "dtype": "float32", "shape": [1, 2]}]}}, "first dimension must be dynamic"),
+        ({"model": {"inputs": [{"name": "x", "dtpe": "float32", "shape": ["batch"]}]}}, "(did you mean 'dtype'?)"),
+        ({"optimize": {"timeout_s": float("inf")}}, "optimize.timeout_s: input should be a finite number (got inf)"),
+        ({"train": {"min_score": float("nan")}}, "train.min_score: input should be a finite number (got nan)"),
+        ({"verify": {"max_flip_rate": 2}}, "verify.max_flip_rate: input should be less than or equal to 1 (got 2)"),
+        (
+            {"verify": {"fail_on": ["batch-dependant"]}},
+            "verify.fail_on: there is no kind of finding 'batch-dependant' (did you mean 'batch-dependent'?)",
+        ),
+        ({"name": "Two Words"}, "name"),
+        ({"data": {"validation": 0.6, "test": 0.5}}, "data: validation and test must leave rows to train on (got 0.6 and 0.5): reduce"),
+        ({"data": {"inputs": ["text", "text"]}}, "inputs must have different names (got 'text' 2 times)"),
+        ({"model": {"inputs": [{**X, "low": 6, "high": 0}]}}, "model.inputs.0: low must be at most high (got 6 and 0)"),
+        ({"model": {"inputs": [X, X]}}, "model: inputs must have different names (got 'x' 2 times): rename or remove one"),
+        ({"model": {"dimensions": {"length": {"high": 4}}}}, "model.dimensions must be empty for text (got length)"),
+        (rules([X_SEQ], size={}), "dimensions must name dynamic dimensions of inputs, the batch excepted (got 'size'): they have length"),
+        (rules([X_SEQ], batch={"high": 4}), "the batch excepted (got 'batch'): they have length"),
+        (rules([X_SEQ], length={"low": 33, "high": 63, "multiple_of": 32}), "no size is left (got 33 … 63 in multiples of 32): lower"),
+        (
+            rules([X_SEQ, {**STEPS, "high": "lenght"}]),
+            "high of input 'steps' must name a dynamic dimension, the batch excepted (got 'lenght')",
+        ),
+        (
+            rules([X_SEQ, {**STEPS, "low": "2 * length"}]),
+            "must be a number or a dimension (got '2 * length'): write 5, 'length' or 'length - 1'",
+        ),
+        (
+            rules([X_SEQ, {**STEPS, "low": 5}], length={"low": 2, "high": 9}),
+            "input 'steps' has no valid value where length is 2 (got low 5.0 and high length): change one of them",
+        ),
+        (
+            {"export": {"buckets": {"foo": [1, 2]}}},
+            "export.buckets must name dynamic dimensions of model.inputs (got 'foo'): they have",
+        ),
+    ],
+)
+def test_a_fault_is_named_with_path_value_and_reason(overlay, words):
+    with pytest.raises(ParamsError) as caught:
+        params.parse(params.merge(BASE, overlay))
+    assert words in str(caught.value)
+
+
+def test_all_faults_are_named_at_once():
+    with pytest.raises(ParamsError, match=r"train\.epochs.*verify\.samples"):
+        params.parse(params.merge(BASE, {"train": {"epochs": 0}, "verify": {"samples": 0}}))
+
+
+def test_a_missing_file_says_where_to_look(tmp_path):
+    with pytest.raises(ParamsError, match="does not exist"):
+        params.load(tmp_path / "params.yaml")
+
+
+def test_a_broken_file_names_the_line(tmp_path):
+    (tmp_path / "params.yaml").write_text("train: [1, 2\nname: x")
+    with pytest.raises(ParamsError, match="line 2"):
+        params.load(tmp_path / "params.yaml")
+
+
+def test_what_cannot_be_read_as_text_is_named(tmp_path):
+    (tmp_path / "params.yaml").write_bytes(b"name: \xff")
+    with pytest.raises(ParamsError, match=r"params\.yaml is not YAML \('utf-8' codec can't decode"):
+        params.load(tmp_path / "params.yaml")
+    with pytest.raises(ParamsError, match="cannot be read \\(Is a directory\\)"):
+        params.load(tmp_path)
+
+
+def test_a_file_that_holds_a_list_is_refused(tmp_path):
+    (tmp_path / "params.yaml").write_text("- 1")
+    with pytest.raises(ParamsError, match="must hold a mapping"):
+        params.load(tmp_path / "params.yaml")
+
+
+def test_merge_goes_into_sections_and_replaces_kwargs_and_lists():
+    merged = params.merge(BASE, {"model": {"kwargs": {"features": 2}}, "train": {"epochs": 1}, "data": {"inputs": ["x"]}})
+    assert merged["model"]["kwargs"] == {"features": 2}
+    assert merged["data"]["inputs"] == ["x"]
+    assert merged["train"]["epochs"] == 1
+    assert merged["train"]["batch_size"] == BASE["train"]["batch_size"]
+    assert BASE["train"]["epochs"] != 1
+
+
+def test_a_value_may_be_bound_by_a_dimension_and_a_dimension_by_its_sizes():
+    overlay = rules([X_SEQ, STEPS, {**STEPS, "name": "last", "low": 0, "high": "length - 1"}], length={"low": 32, "multiple_of": 32})
+    model = params.parse(params.merge(BASE, overlay)).model
+    steps, last = (item.spec() for item in model.inputs[1:])
+    assert steps.limits({"length": 7}) == (1, 7)
+    assert last.limits({"length": 7}) == (0, 6)
+    assert [str(rule) for rule in model.rules] == ["32 or more in multiples of 32"]
+
+
+def test_a_number_that_yaml_takes_for_text_is_a_number():
+    overlay = rules([{**X_SEQ, "low": "1e-3", "high": "2"}])
+    item = params.parse(params.merge(BASE, overlay)).model.inputs[0]
+    assert (item.low, item.high) == (0.001, 2.0)

@@ -1,0 +1,46 @@
+import pytest
+
+from paddleship.config import preflight
+from paddleship.config.params import Select
+from paddleship.errors import ParamsError
+
+EVERYTHING = ("one", [1, 8], [1, 2])
+
+
+def left_out(*measured):
+    return preflight.left_out(measured, sizes=[1, 8], counts=[1, 2, 4], thread_count=2, cores=4)
+
+
+def test_more_threads_than_cores_are_refused(monkeypatch):
+    monkeypatch.setattr(preflight.host, "core_numbers", lambda: [0, 1])
+    preflight.require_cores(2)
+    with pytest.raises(ParamsError, match=r"optimize\.threads 3 is more than .* \(2\): lower it"):
+        preflight.require_cores(3)
+
+
+def test_batches_that_do_not_fit_in_memory_are_refused():
+    preflight.require_memory([1, 32], rows=64, row_bytes=100, processes=5)
+    with pytest.raises(ParamsError, match="leave 1,000,000,000,000 out"):
+        preflight.require_memory([1, 10**12], rows=64, row_bytes=100, processes=5)
+
+
+@pytest.mark.parametrize(
+    ("select", "words"),
+    [
+        (Select(candidate="openvino"), "'openvino' was not proven .those that were: paddle;"),
+        (Select(objective="image_bytes"), "'image_bytes' is not known for paddle"),
+    ],
+)
+def test_a_choice_that_cannot_be_made_is_refused(select, words):
+    preflight.require_choice(Select(candidate="paddle"), {"paddle": None})
+    with pytest.raises(ParamsError, match=words):
+        preflight.require_choice(select, {"paddle": None})
+
+
+def test_what_there_was_no_room_or_time_for_is_told_with_what_to_do():
+    (crowded,) = left_out(EVERYTHING)
+    assert "4 processes at the same time were not measured, because 4 cores" in crowded
+    assert "lower benchmark.concurrency" in crowded
+    _, size, count = left_out(EVERYTHING, ("slow", [1], [1]))
+    assert "batches of 8 were left out for slow" in size
+    assert "no time for 2 processes at the same time of slow: raise benchmark.max_seconds" in count

@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import pytest
+
+from paddleship.errors import CandidateError
+from paddleship.image import footprint, requirements
+
+FOLDER = Path(__file__).parents[3] / "docker/requirements"
+
+
+def test_pins_of_an_included_file_count(tmp_path):
+    (tmp_path / "base.txt").write_text("# of all\nnumpy==2.3.5  # pinned\n\n")
+    (tmp_path / "own.txt").write_text("-r base.txt\neinops==0.8.1\n")
+    assert requirements.pins(tmp_path / "own.txt") == ["numpy==2.3.5", "einops==0.8.1"]
+    assert requirements.names(tmp_path / "own.txt") == ["numpy", "einops"]
+
+
+def test_the_image_of_the_eager_model_holds_what_that_of_paddle_inference_does():
+    assert requirements.pins(FOLDER / "paddle-eager.txt") == requirements.pins(FOLDER / "paddle.txt")
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.txt")), ids=lambda file: file.stem)
+def test_every_package_of_an_image_is_pinned(file):
+    assert all("==" in pin for pin in requirements.pins(file))
+
+
+def test_outside_the_checkout_the_files_are_found_beside_the_library(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert requirements.pins(requirements.folder() / "paddle-eager.txt") == requirements.pins(FOLDER / "paddle-eager.txt")
+
+
+def test_files_that_are_not_there_say_where_to_run(tmp_path):
+    with pytest.raises(CandidateError, match=r"paddle-eager.txt.*cannot be read.*run in a checkout of paddleship, or install"):
+        requirements.pins(tmp_path / "paddle-eager.txt")
+
+
+def test_the_size_of_an_image_counts_what_is_included(tmp_path):
+    (tmp_path / "model").mkdir()
+    sizes = [footprint.image_bytes(FOLDER / f"{name}.txt", tmp_path / "model") for name in ("paddle", "paddle-eager")]
+    assert sizes[0] == sizes[1] is not None

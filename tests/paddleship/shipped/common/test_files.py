@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+
+from paddleship.errors import Unavailable
+from paddleship.shipped.common import files
+
+
+def test_a_folder_appears_only_when_it_is_complete(tmp_path):
+    target = tmp_path / "deep" / "out"
+    with files.new_folder(target) as beside:
+        (beside / "a").write_text("1")
+        assert not target.exists()
+    assert (target / "a").read_text() == "1"
+    assert [path.name for path in target.parent.iterdir()] == ["out"]
+
+
+def test_a_failure_keeps_the_old_folder_and_leaves_nothing_beside(tmp_path):
+    target = tmp_path / "out"
+    target.mkdir()
+    (target / "old").write_text("1")
+    with pytest.raises(IsADirectoryError), files.new_folder(target) as beside:
+        beside.write_text("2")
+    assert [path.name for path in tmp_path.rglob("*")] == ["out", "old"]
+
+
+def test_what_an_earlier_kill_left_is_not_taken_for_good(tmp_path):
+    (tmp_path / ".out.part").mkdir()
+    (tmp_path / ".out.part" / "half").write_text("x")
+    with files.new_folder(tmp_path / "out") as beside:
+        (beside / "whole").write_text("1")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["whole"]
+
+
+def test_text_is_replaced_whole(tmp_path):
+    files.write_text(tmp_path / "new" / "a.json", "1")
+    files.write_text(tmp_path / "new" / "a.json", "2")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.json"]
+    assert (tmp_path / "new" / "a.json").read_text() == "2"
+    assert files.sha256(tmp_path / "new" / "a.json").startswith("d4735e3a")
+
+
+def test_what_one_process_may_do_at_a_time_is_refused_to_the_second_until_the_first_ends(tmp_path):
+    lock = tmp_path / "reports" / ".train.lock"
+    again = files.only_one(lock, what="train")
+    with files.only_one(lock, what="train"), pytest.raises(Unavailable, match=r"train is running in .* already"), again:
+        pass
+    with files.only_one(lock, what="train"):
+        pass
+
+
+@pytest.mark.parametrize("at_home", [True, False])
+def test_a_user_without_a_home_has_one_for_a_while(tmp_path, monkeypatch, at_home):
+    (tmp_path / "file").touch()
+    place = tmp_path if at_home else tmp_path / "file"
+    monkeypatch.setenv("HOME", str(place))
+    with files.home():
+        lent = Path.home()
+        (lent / ".cache").mkdir(exist_ok=True)
+        assert (lent == place) == at_home
+    assert Path.home() == place
+    assert lent.exists() == at_home

@@ -1,0 +1,295 @@
+"""Connections of clients that are slow, idle, silent, rude or gone, against a real server with short limits."""
+
+import asyncio
+import http.client
+import json
+import logging
+import socket
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.serving.bodies import received
+from paddleship.shipped.serving.connections import Guard, make_server
+from paddleship.shipped.serving.limits import BodyLimits, ConnectionLimits, available_memory, in_flight_bytes, of_bodies
+
+SHORT = {"head_timeout_s": 1, "body_window_s": 1, "idle_timeout_s": 1, "min_bytes_per_s": 100_000, "drained_bytes_per_s": 200_000_000}
+BODIES = BodyLimits(max_batch=1, max_bytes=3_000_000, max_marks=None)
+LONG = b"x" * 30_000_000
+
+
+@pytest.fixture
+def serve():
+    """Start a server that answers a body with its length, or with LONG for `GET /long`; gives its port and its guard."""
+    servers = []
+
+    def start(in_flight=10_000_000, **limits):
+        guard = Guard(ConnectionLimits(**{**SHORT, **limits}), in_flight)
+
+        async def length(request: Request) -> Response:
+            try:
+                async with received(request, BODIES, guard.budget) as body:
+                    return Response(str(len(body)))
+            except ClientDisconnect:
+                return Response(status_code=499)
+
+        async def long(_request: Request) -> Response:
+            return Response(LONG)
+
+        app = Starlette(routes=[Route("/", length, methods=["POST", "GET"]), Route("/long", long)])
+        server = make_server(app, guard, host="127.0.0.1", port=0)
+
+        async def run():
+            watch = asyncio.create_task(guard.watch())
+            await server.serve()
+            watch.cancel()
+
+        thread = threading.Thread(target=asyncio.run, args=(run(),))
+        thread.start()
+        servers.append((server, thread))
+        while not server.started:
+            time.sleep(0.01)
+        return server.servers[0].sockets[0].getsockname()[1], guard
+
+    def stop():
+        for server, thread in servers:
+            server.should_exit = True
+            thread.join()
+
+    start.stop = stop
+    yield start
+    stop()
+
+
+def connect(port, timeout=20):
+    return socket.create_connection(("127.0.0.1", port), timeout)
+
+
+def rest(connection):
+    """All that comes until the server closes."""
+    told = b""
+    try:
+        while chunk := connection.recv(2**20):
+            told += chunk
+    except ConnectionResetError:
+        pass
+    return told
+
+
+def seconds_until_closed(connection):
+    start = time.monotonic()
+    told = rest(connection)
+    return time.monotonic() - start, told
+
+
+def post(size):
+    return b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size
+
+
+def answer(port, body=b"abc"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("POST", "/", body)
+    response = connection.getresponse()
+    told = response.status, response.read()
+    connection.close()
+    return told
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"", b""),
+        (b"POST / HTTP/1.1\r\nHost", b"HTTP/1.1 408"),
+        (post(10) + b"abc", b"HTTP/1.1 408"),
+        (post(3) + b"abc", b"HTTP/1.1 200"),
+        (post(3) + b"abcPOST", b"HTTP/1.1 200"),
+    ],
+)
+def test_a_connection_that_is_silent_slow_or_idle_is_closed(serve, sent, status):
+    port, _ = serve()
+    with connect(port) as connection:
+        connection.sendall(sent)
+        elapsed, told = seconds_until_closed(connection)
+    assert 0.9 < elapsed < 5
+    assert told.startswith(status)
+    assert answer(port) == (200, b"3")
+
+
+@pytest.mark.parametrize("start", [b"POST / HTTP/1.1\r\n", post(10_000)], ids=["head", "body"])
+def test_a_client_that_sends_byte_after_byte_is_cut_off(serve, start):
+    port, _ = serve()
+    with connect(port) as connection:
+        connection.sendall(start)
+        begin = time.monotonic()
+        with suppress(OSError):
+            while time.monotonic() - begin < 10:
+                connection.sendall(b"x")
+                time.sleep(0.05)
+    assert time.monotonic() - begin < 6
+
+
+def test_a_slow_but_steady_body_above_the_rate_is_answered(serve):
+    port, _ = serve()
+    with connect(port) as connection:
+        connection.sendall(post(600_000))
+        for _ in range(20):
+            connection.sendall(b"x" * 30_000)
+            time.sleep(0.15)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_a_client_that_never_reads_its_answer_is_cut_off_and_counts_until_then(serve):
+    port, guard = serve(in_flight=20_000_000)
+    with connect(port) as connection:
+        connection.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+        deadline = time.monotonic() + 10
+        while guard.budget.unread < 20_000_000 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert answer(port)[0] == 503
+        while guard.connections and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert not guard.connections
+    while guard.budget.unread and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert answer(port) == (200, b"3")
+
+
+def test_a_client_that_reads_steadily_gets_a_long_answer_whole(serve):
+    port, _ = serve(in_flight=100_000_000)
+    with connect(port) as connection:
+        connection.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        told = 0
+        while chunk := connection.recv(100_000):
+            told += len(chunk)
+            time.sleep(0.01)
+    assert told > len(LONG)
+
+
+def test_an_endless_head_is_a_431(serve):
+    port, _ = serve()
+    with connect(port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 20_000)
+        assert rest(connection).startswith(b"HTTP/1.1 431")
+    assert answer(port) == (200, b"3")
+
+
+def test_a_flood_of_pipelined_requests_is_closed_and_a_few_are_answered(serve):
+    port, _ = serve()
+    with connect(port) as connection:
+        connection.sendall((post(1) + b"x") * 4)
+        assert rest(connection).count(b"HTTP/1.1 200") == 4
+    with connect(port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 5000)
+        assert rest(connection).count(b"HTTP/1.1 200") < 20
+
+
+@pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", b"\0" * 10_000])
+def test_what_is_not_http_is_a_400_in_json(serve, sent):
+    port, _ = serve()
+    with connect(port) as connection:
+        connection.sendall(sent)
+        head, _, body = rest(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert "not HTTP/1.1" in json.loads(body)["error"]
+    assert answer(port) == (200, b"3")
+
+
+def test_a_refused_body_leaves_the_connection_usable(serve):
+    port, _ = serve()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    for body, status in ((b"x" * 30_000_000, 413), (b"abc", 200), (b"x" * 3_000_001, 413), (b"abc", 200)):
+        connection.request("POST", "/", body)
+        response = connection.getresponse()
+        response.read()
+        assert response.status == status
+    connection.close()
+
+
+def test_unfinished_bodies_are_refused_beyond_the_budget_and_give_their_room_back(serve):
+    port, guard = serve(in_flight=7_000_000)
+    connections = [connect(port) for _ in range(4)]
+    for connection in connections:
+        connection.sendall(post(3_000_000) + b"x" * 2_900_000)
+    deadline = time.monotonic() + 10
+    statuses = [connection.recv(20)[:12] for connection in connections]
+    assert statuses.count(b"HTTP/1.1 503") == 2
+    assert statuses.count(b"HTTP/1.1 408") == 2
+    while guard.budget.used and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert guard.budget.used == 0
+    assert answer(port, b"x" * 3_000_000) == (200, b"3000000")
+    for connection in connections:
+        connection.close()
+
+
+def test_a_client_that_goes_writes_no_traceback(serve, caplog):
+    caplog.set_level(logging.INFO)
+    port, guard = serve()
+    for sent in (post(1000), post(1000) + b"x" * 10, b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n", b"POST"):
+        with connect(port) as connection:
+            connection.sendall(sent)
+            time.sleep(0.05)
+    assert answer(port) == (200, b"3")
+    assert guard.budget.used == 0
+    assert not [record for record in caplog.records if record.exc_info or record.levelno >= logging.WARNING]
+
+
+def test_too_many_connections_push_out_the_one_that_waits_longest(serve):
+    port, guard = serve(max_connections=3, head_timeout_s=60)
+    idle = [connect(port) for _ in range(3)]
+    while len(guard.connections) < 3:
+        time.sleep(0.01)
+    assert answer(port) == (200, b"3")
+    assert rest(idle[0]) == b""
+    for connection in idle:
+        connection.close()
+
+
+def test_where_all_connections_are_busy_a_new_one_is_a_503(serve):
+    port, guard = serve(max_connections=2, body_window_s=60)
+    busy = [connect(port) for _ in range(2)]
+    for connection in busy:
+        connection.sendall(post(1000))
+    while sum(connection.busy for connection in guard.connections) < 2:
+        time.sleep(0.01)
+    with connect(port) as connection:
+        told = rest(connection)
+    assert told.startswith(b"HTTP/1.1 503")
+    assert b"retry-after: 1" in told
+    for connection in busy:
+        connection.sendall(b"x" * 1000)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        connection.close()
+
+
+def test_a_server_that_stops_does_not_wait_for_unfinished_requests(serve):
+    port, guard = serve(body_window_s=60, head_timeout_s=60)
+    with connect(port) as half, connect(port) as silent:
+        half.sendall(post(1000))
+        while len(guard.connections) < 2 or not any(connection.busy for connection in guard.connections):
+            time.sleep(0.01)
+        start = time.monotonic()
+        serve.stop()
+        assert time.monotonic() - start < 5
+        assert rest(half) == rest(silent) == b""
+
+
+def test_limits_follow_the_model_and_the_memory():
+    pictures = [TensorSpec("x", "float32", ("batch", 3, 32, 32))]
+    small = of_bodies(pictures, max_batch=8, longest_text=None, memory_bytes=10**9)
+    assert 8 * 3 * 32 * 32 * 24 < small.max_bytes < 10**7
+    assert small.max_marks < 70_000
+    endless = of_bodies([TensorSpec("x", "float32", ("batch", "length"))], max_batch=8, longest_text=None, memory_bytes=10**9)
+    assert endless.max_bytes == in_flight_bytes(10**9) // 2
+    assert endless.max_marks * 24 < 1.01 * in_flight_bytes(10**9)
+    text = of_bodies([TensorSpec("text", "str", ("batch",))], max_batch=32, longest_text=128, memory_bytes=10**9)
+    assert 32 * 128 * 12 < text.max_bytes < 1_000_000
+    assert of_bodies([TensorSpec("text", "str", ("batch",))], max_batch=32, longest_text=10**6, memory_bytes=10**9).max_bytes * 24 <= 1.25e8
+    assert available_memory() > 2**20

@@ -1,0 +1,97 @@
+"""Memory on GPUs, with a stand-in for NVIDIA's library: no machine of ours has one."""
+
+import multiprocessing
+import warnings
+from types import SimpleNamespace
+
+import pytest
+
+from paddleship.benchmark.sampling import Race
+from paddleship.benchmark.worker_process import Seat
+from paddleship.config.params import Benchmark
+from paddleship.system import devices, host
+from paddleship.system.isolate import Isolated
+from tests.paddleship.benchmark.test_benchmarking import BATCHES, Sleeper
+from tests.paddleship.benchmark.test_system_metrics import Obedient
+
+
+class Library:
+    """Holds what `held(device)` says: pairs of a process and its bytes."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, held, count=2):
+        self.held, self.count = held, count
+
+    def nvmlDeviceGetCount(self):
+        return self.count
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        return index
+
+    def nvmlDeviceGetName(self, device):
+        return f"Model {device}"
+
+    def nvmlDeviceGetComputeRunningProcesses(self, device):
+        return [SimpleNamespace(pid=pid, usedGpuMemory=held) for pid, held in self.held(device)]
+
+
+@pytest.fixture
+def install(monkeypatch):
+    return lambda library: monkeypatch.setattr(devices, "library", lambda: library)
+
+
+def test_memory_of_the_asked_processes_is_summed_over_all_devices(install):
+    install(Library(lambda device: [(1, 100 + device), (2, 1000), (9, 5)]))
+    assert devices.used_bytes([1, 2]) == 100 + 101 + 2000
+
+
+def test_hosts_with_other_gpus_are_told_apart(install):
+    install(None)
+    assert "gpus" not in host.fingerprint()
+    install(Library(lambda _: []))
+    assert host.fingerprint()["gpus"] == "Model 0, Model 1"
+
+
+def test_processes_that_hold_nothing_or_that_the_driver_does_not_tell_of_have_no_figure(install):
+    install(Library(lambda _: [(1, None), (9, 5)]))
+    assert devices.used_bytes([1, 2]) is None
+
+
+def test_a_driver_that_refuses_gives_no_figure(install):
+    def refuse(_):
+        raise Library.NVMLError("not supported")
+
+    install(Library(refuse))
+    assert devices.used_bytes([1]) is None
+
+
+def test_without_library_driver_or_gpu_there_is_no_figure_and_no_noise(capfd):
+    devices.library.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if devices.library() is not None:
+            pytest.skip("there is a GPU")
+        assert devices.used_bytes([1]) is None
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_call_keeps_the_most_that_was_held_during_it(install):
+    with Isolated("x", Obedient, timeout_s=20) as child:
+        seat = Seat(child)
+        seat.answer([])
+        assert seat.peak_device_bytes is None
+        held = iter([700])
+        install(Library(lambda _: [(child.pid, next(held, 300))], count=1))
+        seat.answer([])
+        seat.answer([])
+        assert seat.peak_device_bytes == 700
+
+
+def test_a_contestant_that_holds_memory_on_a_gpu_shows_it(install):
+    settings = Benchmark(batch_sizes=[1], concurrency=[], starts=1, blocks=4, samples_per_block=5, warmup_s=0.1, timeout_s=20)
+    race = Race({"one": (Sleeper, (0.0001,))}, {1: BATCHES[1]}, settings, thread_count=1)
+    install(Library(lambda _: [(child.pid, 400) for child in multiprocessing.active_children()], count=1))
+    race.round(["one"], blocks={1: 4}, seconds={1: 1})
+    assert race.found["one"].peak_device_memory_bytes == 400

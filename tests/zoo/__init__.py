@@ -1,4 +1,0 @@
-"""Small models of our own, one per known trap and one per kind of structure, each with the outcome that it must have.
-
-`python -m tests.zoo` examines them all and prints a table; `python -m tests.zoo NAME…` some of them.
-"""
