@@ -26,6 +26,7 @@ from paddleship.config.params import Overrides
 from paddleship.errors import PaddleshipError, Unavailable
 from paddleship.reports.report import Report
 from tasks import image
+from tasks.fingerprint import fingerprint
 from tasks.tracking.run import Tracker
 
 
@@ -49,6 +50,7 @@ def develop_to_deploy(
         overlay = _overlay(checkout, overrides, params_file)
         place = _place(checkout, overlay, isolated=isolated, until=until)
         values, graph = place.params(), stages.graph(place.root, until=until)
+        fingerprint(values, place.root)
     except PaddleshipError as error:
         return _failed(error)
     local = Local.of(checkout)

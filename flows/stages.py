@@ -38,7 +38,10 @@ class Stage:
 
 
 def graph(root: Path, *, until: Until = "accept") -> list[Stage]:
-    """All stages that lead to `until`, in run order. Raises BadInput when dvc.yaml cannot be read."""
+    """All stages that lead to `until`, in run order, without those that run in every run: the flow does their work itself.
+
+    Raises BadInput when dvc.yaml cannot be read.
+    """
     import networkx
 
     try:
@@ -48,9 +51,9 @@ def graph(root: Path, *, until: Until = "accept") -> list[Stage]:
             written = {stage: place for place, stage in enumerate(repo.index.stages)}
             order = networkx.lexicographical_topological_sort(edges.reverse(), key=lambda stage: written[stage])
             return [
-                Stage(stage.name, stage.addressing, tuple(sorted(need.name for need in edges.successors(stage))))
+                Stage(stage.name, stage.addressing, tuple(sorted(need.name for need in edges.successors(stage) if not need.always_changed)))
                 for stage in order
-                if stage.cmd
+                if stage.cmd and not stage.always_changed
             ]
     except _dvc_error() as error:
         raise BadInput(f"dvc.yaml cannot be read ({error}): mend it, or compare with the repository's") from None

@@ -12,6 +12,7 @@ from typing import Any
 
 from paddleship.errors import Unavailable
 from paddleship.reports.report import Report
+from paddleship.system import host
 from tasks import image
 
 _LONGEST_LINE = 1000  # characters that a person copies from a terminal
@@ -37,7 +38,14 @@ class Row:
 
     @property
     def headline(self) -> str:
-        return self.reason or (self.report.headline if self.report else "")
+        return self.reason or (self.report.headline + self._elsewhere if self.report else "")
+
+    @property
+    def _elsewhere(self) -> str:
+        """That a measurement which was taken over is not one of this machine; empty for what does not depend on the machine."""
+        if self.stage != "benchmark" or self.report is None or not self.report.host or self.report.host == host.fingerprint():
+            return ""
+        return f" (measured on {self.report.host['processor']}, {self.report.host['cores']} cores, not on this machine as it is now)"
 
 
 def table(rows: Sequence[Row]) -> Any:

@@ -12,7 +12,6 @@ from paddleship.data import dataset
 from paddleship.model import building, classes, training
 from paddleship.model.eager import Eager, Subject
 from paddleship.numerics import differences
-from paddleship.plots import charts
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
@@ -58,8 +57,7 @@ def train(params: Params) -> Report:
         seed=params.seed,
         on_epoch=log or (lambda *_: None),
     )
-    reports = Path(params.paths.reports)
-    _write_history(reports / "train" / "history.json", history)
+    _write_history(Path(params.paths.reports) / "train" / "history.json", history)
     if history.diverged or not history.epochs:
         return _diverged(history)
 
@@ -74,10 +72,6 @@ def train(params: Params) -> Report:
 
     score = task.score_name
     checks = [check_round_trip(trained, answers), *check_score(history, score, params.train.min_score)]
-    curve = {
-        "train loss": [row["train_loss"] for row in history.epochs],
-        "validation loss": [row["validation_loss"] for row in history.epochs],
-    }
     return Report(
         stage="train",
         headline=f"test {score} {test_score:.4f} after {len(history.epochs)} epochs",
@@ -95,7 +89,6 @@ def train(params: Params) -> Report:
         verdict=Verdict(checks=checks),
         findings=findings,
         facts={"history": history.epochs},
-        pictures=[charts.curves(curve, reports, "train/loss.png", title=f"Loss: best at epoch {history.best + 1}", x_label="epoch")],
     )
 
 

@@ -45,6 +45,8 @@ class Paths(Section):
     image: str = "image.json"
     release: str = "release.json"
     reports: str = "reports"
+    environment: str = "environment.json"
+    host: str = "host.json"
 
 
 class Data(Section):
@@ -244,6 +246,9 @@ class Benchmark(Section):
     )
     max_seconds: Seconds = 60
     timeout_s: Seconds = 300
+    host: Literal["here", "any"] = Field(
+        "here", description="whose measurement is taken: of this machine alone, or of any, which is then named in the result"
+    )
 
     @model_validator(mode="after")
     def _blocks_for_all_starts(self) -> Benchmark:

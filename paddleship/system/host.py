@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from paddleship.errors import BadInput
 from paddleship.system import devices
+from paddleship.system.environment import installed
 
 _PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "onnxruntime", "openvino", "numpy")
 
@@ -23,7 +23,7 @@ def fingerprint() -> dict[str, str]:
         "system": platform.platform(),
         "python": platform.python_version(),
         **({"gpus": ", ".join(gpus)} if (gpus := devices.names()) else {}),
-        **{name: found for name in _PACKAGES if (found := _version(name))},
+        **installed(_PACKAGES),
     }
 
 
@@ -45,10 +45,3 @@ def _processor() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

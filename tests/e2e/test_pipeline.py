@@ -1,17 +1,25 @@
-"""The whole way on the quick example, in one checkout: first run, nothing changed, a lost image, a fresh clone, the way back."""
+"""The whole way on the quick example, in one checkout: first run, nothing changed, what makes a stage stale, a lost image, a
+fresh clone, the way back."""
 
+import ast
 import json
 import os
 import subprocess
 import sys
+from collections import defaultdict
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 
-def run(folder, *arguments, module="flows.cli"):
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+RECORDER = Path(__file__).parent / "recorder"
+
+
+def run(folder, *arguments, module="flows.cli", path=(), **more):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), str(folder)]), **more}
     return subprocess.run(
         [sys.executable, "-m", module, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -33,7 +41,8 @@ def hows(done):
 def shipped(linear_checkout_of):
     """A checkout after its first run, with dvc.lock committed."""
     checkout = linear_checkout_of("shipped")
-    done = run(checkout, "run")
+    (checkout.parent / "recorded").mkdir()
+    done = run(checkout, "run", path=[RECORDER], RECORDED_TO=str(checkout.parent / "recorded"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(hows(done).values()) == {"ran"}
     commit(checkout, "ship")
@@ -60,6 +69,71 @@ def test_a_second_run_repeats_nothing_and_says_so(shipped):
     assert done.returncode == 0, done.stderr
     assert set(hows(done).values()) == {"unchanged"}
     assert "Nothing changed since the last run" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def modules_run(shipped):
+    """The files of ours that each stage and its children imported in that run."""
+    found = {}
+    for path in (shipped.parent / "recorded").iterdir():
+        names = {Path(*name.split(".")) for name in path.read_text().split()}
+        files = {file for name in names for file in (name.with_suffix(".py"), name / "__init__.py") if _does_something(shipped / file)}
+        found[path.name] = files
+    return found
+
+
+def _does_something(path):
+    """Whether a module holds more than its docstring."""
+    return path.is_file() and len(ast.parse(path.read_text()).body) > 1
+
+
+def stale(checkout):
+    """The stages that DVC would run again."""
+    done = run(checkout, "status", "--json", module="dvc")
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout)) - {"fingerprint"}
+
+
+@contextmanager
+def edited(path, text):
+    before = path.read_text()
+    path.write_text(text if text != before else before + "\n# edited\n")
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
+def test_every_stage_goes_stale_with_what_it_ran_and_train_with_nothing_else(shipped, modules_run):
+    assert set(modules_run) == {"prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"}
+    assert not stale(shipped)
+    ran_in = defaultdict(set)  # which stages ran a module of this folder, or this file of tasks/
+    for stage, files in modules_run.items():
+        for file in files:
+            ran_in[file if file.parts[0] == "tasks" or len(file.parts) == 2 else file.parent].add(stage)
+    library = {path.parent.relative_to(shipped) for path in (shipped / "paddleship").rglob("*.py")} - {Path("paddleship")}
+    for place in sorted({*ran_in, *library}):
+        file = place if place.suffix == ".py" else next(iter(sorted((shipped / place).glob("*.py")))).relative_to(shipped)
+        with edited(shipped / file, (shipped / file).read_text()):
+            changed = stale(shipped)
+        assert ran_in[place] <= changed, f"{file} was run by {ran_in[place]}, its change makes {changed} stale"
+        assert ("train" in changed) == ("train" in ran_in[place]), f"{file}: train is {'stale' if 'train' in changed else 'left alone'}"
+    assert not stale(shipped)
+
+
+def test_another_version_of_a_runtime_makes_candidates_proof_and_image_stale_and_training_not(shipped, tmp_path):
+    (tmp_path / "onnxruntime-0.0.1.dist-info").mkdir()
+    (tmp_path / "onnxruntime-0.0.1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: onnxruntime\nVersion: 0.0.1\n")
+    with edited(shipped / "environment.json", (shipped / "environment.json").read_text()):
+        done = run(shipped, module="tasks.fingerprint", path=[tmp_path])
+        assert done.returncode == 0, done.stderr
+        assert stale(shipped) == {"export", "optimize", "verify", "benchmark", "package"}
+    assert not stale(shipped)
+
+
+def test_another_machine_measures_again_and_does_nothing_else_again(shipped):
+    with edited(shipped / "host.json", '{"processor": "another"}\n'):
+        assert stale(shipped) == {"benchmark"}
 
 
 def test_a_fresh_clone_that_pulls_the_data_repeats_nothing(shipped):

@@ -10,6 +10,7 @@ from flows.summary import Row
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
+from paddleship.system import host
 
 WARNING = Finding("batch-dependent", "warning", "padding counts", "mask it", "model.py:3")
 REPORT = Report(stage="verify", headline="1 of 1", verdict=Verdict(checks=[Check.at_most("x", 0, 1)]), findings=[WARNING])
@@ -61,3 +62,11 @@ def test_a_large_request_is_read_from_the_release_and_a_large_answer_is_shortene
     program = program.replace(".venv/bin/python", sys.executable)
     assert json.loads(subprocess.run(program, shell=True, capture_output=True, check=True).stdout) == request  # noqa: S602 as a person runs it
     assert json.loads(lines[place + 1])["outputs"][0]["data"] == [1.5] * 8 + ["…"]
+
+
+def test_a_measurement_of_another_machine_names_it_and_one_of_this_machine_does_not():
+    mine = REPORT.model_copy(update={"stage": "benchmark", "host": host.fingerprint()})
+    other = mine.model_copy(update={"host": {"processor": "EPYC 9654", "cores": "96"}})
+    assert Row("benchmark", "restored", mine).headline == "1 of 1"
+    assert Row("benchmark", "restored", other).headline == "1 of 1 (measured on EPYC 9654, 96 cores, not on this machine as it is now)"
+    assert Row("verify", "restored", other).headline == "1 of 1"

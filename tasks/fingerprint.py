@@ -1,0 +1,37 @@
+"""fingerprint: what is installed here and which machine this is, as files that later stages depend on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from paddleship.config import params
+from paddleship.config.params import Params
+from paddleship.shipped.common.files import write_text
+from paddleship.system import environment, host
+
+
+def fingerprint(values: Params, root: Path = Path()) -> None:
+    """Write the versions of what computes, and the machine, or that any machine will do, below `root`.
+
+    A file that would stay the same is left alone, so that what depends on it is up to date.
+    """
+    machine = host.fingerprint() if values.benchmark.host == "here" else {"host": "any"}
+    for path, facts in ((values.paths.environment, environment.versions()), (values.paths.host, machine)):
+        _write(root / path, json.dumps(facts, indent=1) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        write_text(path, text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tasks.fingerprint", description=fingerprint.__doc__)
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params file (default: params.yaml)")
+    fingerprint(params.load(parser.parse_args().params))
+
+
+if __name__ == "__main__":
+    main()
