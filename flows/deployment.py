@@ -11,12 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from flows.local import Local
+from flows.local import HEARTBEAT_S, Local
 from paddleship.errors import Unavailable
 
 Pool = Literal["local", "docker"]
 _TYPES: dict[Pool, str] = {"local": "process", "docker": "docker"}
-_HEARTBEAT_S = 30
 
 
 def deploy(local: Local) -> None:
@@ -31,7 +30,7 @@ def deploy(local: Local) -> None:
 def work(local: Local, *, pool: Pool = "local") -> int:
     """Run a worker until it is interrupted; its exit code. Raises Unavailable."""
     command = [_command(), "worker", "start", "--pool", pool, "--type", _TYPES[pool], "--name", f"{pool}-{os.getpid()}"]
-    environment = {**_environment(local), "PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(_HEARTBEAT_S)}
+    environment = {**_environment(local), "PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S)}
     if pool == "docker":
         environment["DOCKER_HOST"] = _engine(local.checkout)
         (local.checkout / "data").mkdir(exist_ok=True)  # containers mount it, and the engine would make it root's
@@ -97,7 +96,7 @@ def _watch_heartbeats() -> None:
         for_each={"prefect.resource.id"},
         posture=Posture.Proactive,
         threshold=1,
-        within=timedelta(seconds=3 * _HEARTBEAT_S),
+        within=timedelta(seconds=3 * HEARTBEAT_S),
     )
     action = ChangeFlowRunState(state=StateType.CRASHED, message="no heartbeat: worker and flow process are gone")
     Automation(name=name, trigger=trigger, actions=[action]).create()

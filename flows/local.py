@@ -13,6 +13,7 @@ from paddleship.errors import BadInput
 from paddleship.shipped.common.files import write_text
 
 FOLDER = ".paddleship"
+HEARTBEAT_S = 30  # between two signs of life of a flow run; after three without one it counts as crashed
 _OUR_SETTINGS = "# Written by `make ui`, removed by `make stop`.\n"
 
 
@@ -68,6 +69,7 @@ class Local:
         os.environ.setdefault("PREFECT_HOME", str(self.prefect_home))
         os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
         os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+        os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", str(HEARTBEAT_S))
 
     def start(self) -> dict[str, str]:
         """Start both servers where they do not run yet; their addresses for a browser. Raises Unavailable."""
