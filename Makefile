@@ -3,6 +3,8 @@ SHELL := /bin/bash
 PYTHON ?= python3.11
 BIN := .venv/bin
 UNTIL ?= accept
+DEVICE ?= $(if $(wildcard .venv/gpu),gpu,cpu)
+OTHER_DEVICE = $(if $(filter gpu,$(DEVICE)),cpu,gpu)
 BASE_IMAGE ?= python:3.11-slim
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -11,13 +13,14 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
 
-setup: .venv/ready ## make .venv with everything, pinned
-.venv/ready: pyproject.toml constraints.txt
+setup: .venv/$(DEVICE) ## make .venv with everything, pinned: [DEVICE=cpu|gpu] [PADDLE_INDEX=address of Paddle's own wheels, for gpu]
+.venv/$(DEVICE): pyproject.toml constraints.txt
+	@[ "$(DEVICE)" = cpu ] || [ "$(DEVICE)" = gpu ] || { echo "error: DEVICE must be cpu or gpu (got '$(DEVICE)')" >&2; exit 2; }
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is not installed: install Python 3.11 with its venv module, or run make PYTHON=..." >&2; exit 4; }
 	@echo "setting up .venv"
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv $(if $(wildcard .venv/$(OTHER_DEVICE)),--clear) .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
-	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt $(if $(PADDLE_INDEX),--index $(PADDLE_INDEX)) -e '.[$(DEVICE),dev]'
 	@touch $@
 
 engine: ## have a Docker engine: use one that answers, or install and start one

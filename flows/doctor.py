@@ -9,7 +9,7 @@ import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from paddleship.config import params, rules
+from paddleship.config import params, preflight, rules
 from paddleship.config.params import Model
 from paddleship.doctor import declaring, examining
 from paddleship.errors import ParamsError
@@ -17,6 +17,7 @@ from paddleship.errors import ParamsError
 
 def run(arguments: argparse.Namespace) -> int:
     """Exit code 0 convertible, 1 convertible with warnings, 2 not convertible or bad input, 3 not judged in time."""
+    preflight.require_one_paddle()
     model, root, seed = _declared(arguments)
     if not Path(root).is_dir():
         raise ParamsError(f"--root {root!r} is not a folder: give the one that holds your module")

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Build the training image: `infra/train_image.sh [TAG]`, default paddleship/train:latest.
-# BASE_IMAGE: what it stands on, with a C++ compiler where torch.compile shall be measured. EXTRAS: extras of the project, default torch.
+# BASE_IMAGE: what it stands on, with a C++ compiler where torch.compile shall be measured. DEVICE: cpu (default) or gpu, for which PADDLE_INDEX names
+# Paddle's own wheels. EXTRAS: further extras of the project, default torch.
 # PyTorch comes without what only a GPU uses, as far as it can be imported without: Paddle in the image is the one for CPUs.
 # Needs about 20 GB of disk while it works, 6 of them in TMPDIR. Exit codes: 0 the image is there, 4 no engine or no base image.
 set -euo pipefail
 
 tag=${1:-paddleship/train:latest}
 base=${BASE_IMAGE:-python:3.11}
-extras=${EXTRAS-torch}
+more=${EXTRAS-torch}
+extras=${DEVICE:-cpu}${more:+,$more}
 here=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-$here/.venv/bin/python}
 DOCKER_HOST=${DOCKER_HOST:-$("$here/infra/engine.sh" start)}
@@ -20,7 +22,7 @@ mkdir -p "$context/rootfs/site" "$context/rootfs/app" "$context/rootfs/lib"
 printf "%s; sys_platform == 'never'\n" triton cuda-bindings nvidia-cusolver nvidia-cuda-cccl nvidia-nvtx >"$context/overrides.txt"
 git -C "$here" archive HEAD paddleship tasks flows examples params.yaml dvc.yaml pyproject.toml README.md LICENSE | tar -x -C "$context/rootfs/app"
 (cd "$here" && "$python" -m uv pip install --quiet --python "$python" --target "$context/rootfs/site" --compile-bytecode \
-    --overrides "$context/overrides.txt" -c constraints.txt "$context/rootfs/app${extras:+[$extras]}")
+    --overrides "$context/overrides.txt" -c constraints.txt ${PADDLE_INDEX:+--index "$PADDLE_INDEX"} "$context/rootfs/app[$extras]")
 cp "$(ldconfig -p | awk '/libgomp\.so\.1 /{print $NF; exit}')" "$context/rootfs/lib/"  # Paddle needs it, and slim base images lack it
 rm -rf "$context/rootfs/app/build" "$context/rootfs/app/"*.egg-info "$context/rootfs/site/"{paddleship,tasks,flows}  # the image's own copy is in /opt/paddleship
 rm -rf "$context/rootfs/site/bin"                                                                                     # its scripts name this machine's Python

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from paddleship.config import params
+from paddleship.config import params, preflight
 from paddleship.config.params import Params
 from paddleship.errors import GateFailed, PaddleshipError, Unavailable
 from paddleship.reports.report import Report
@@ -71,6 +71,7 @@ def main(verb: Verb) -> None:
 def _run_here(verb: Verb, path: Path) -> Report:
     """Run one verb with a params file, alone in this folder. A disk that is full or closed to us is Unavailable, and no defect."""
     try:
+        preflight.require_one_paddle()
         values = params.load(path)
         sys.path.insert(0, str(Path(values.code.root).resolve()))
         with files.home(), files.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):

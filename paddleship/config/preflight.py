@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 
 from paddleship.config.params import Select
-from paddleship.errors import ParamsError
+from paddleship.errors import ParamsError, Unavailable
 from paddleship.system import host
 
 _COPIES = 2  # of the inputs in each process: ours and the runtime's
+
+
+def require_one_paddle() -> None:
+    """Raise Unavailable where no Paddle is installed, or both of its builds, which write the same package over each other."""
+    found = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if _installed(name)]
+    if not found:
+        raise Unavailable("Paddle is not installed: run `make setup` (or `make setup DEVICE=gpu`), or install the extra cpu or gpu")
+    if len(found) == 2:
+        raise Unavailable(
+            "paddlepaddle and paddlepaddle-gpu are both installed and write the same package, so neither is whole: "
+            "run `make clean setup DEVICE=cpu` (or gpu), or install one of them into a new environment"
+        )
 
 
 def require_cores(thread_count: int) -> None:
@@ -77,3 +90,11 @@ def left_out(
         if count not in crowded and (names := [name for name, _, seen in measured if count not in seen]):
             said.append(f"there was no time for {count} processes at the same time of {', '.join(names)}: raise benchmark.max_seconds")
     return said
+
+
+def _installed(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True

@@ -2,7 +2,7 @@ import pytest
 
 from paddleship.config import preflight
 from paddleship.config.params import Select
-from paddleship.errors import ParamsError
+from paddleship.errors import ParamsError, Unavailable
 
 EVERYTHING = ("one", [1, 8], [1, 2])
 
@@ -44,3 +44,22 @@ def test_what_there_was_no_room_or_time_for_is_told_with_what_to_do():
     _, size, count = left_out(EVERYTHING, ("slow", [1], [1]))
     assert "batches of 8 were left out for slow" in size
     assert "no time for 2 processes at the same time of slow: raise benchmark.max_seconds" in count
+
+
+@pytest.mark.parametrize(
+    ("installed", "words"),
+    [
+        ((), "Paddle is not installed: run `make setup`"),
+        (("paddlepaddle", "paddlepaddle-gpu"), "are both installed and write the same package"),
+    ],
+)
+def test_no_paddle_and_two_of_them_are_refused(monkeypatch, installed, words):
+    monkeypatch.setattr(preflight, "_installed", lambda name: name in installed)
+    with pytest.raises(Unavailable, match=words):
+        preflight.require_one_paddle()
+
+
+@pytest.mark.parametrize("installed", ["paddlepaddle", "paddlepaddle-gpu"])
+def test_one_paddle_is_fine(monkeypatch, installed):
+    monkeypatch.setattr(preflight, "_installed", lambda name: name == installed)
+    preflight.require_one_paddle()
