@@ -28,7 +28,8 @@ _TENSOR_TO_PYTHON = "keep the value a tensor: use paddle's own operation (paddle
 _LIKE_SIDES = "give both sides of the `if` the same names, dtypes and ranks, or choose with paddle.where"
 _LEFT = "a loop over Python numbers is left by `break` on a tensor's value"
 _FILLED = "a list that a loop fills is no Python list while the loop runs over a tensor, and this cannot be done with it"
-_HABITS = {_LEFT: ast_lint.LEFT_BY_BREAK, _FILLED: ast_lint.FILLED_IN_LOOP}
+_UNLIKE_PARTS = "a list that a loop fills holds tensors of different shapes, which a program cannot join"
+_HABITS = {_LEFT: ast_lint.LEFT_BY_BREAK, _FILLED: ast_lint.FILLED_IN_LOOP, _UNLIKE_PARTS: ast_lint.FILLED_IN_LOOP}
 _KNOWN: list[tuple[str, str, str, str]] = [
     (
         r"is not involved in the target_vars",
@@ -103,7 +104,7 @@ _KNOWN: list[tuple[str, str, str, str]] = [
     (
         r"ArrayToTensor must be equal",
         "graph-break",
-        "a list that a loop fills holds tensors of different shapes, which a program cannot join",
+        _UNLIKE_PARTS,
         "give the parts one shape (pad them), or concatenate them one by one in the loop",
     ),
     (
