@@ -22,12 +22,13 @@ from flows.stages import Stage, StageKilled, Until
 from flows.summary import Row
 from flows.workspace import Workspace
 from paddleship.config import catalogue, params, preflight
-from paddleship.config.params import Overrides
 from paddleship.errors import PaddleshipError, Unavailable
 from paddleship.reports.report import Report
 from tasks import image
 from tasks.fingerprint import fingerprint
 from tasks.tracking.run import Tracker
+
+Overrides = params.overrides(list(catalogue.kinds()))
 
 
 @flow(name="develop-to-deploy", validate_parameters=True, log_prints=False)
@@ -99,6 +100,7 @@ def _place(checkout: Path, overlay: dict[str, Any], *, isolated: bool, until: Un
 def _require(values: params.Params, until: Until) -> None:
     """What `optimize` would refuse, refused before an hour of training. Raises ParamsError."""
     stage_names = get_args(Until)
+    catalogue.require_known(values.optimize.candidates)
     if stage_names.index(until) >= stage_names.index("optimize"):
         preflight.require_cores(values.optimize.threads)
         catalogue.chosen(values.optimize.candidates)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from flows import repro
 from flows.repro import Ended
@@ -18,7 +18,7 @@ from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
 from paddleship.shipped.common.files import sha256
 
 Until = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
-LAST = "accept"
+LAST: Until = get_args(Until)[-1]
 _BUSY_S = 30
 
 
@@ -37,7 +37,7 @@ class Stage:
     needs: tuple[str, ...]
 
 
-def graph(root: Path, *, until: Until = "accept") -> list[Stage]:
+def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
     """All stages that lead to `until`, in run order, without those that run in every run: the flow does their work itself.
 
     Raises BadInput when dvc.yaml cannot be read.

@@ -8,6 +8,7 @@
     │   ├── CandidateError      a candidate folder that is missing, changed or unreadable
     │   │   ├── ProcessDied         a child process ended before it answered
     │   │   └── ProcessHung         a child process did not answer in time
+    │   ├── RegistrationError   a runtime whose registration cannot be used, or two of one name
     │   └── RequestError        one request to the server (answered with 4xx, never an exit)
     ├── OutOfTime           2   a deadline was over before the work was done
     ├── GateFailed          3   a measured value missed its limit; the report is on disk
@@ -91,6 +92,10 @@ class Defect(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+class RegistrationError(BadInput):
+    """A runtime's registration cannot be loaded or used, or two of them have one name."""
 
 
 class RequestError(BadInput):

@@ -6,19 +6,24 @@ import argparse
 import json
 from pathlib import Path
 
-from paddleship.config import params
+from paddleship.config import catalogue, params
 from paddleship.config.params import Params
+from paddleship.image import foreign
 from paddleship.shipped.common.files import write_text
+from paddleship.shipped.runtimes import registry
 from paddleship.system import environment, host
 
 
 def fingerprint(values: Params, root: Path = Path()) -> None:
     """Write the versions of what computes, and the machine, or that any machine will do, below `root`.
 
-    A file that would stay the same is left alone, so that what depends on it is up to date.
+    A file that would stay the same is left alone, so that what depends on it is up to date. Raises ParamsError for a name in
+    optimize.candidates that no runtime registers.
     """
+    catalogue.require_known(values.optimize.candidates)
+    versions = environment.versions(registry.distributions()) | foreign.facts()
     machine = host.fingerprint() if values.benchmark.host == "here" else {"host": "any"}
-    for path, facts in ((values.paths.environment, environment.versions()), (values.paths.host, machine)):
+    for path, facts in ((values.paths.environment, versions), (values.paths.host, machine)):
         _write(root / path, json.dumps(facts, indent=1) + "\n")
 
 

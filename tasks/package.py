@@ -19,14 +19,16 @@ from typing import Any
 from paddleship.config.params import Package, Params
 from paddleship.data import dataset
 from paddleship.errors import Unavailable
-from paddleship.image import requirements
-from paddleship.image.footprint import NOT_SERVED
+from paddleship.image import foreign, requirements
+from paddleship.image.footprint import not_served
 from paddleship.lineage import custody, sources
 from paddleship.lineage.release import Lineage
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.candidate import FILE, Candidate
 from paddleship.shipped.common.files import read_json, sha256, tree_sha256, write_text
+from paddleship.shipped.runtimes import registry
+from paddleship.shipped.runtimes.registration import Registration
 from tasks import image, source
 from tasks.stage import main
 
@@ -116,12 +118,12 @@ def _lay_out(context: Path, folder: Path, candidate: Candidate) -> dict[str, str
     Returns one hash over the files of the library and one over those of the model, as image.CONTENTS names them.
     """
     library, root = sources.LIBRARY, context / "rootfs"
-    pinned = requirements.folder()
-    shutil.copy(pinned.parent / "serve.Dockerfile", context / "Dockerfile")
-    _install(pinned / f"{candidate.runtime}.txt", root / "site")
+    shutil.copy(requirements.folder().parent / "serve.Dockerfile", context / "Dockerfile")
+    runtime = registry.get(candidate.runtime)
+    _install(runtime.registration, root / "site")
     (root / "lib").mkdir()
-    if (root / "site" / "paddle").exists():
-        _add_gomp(root / "lib")
+    for name in runtime.registration.system_libraries:
+        _add_library(name, root / "lib")
     for name in sources.SHIPPED:
         target = root / "app" / "paddleship" / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -129,6 +131,7 @@ def _lay_out(context: Path, folder: Path, candidate: Candidate) -> dict[str, str
             shutil.copytree(library / name, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(library / name, target)
+    foreign.lay_out(runtime, root / "app")
     for name in (FILE, *candidate.files):
         (root / "model" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / name, root / "model" / name)
@@ -152,17 +155,19 @@ def _files(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
 
 
-def _install(requirements: Path, target: Path) -> None:
-    """Install pinned packages for the image's Python into `target`, and take out what serving does not need. Raises Unavailable."""
-    print(f"installing {requirements}")
+def _install(runtime: Registration, target: Path) -> None:
+    """Install the pinned packages of a runtime's image into `target`, and take out what serving does not need. Raises Unavailable."""
+    pinned = requirements.file(runtime)
+    what = " and ".join([str(pinned), *runtime.pins])
+    print(f"installing {what}")
     command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--link-mode", "copy"]
     done = subprocess.run(
-        [*command, "--target", str(target), "--requirements", str(requirements)], capture_output=True, text=True, check=False
+        [*command, "--target", str(target), "--requirements", str(pinned), *runtime.pins], capture_output=True, text=True, check=False
     )
     if done.returncode:
         reason = " ".join(done.stderr.split())[-300:]
-        raise Unavailable(f"the packages of {requirements} cannot be installed ({reason}): check the network and the pins")
-    for pattern in NOT_SERVED:
+        raise Unavailable(f"the packages of {what} cannot be installed ({reason}): check the network and the pins")
+    for pattern in not_served(runtime):
         for path in list(target.glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     for record in target.glob("*.dist-info/*"):
@@ -171,13 +176,13 @@ def _install(requirements: Path, target: Path) -> None:
     (target / ".lock").unlink(missing_ok=True)
 
 
-def _add_gomp(target: Path) -> None:
-    """Add the system's OpenMP library, which Paddle's wheel expects and slim images lack. Raises Unavailable."""
-    found = [folder / "libgomp.so.1" for folder in (Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib64"), Path("/usr/lib"))]
+def _add_library(name: str, target: Path) -> None:
+    """Add a library of the system that the runtime expects and slim images lack. Raises Unavailable."""
+    found = [folder / name for folder in (Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib64"), Path("/usr/lib"))]
     library = next((path for path in found if path.exists()), None)
     if library is None:
-        raise Unavailable("libgomp.so.1 is not on this host and Paddle needs it in the image: install it (Debian: libgomp1)")
-    shutil.copy(library.resolve(), target / "libgomp.so.1")
+        raise Unavailable(f"{name} is not on this host and the image needs it: install it (libgomp.so.1 is Debian's libgomp1)")
+    shutil.copy(library.resolve(), target / name)
 
 
 if __name__ == "__main__":

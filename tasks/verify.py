@@ -87,7 +87,7 @@ def _entry(
 ) -> tuple[dict[str, Any], answering.Contender | None]:
     """The row of a candidate before it is asked, and the contender if it can be. Raises CandidateError for a changed folder."""
     if not folder.exists():
-        return row("not made", "see the report of optimize", precision=catalogue.KINDS[folder.name].precision), None
+        return row("not made", "see the report of optimize", precision=catalogue.kinds()[folder.name].precision), None
     candidate = Candidate.load(folder)
     custody.require_consistent(candidate, params, name=folder.name, inputs=specs)
     custody.require_made(folder.parent, candidate)

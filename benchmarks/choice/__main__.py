@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks.choice.contest import Result, hold
 from benchmarks.choice.subjects import SUBJECTS
-from paddleship.config.catalogue import KINDS
+from paddleship.config.catalogue import kinds
 from paddleship.shipped.common.paddle_logs import quiet
 from paddleship.system import host
 
@@ -51,7 +51,7 @@ def main() -> None:
 
 def table(results: Sequence[Result]) -> str:
     """p50 in ms by contestant, the chosen one in brackets; then the choice, what it gains, and its regret; then why some are missing."""
-    contestants = [name for name in ("eager", "to_static", *KINDS) if any(name in result.rows for result in results)]
+    contestants = [name for name in ("eager", "to_static", *kinds()) if any(name in result.rows for result in results)]
     widths = {name: max(len(_title(name)), 8) + 2 for name in contestants}
     head = f"{'p50 ms, one thread':18}" + "".join(f"{_title(name):>{width}}" for name, width in widths.items())
     body = [f"{result.name:18}" + "".join(f"{_cell(result, name):>{width}}" for name, width in widths.items()) for result in results]

@@ -11,15 +11,15 @@ from typing import Any
 from paddleship.benchmark import result_table, system_metrics
 from paddleship.benchmark.comparison import Comparison
 from paddleship.config import catalogue
-from paddleship.config.catalogue import EAGER, KINDS
 from paddleship.config.params import Params
 from paddleship.errors import CandidateError
-from paddleship.image import footprint, requirements
+from paddleship.image import footprint
 from paddleship.lineage import custody
 from paddleship.model import eager
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import FILE, Candidate
 from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.runtimes import registry
 from paddleship.system.isolate import Load
 
 BASELINES = ("eager", "to_static")
@@ -58,7 +58,7 @@ class Entrants:
 
     def image_bytes(self, name: str) -> int | None:
         """Of the image of a candidate, without its base; None where that is not known here."""
-        return None if name in BASELINES else footprint.image_bytes(requirements.folder() / f"{KINDS[name].runtime}.txt", self.folder(name))
+        return None if name in BASELINES else footprint.image_bytes(registry.of(name), self.folder(name))
 
     def table(self, comparison: Comparison) -> dict[str, dict[str, Any]]:
         """A row for each: what the race found, what it costs, and what `verify` found."""
@@ -68,7 +68,8 @@ class Entrants:
         """The inputs of the program that was exported, where it takes them in every shape."""
         for name in self.proven:
             with suppress(CandidateError):  # one that was lost is a row of the race
-                if (candidate := Candidate.load(self.folder(name))).runtime != EAGER:
+                if registry.of(name).source != "eager":
+                    candidate = Candidate.load(self.folder(name))
                     return () if candidate.programs else candidate.inputs
         return ()
 

@@ -11,8 +11,9 @@ from paddleship.benchmark.comparison import AGAIN, Comparison
 from paddleship.benchmark.sampling import Block, Measurement, paired
 from paddleship.errors import BadInput
 from paddleship.shipped.common.files import read_json
+from paddleship.shipped.runtimes import registry
 from paddleship.statistics import estimates
-from paddleship.system import host
+from paddleship.system import environment, host
 
 FILE, META = "samples.parquet", "samples.json"
 SCHEMA_VERSION = 2
@@ -61,7 +62,7 @@ def write(comparison: Comparison, folder: Path) -> None:
         "baseline": comparison.baseline,
         "batch_size": comparison.size,
         "effect": comparison.effect,
-        "host": host.fingerprint(),
+        "host": host.fingerprint() | environment.installed(registry.distributions()),
     }
     (folder / META).write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
 

@@ -11,7 +11,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
 
 from paddleship.config import rules, validation_errors
-from paddleship.config.catalogue import Name
 from paddleship.config.graph_modes import NETWORKS, ModeName, NetworkName
 from paddleship.errors import ParamsError
 from paddleship.reports.finding import KINDS
@@ -176,7 +175,7 @@ class Export(Section):
 
 
 class Optimize(Section):
-    candidates: Annotated[list[Name], Field(min_length=1)] | None = Field(
+    candidates: Annotated[list[str], Field(min_length=1)] | None = Field(
         None, description="candidates by name; null: every one that is installed and has a use here"
     )
     threads: Positive = Field(1, description="allowance for every candidate; fewer are used where that is faster")
@@ -348,8 +347,17 @@ def _once(names: Sequence[str], key: str) -> None:
         raise ValueError(f"{key} must have different names (got {twice[0]!r} {names.count(twice[0])} times): rename or remove one")
 
 
+def overrides(candidates: Sequence[str]) -> type[Section]:
+    """The params with every key optional, for values that are laid over params.yaml; a form offers these candidates."""
+    kind: Any = Literal[tuple(candidates)]
+    field = Optimize.model_fields["candidates"]
+    chosen: Any = (Annotated[list[kind], Field(min_length=1)] | None, Field(None, description=field.description))
+    optimize: Any = create_model("Optimize", __base__=Optimize, candidates=chosen)
+    return _optional(create_model("Params", __base__=Params, optimize=(optimize, optimize())))
+
+
 def _optional(model: type[Section]) -> type[Section]:
-    """The same section with every key optional, for values that are laid over params.yaml."""
+    """The same section with every key optional."""
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         kind: Any = field.annotation
@@ -359,9 +367,6 @@ def _optional(model: type[Section]) -> type[Section]:
             kind = Annotated[(kind, *field.metadata)]
         fields[name] = (kind | None, Field(None, description=field.description))
     return create_model(f"{model.__name__}Overrides", __base__=Section, **fields)
-
-
-Overrides = _optional(Params)
 
 
 def load(path: Path) -> Params:

@@ -9,16 +9,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.catalogue import EAGER, KINDS
-from paddleship.conversion import bundle, calibration, no_pip, pruning, ptq, quantizing, re_export, to_onnx, tuning
+from paddleship.conversion import bundle, calibration, no_pip, re_export, to_onnx, tuning
 from paddleship.conversion.tuning import Trial
-from paddleship.errors import CandidateError
-from paddleship.image import sandbox
+from paddleship.errors import CandidateError, RegistrationError
+from paddleship.image import requirements, sandbox
 from paddleship.model.eager import Subject
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import new_folder
 from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.references import resolve
+from paddleship.shipped.runtimes import registry
+from paddleship.shipped.runtimes.registration import Kind
 from paddleship.system import isolate
 
 Maker = Callable[[Path, Path, Sequence[Batch]], None]
@@ -93,13 +95,14 @@ class Workshop:
     def _fill(self, made: Candidate, folder: Path) -> Candidate:
         """Put the candidate's files into `folder`; the candidate with what that adds to what it says of itself."""
         words = f"the conversion to {made.name}"
-        if made.runtime == EAGER:
+        kind, runtime = registry.kinds()[made.name], registry.of(made.name)
+        if runtime.source == "eager":
             packer = bundle.Packer(self._eager("what ships is the eager model itself"))
             described = packer.describe(made)
             isolate.run(words, _run, packer, self._exported, folder, (), timeout_s=self._timeout_s)
             return described
-        source = self._exported if made.runtime == "paddle" else self._converted()
-        self._each(words, lambda sizes: self._maker(made.name, sizes), source, folder)
+        source = self._exported if runtime.source == "program" else self._converted()
+        self._each(words, lambda sizes: self._maker(kind, sizes), source, folder, calibrated=kind.calibrated or bool(kind.change))
         return made
 
     def _eager(self, why: str) -> Subject:
@@ -121,28 +124,31 @@ class Workshop:
             raise self._onnx
         return self._onnx
 
-    def _maker(self, name: str, sizes: Mapping[str, int]) -> Maker:
-        if name not in _CHANGES:
-            return _MAKERS.get(name, _copy)
-        change, verb = _CHANGES[name]
+    def _maker(self, kind: Kind, sizes: Mapping[str, int]) -> Maker:
+        if not kind.change:
+            maker: Maker = _resolve(kind.maker) if kind.maker else _copy
+            return maker
+        change, verb = _resolve(kind.change), kind.change.partition(":")[2]
         return re_export.Remaker(self._eager(f"Paddle can {verb} only the eager model itself"), self._base.inputs, sizes, change, verb)
 
-    def _each(self, words: str, maker_of: Callable[[Mapping[str, int]], Maker], source: Path, target: Path) -> None:
+    def _each(
+        self, words: str, maker_of: Callable[[Mapping[str, int]], Maker], source: Path, target: Path, *, calibrated: bool = False
+    ) -> None:
         for part, sizes in self._parts.items():
             (target / part).mkdir(exist_ok=True)
             maker = maker_of(sizes)
-            calibrated = isinstance(maker, re_export.Remaker) or maker in _CALIBRATED
             batches = calibration.fitting(self._batches, self._base.inputs, sizes) if calibrated else ()
             environment = isolate.threads(self._threads)
             isolate.run(words, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
 
     def _try(self, made: Candidate, folder: Path) -> None:
         load: isolate.Load = (runtimes.load, (folder,))
-        if made.runtime == EAGER and self._requirements is not None:
-            load = sandbox.load, (folder, self._requirements / f"{EAGER}.txt")
+        runtime = registry.of(made.name)
+        if runtime.source == "eager" and self._requirements is not None:
+            load = sandbox.load, (folder, requirements.names(requirements.of(runtime, self._requirements)))
         environment = isolate.threads(self._threads)
-        with isolate.Isolated(made.name, load[0], *load[1], timeout_s=self._timeout_s, environment=environment) as runtime:
-            runtime.call("run", self._probe)
+        with isolate.Isolated(made.name, load[0], *load[1], timeout_s=self._timeout_s, environment=environment) as child:
+            child.call("run", self._probe)
 
 
 def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Batch, timeout_s: float) -> Outcome:
@@ -153,8 +159,9 @@ def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Bat
 
 def plan(name: str, base: Candidate, *, threads: int) -> Candidate:
     """What the candidate `name` of an exported program says of itself, before it is made."""
-    kind = KINDS[name]
-    return replace(base, name=name, runtime=kind.runtime, precision=kind.precision, threads=threads, options=dict(kind.options))
+    kind = registry.kinds()[name]
+    options = ({"opset": to_onnx.OPSET} if registry.of(name).source == "onnx" else {}) | dict(kind.options)
+    return replace(base, name=name, runtime=kind.runtime, precision=kind.precision, threads=threads, options=options)
 
 
 def _run(maker: Maker, source: Path, target: Path, batches: Sequence[Batch]) -> None:
@@ -171,13 +178,5 @@ def _copy(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
         shutil.copy(path, target)
 
 
-_CALIBRATED: frozenset[Maker] = frozenset({quantizing.static, quantizing.openvino})
-_MAKERS: dict[str, Maker] = {
-    "onnxruntime-int8-dynamic": quantizing.dynamic,
-    "onnxruntime-int8": quantizing.static,
-    "openvino-int8": quantizing.openvino,
-}
-_CHANGES: dict[str, tuple[re_export.Change, str]] = {
-    "paddle-int8": (ptq.quantise, "quantise"),
-    "paddle-pruned": (pruning.prune, "prune"),
-}
+def _resolve(reference: str) -> Any:
+    return resolve(reference, key="a registration's maker", error=RegistrationError)

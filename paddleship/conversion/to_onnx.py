@@ -10,11 +10,11 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.catalogue import OPSET
 from paddleship.conversion import pir
 from paddleship.conversion.onnx_fixups import operator_fixes
 from paddleship.errors import CandidateError
 
+OPSET = 17
 _IN_ONE_PIECE = 8  # characters of a name that a compiled program holds side by side, also where it holds no text
 
 

@@ -20,6 +20,7 @@ from paddleship.numerics import differences
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.runtimes import registry
 from paddleship.system.isolate import Isolated, threads
 
 THREADS = "threads"
@@ -177,21 +178,13 @@ def _alternatives(candidate: Candidate) -> Iterator[tuple[str, Sequence[Any]]]:
         yield THREADS, [allowed, *(2**power for power in reversed(range(allowed.bit_length())) if 2**power < allowed)]
     if _may_round(candidate):
         yield BUCKET, [1, 16]
-    for setting, values in _DEFAULTS[candidate.runtime].items():
-        if allowed > 1 or setting not in _OF_THREADS:
+    runtime = registry.get(candidate.runtime).registration
+    for setting, values in runtime.settings.items():
+        if allowed > 1 or setting not in runtime.thread_settings:
             yield setting, values
 
 
 def _may_round(candidate: Candidate) -> bool:
     """Whether rows may differ in size, and the runtime makes something anew for each."""
     varies = any(isinstance(size, str) for spec in candidate.inputs for size in spec.shape[1:])
-    return varies and not candidate.programs and (candidate.runtime == "openvino" or bool(candidate.options.get("onednn")))
-
-
-_OF_THREADS = frozenset({"spinning", "hyper_threading"})
-_DEFAULTS: Mapping[str, Mapping[str, Sequence[Any]]] = {
-    "paddle": {"memory_optim": [False, True]},
-    "paddle-eager": {},
-    "onnxruntime": {"spinning": [True, False], "optimization_level": [99, 2, 1], "memory_pattern": [True, False], "arena": [True, False]},
-    "openvino": {"hyper_threading": [True, False], "performance_hint": ["LATENCY", "THROUGHPUT"]},
-}
+    return varies and not candidate.programs and registry.kind_of(candidate).per_shape

@@ -6,20 +6,21 @@ For a process of its own: reading a Paddle program needs static mode, which is g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
-from paddleship.config.catalogue import EAGER, OTHER_WEIGHTS
 from paddleship.conversion import shape_buckets
 from paddleship.model import building
 from paddleship.numerics.differences import Array
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common.candidate import Candidate, Program
 from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.runtimes import registry
+from paddleship.shipped.runtimes.registration import OTHER_WEIGHTS
 
 _RANDOM = ("uniform", "gaussian", "bernoulli", "randint", "randperm", "multinomial", "truncated_gaussian_random", "poisson", "exponential_")
 _EVAL = "call eval() on the model before it is converted, and give dropout training=self.training"
@@ -27,7 +28,7 @@ _EVAL = "call eval() on the model before it is converted, and give dropout train
 
 def is_readable(candidate: Candidate) -> bool:
     """Whether the candidate holds a program that can be read here: not the eager model's code, and nothing that was quantised."""
-    return candidate.runtime != EAGER and candidate.precision not in OTHER_WEIGHTS
+    return candidate.precision not in OTHER_WEIGHTS and _reader(candidate) is not None
 
 
 def inspect(folder: Path, checkpoint: Path) -> list[Finding]:
@@ -36,12 +37,22 @@ def inspect(folder: Path, checkpoint: Path) -> list[Finding]:
 
     candidate = Candidate.load(folder)
     own: dict[str, Array] = load_file(checkpoint / building.WEIGHTS)
-    look = _inspect_program if candidate.runtime == "paddle" else _inspect_onnx
+    look = _reader(candidate)
+    if look is None:
+        return []
     found: dict[str, Finding] = {}
     for program in candidate.programs or (Program(".", {}),):
         fixed = replace(candidate, inputs=shape_buckets.fixed(candidate.inputs, program.sizes))
         found |= {str(finding): finding for finding in look(folder / program.folder, fixed, own)}
     return [finding for finding in found.values() if finding.kind != "dtype-differs" or candidate.precision == "float32"]
+
+
+def _reader(candidate: Candidate) -> Callable[[Path, Candidate, Mapping[str, Array]], list[Finding]] | None:
+    """What reads the program by its format; None where the candidate holds another."""
+    runtime = registry.get(candidate.runtime).registration
+    if runtime.source == "program":
+        return _inspect_program
+    return _inspect_onnx if runtime.source == "onnx" and "model.onnx" in {PurePath(file).name for file in candidate.files} else None
 
 
 def _inspect_program(folder: Path, candidate: Candidate, own: Mapping[str, Array]) -> list[Finding]:

@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.catalogue import EAGER, OTHER_WEIGHTS
+from paddleship.config.catalogue import PROGRAM
 from paddleship.config.params import Verify
 from paddleship.diagnosis import contents, passes, replay, symptoms
 from paddleship.diagnosis.replay import LayerError, Located
@@ -21,6 +21,8 @@ from paddleship.reports.finding import Finding
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import sha256
 from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.runtimes import registry
+from paddleship.shipped.runtimes.registration import OTHER_WEIGHTS, Registration
 from paddleship.system import isolate
 from paddleship.weights.comparing import Weighed
 
@@ -45,7 +47,6 @@ _FOLLOWS = {
     "train-mode": {"not-deterministic", "batch-variant", "thread-specific", "shape-specific"},
     "not-deterministic": {"batch-variant", "thread-specific", "shape-specific"},
 }
-_LOGS_PASSES = {"paddle", "onnxruntime"}  # runtimes whose optimisation passes can be switched off one by one
 
 Say = Callable[[str], None]
 
@@ -205,7 +206,11 @@ def _note_layers(located: Located, looked: Looked) -> None:
 
 def _is_eager(folder: Path | None) -> bool:
     """Whether it is the eager model itself: nothing was converted, so there is no layer to blame."""
-    return folder is not None and Candidate.load(folder).runtime == EAGER
+    return folder is not None and _runtime(folder).source == "eager"
+
+
+def _runtime(folder: Path) -> Registration:
+    return registry.get(Candidate.load(folder).runtime).registration
 
 
 def _small(evidence: Evidence) -> int:
@@ -244,7 +249,7 @@ def _stripped(subject: Subject, folder: Path | None) -> Candidate:
     if folder is not None:
         return replace(Candidate.load(folder), preprocess={}, programs=())
     specs = tuple(item.spec() for item in subject.model.inputs)
-    return Candidate("to_static", subject.model.factory, "paddle", "float32", 1, specs, (), {}, "", "")
+    return Candidate("to_static", subject.model.factory, registry.of(PROGRAM).name, "float32", 1, specs, (), {}, "", "")
 
 
 def _sizes_apart(inputs: Mapping[str, Any], batch: Mapping[str, Any]) -> int:
@@ -258,7 +263,7 @@ def _optimiser(folder: Path, evidence: Evidence, place: int, settings: Verify, l
     def is_right(answer: Arrays) -> bool:
         return symptoms.case_ratios(only, [answer])[0] <= limit
 
-    if Candidate.load(folder).runtime not in _LOGS_PASSES:
+    if not _runtime(folder).logs_passes:
         looked.left.append("optimisation passes")
     elif guilty := passes.guilty(folder, evidence.cases[place].inputs, is_right, timeout_s=settings.timeout_s):
         yield guilty

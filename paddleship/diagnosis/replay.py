@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.catalogue import PRUNED
+from paddleship.config.catalogue import PROGRAM
 from paddleship.diagnosis.recording import Call, Recorder, given
 from paddleship.diagnosis.sublayers import Exporter
 from paddleship.errors import CandidateError
@@ -30,6 +30,8 @@ from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.runtimes import registry
+from paddleship.shipped.runtimes.registration import PRUNED
 from paddleship.system import isolate
 from paddleship.system.isolate import Revived
 
@@ -174,7 +176,7 @@ class Stage:
         except CandidateError as obstacle:
             return LayerError(call, reason=f"it cannot be converted on its own: {obstacle}")
         try:
-            self.exporter.call("become", str(call.number), self.candidate.runtime)
+            self.exporter.call("become", str(call.number), self.candidate)
         except CandidateError as death:
             return LayerError(call, reason=f"it cannot be converted on its own: {death}", dead=True)
         with np.load(self.work / f"{call.number}.npz", allow_pickle=False) as stored:
@@ -212,11 +214,12 @@ class Stage:
     def _wrong_after(self, call: Call, place: int, tolerance: float) -> bool:
         """Whether the program up to a line answers otherwise than Paddle does with every optimisation switched off."""
         folder = f"{call.number}-{place}"
-        self.exporter.call("cut", call, place, replace(self.candidate, runtime="paddle", precision="float32", options=_PLAIN))
+        plain = replace(self.candidate, runtime=registry.of(PROGRAM).name, precision="float32", options=_PLAIN)
+        self.exporter.call("cut", call, place, plain)
         truth = self.player.call("run", call.number, folder)["output"]
         self.exporter.call("cut", call, place, self.candidate)
         try:
-            self.exporter.call("become", folder, self.candidate.runtime)
+            self.exporter.call("become", folder, self.candidate)
             answer = self.player.call("run", call.number, folder)["output"]
         except CandidateError:
             return True

@@ -14,12 +14,13 @@ import numpy as np
 from paddleship.conversion import to_onnx
 from paddleship.conversion.exporting import convert_layer
 from paddleship.diagnosis.recording import Call, given, put
-from paddleship.errors import CandidateError
+from paddleship.errors import CandidateError, RegistrationError
 from paddleship.model import building
 from paddleship.model.eager import Subject
 from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.references import explain, is_users
+from paddleship.shipped.common.references import explain, is_users, resolve
 from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.runtimes import registry
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in')
 _LAYER_CALL = "/paddle/nn/layer/layers.py"
@@ -55,10 +56,13 @@ class Exporter:
         """The lines of the sublayer's forward in the order in which the program computes them."""
         return [where for where, _ in self._trace(call)[1]]
 
-    def become(self, folder: str, runtime: str) -> None:
-        """Convert what was exported into the folder for a runtime; the converter may abort, and the parent goes on with a new child."""
-        if runtime != "paddle":
-            to_onnx.convert(self._work / folder, self._work / folder)
+    def become(self, folder: str, candidate: Candidate) -> None:
+        """Convert what was exported into the folder as the candidate was. A converter may abort; the parent then starts a new child."""
+        place = self._work / folder
+        if registry.get(candidate.runtime).registration.source == "onnx":
+            to_onnx.convert(place, place)
+        if maker := registry.kind_of(candidate).maker:
+            resolve(maker, key="a registration's maker", error=RegistrationError)(place, place, ())
 
     def cut(self, call: Call, place: int, candidate: Candidate) -> None:
         """Write the program up to one of `lines` into the folder `<number>-<place>`."""

@@ -6,46 +6,36 @@ from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 
-from paddleship.image import requirements as pinned
+from paddleship.errors import CandidateError
+from paddleship.image import requirements
+from paddleship.shipped.runtimes.registration import Registration
 
-NOT_SERVED = (  # below the folder that packages are installed in; `**` stands for any depth
-    "**/tests",
-    "**/*.pyi",
-    "bin",
-    "numpy/f2py",
-    "onnxruntime/tools",
-    "onnxruntime/transformers",
-    "onnxruntime/quantization",
-    "openvino/tools",
-    "openvino/include",
-    "openvino/cmake",
-    "openvino/libs/cache.json",  # compiled kernels for GPUs
-    "openvino/libs/libopenvino_intel_[gn]pu_plugin.so",
-    *(f"openvino/libs/libopenvino_{name}_frontend.so*" for name in ("gguf", "jax", "paddle", "pytorch", "tensorflow*")),
-    "paddle/include",
-    "paddle/libs/libopenvino_intel_cpu_plugin.so",
-)
+_NOT_SERVED = ("**/tests", "**/*.pyi", "bin", "numpy/f2py")  # below the folder of packages; `**` stands for any depth
 
 
-def image_bytes(requirements: Path, candidate: Path) -> int | None:
-    """Bytes on top of the base image, compiled Python apart; None where a pinned package is not installed here."""
-    if not requirements.exists():
-        return None
+def not_served(runtime: Registration) -> tuple[str, ...]:
+    """Patterns of files of the packages that a server does not need."""
+    return (*_NOT_SERVED, *runtime.not_served)
+
+
+def image_bytes(runtime: Registration, candidate: Path) -> int | None:
+    """Bytes on top of the base image, compiled Python apart; None where what is pinned is not known or not installed here."""
     try:
-        packages = sum(_package_bytes(name) for name in pinned.names(requirements))
-    except PackageNotFoundError:
+        pins, patterns = requirements.of(runtime), not_served(runtime)
+        packages = sum(_package_bytes(name, patterns) for name in requirements.names(pins))
+    except (CandidateError, PackageNotFoundError):
         return None
     return packages + sum(path.stat().st_size for path in candidate.rglob("*") if path.is_file())
 
 
-def _package_bytes(name: str) -> int:
-    kept = [file for file in distribution(name).files or [] if not _left_out(str(file))]
+def _package_bytes(name: str, patterns: tuple[str, ...]) -> int:
+    kept = [file for file in distribution(name).files or [] if not _left_out(str(file), patterns)]
     return sum(path.stat().st_size for file in kept if (path := Path(str(file.locate()))).is_file())
 
 
-def _left_out(file: str) -> bool:
+def _left_out(file: str, patterns: tuple[str, ...]) -> bool:
     parts = PurePosixPath(file).parts
-    return ".." in parts or "__pycache__" in parts or any(_meets(parts, pattern.split("/")) for pattern in NOT_SERVED)
+    return ".." in parts or "__pycache__" in parts or any(_meets(parts, pattern.split("/")) for pattern in patterns)
 
 
 def _meets(parts: tuple[str, ...], pattern: list[str]) -> bool:

@@ -1,19 +1,33 @@
-"""The pinned packages of an image, as `docker/requirements/<runtime>.txt` names them."""
+"""The pinned packages of an image: the server's, and those of the runtime, as its registration or a file that it names lists them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from paddleship.errors import CandidateError
+from paddleship.shipped.runtimes.registration import Registration
 
 _PLACE = Path("docker/requirements")
+SERVER = "server.txt"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def folder() -> Path:
     """Where the files lie: in the checkout that is worked in, or else in the one that this library was loaded from."""
-    return _PLACE if (_PLACE / "paddle.txt").is_file() else Path(__file__).parents[2] / _PLACE
+    return _PLACE if (_PLACE / SERVER).is_file() else Path(__file__).parents[2] / _PLACE
+
+
+def of(runtime: Registration, place: Path | None = None) -> list[str]:
+    """Every pin of the runtime's image; `place` is the folder of the files. Raises CandidateError."""
+    return [*pins(file(runtime, place)), *runtime.pins]
+
+
+def file(runtime: Registration, place: Path | None = None) -> Path:
+    """The file that the runtime's registration names, or else the one of the server alone, to which its own pins are added."""
+    name = runtime.requirements if isinstance(runtime.requirements, str) else SERVER
+    return (place or folder()) / name
 
 
 def pins(path: Path) -> list[str]:
@@ -35,6 +49,6 @@ def pins(path: Path) -> list[str]:
     return found
 
 
-def names(path: Path) -> list[str]:
+def names(pinned: Iterable[str]) -> list[str]:
     """The names of all that is pinned."""
-    return [found[0] for line in pins(path) if (found := _NAME.match(line))]
+    return [found[0] for line in pinned if (found := _NAME.match(line))]

@@ -14,15 +14,14 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
-from paddleship.image import requirements
 from paddleship.shipped import runtimes
 
 _ALWAYS = frozenset({"paddleship", "paddle"})  # the latter has another name where it is built for GPUs
 
 
-def load(folder: Path, pinned: Path) -> runtimes.Runtime:
-    """The candidate in `folder`, in a process that imports only what the requirements file `pinned` brings."""
-    confine([place for package in requirements.names(pinned) for place in _modules(package)])
+def load(folder: Path, packages: Iterable[str]) -> runtimes.Runtime:
+    """The candidate in `folder`, in a process that imports only what these installed packages bring."""
+    confine([place for package in packages for place in _modules(package)])
     return runtimes.load(folder)
 
 

@@ -57,7 +57,7 @@ def require_consistent(candidate: Candidate, params: Params, *, name: str, input
 
     `name` is the one that it goes by, which fixes its runtime and precision; `inputs` are those of the prepared data.
     """
-    kind = catalogue.KINDS[name]
+    kind = catalogue.kinds()[name]
     claims: dict[str, tuple[Any, Any, str]] = {
         "name": (candidate.name, name, "the folder that it lies in"),
         "model": (candidate.model, params.name, "params.yaml"),

@@ -18,6 +18,7 @@ from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.runtimes import registry
 from paddleship.shipped.runtimes.turns import Turns
 from paddleship.system.deadline import carried
 from paddleship.system.isolate import Isolated, threads
@@ -48,7 +49,7 @@ class Contender:
 def candidate(folder: Path, *, precision: str = "float32", thread_count: int = 1) -> Contender:
     """The candidate in `folder` as a contender."""
     made = Candidate.load(folder)
-    exact = made.runtime == "paddle" and not made.options.get("onednn") and precision == "float32" and thread_count == 1
+    exact = registry.kind_of(made).exact and precision == "float32" and thread_count == 1
     return Contender(runtimes.load, (folder,), precision, thread_count, exact=exact)
 
 

@@ -22,6 +22,7 @@ _WHY = {
     comparing.MOVED: "folded",
     comparing.UNPLACED: "by number alone",
     comparing.CORRECTED: "corrected by the quantiser",
+    comparing.NO_READER: "in files that nothing here reads",
 }
 
 

@@ -5,16 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paddleship.proof.parity import Judgement
+from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
+from paddleship.weights import comparing
 from paddleship.weights.comparing import Weighed
 
 CHECK = "weights"
+NOT_COMPARED = "weights-not-compared"
+_UNREAD = f"the weights in its files were not compared with the checkpoint ({comparing.NO_READER})"
+_ADVICE = "name one, `weights=` in the registration (docs/extending.md), or rely on the rows that were asked"
 
 
 def hold_to_checkpoint(judgement: Judgement, weighed: Weighed | None) -> Judgement:
     """The judgement with a check on the candidate's files; as it is where they were not compared."""
     if weighed is None:
         return judgement
+    if not weighed.compared_at_all:
+        return replace(judgement, findings=[*judgement.findings, Finding(NOT_COMPARED, "warning", _UNREAD, _ADVICE)])
     problems = weighed.problems()
     what = "the files cannot be read" if weighed.unread else f"{len(problems)} {'differs' if len(problems) == 1 else 'differ'}"
     words = f"{problems[0].message}: {problems[0].advice}" if problems else ""

@@ -52,6 +52,7 @@ KINDS: dict[str, str] = {
     "another-form": "names, number, dtypes or shapes of the outputs differ from eager's",
     "program-departs": "the exported program answers otherwise than eager on the same kernels, by more than rounding explains",
     "weights-differ": "the candidate holds other weights than the checkpoint",
+    "weights-not-compared": "nothing reads the candidate's files, so that its weights are proven by its answers alone",
     "dtype-differs": "the candidate computes or answers in another dtype than it says",
     "preprocess-differs": "the candidate carries another preprocessing than the prepared data",
     "not-finite": "NaN or infinity where eager has none, or none where eager has it",

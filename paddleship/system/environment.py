@@ -1,8 +1,9 @@
-"""What is installed here that computes or converts: on this a candidate, its proof and its latency depend."""
+"""The versions of what is installed: on those of what computes or converts, a candidate, its proof and its latency depend."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
 PACKAGES = (
@@ -11,22 +12,18 @@ PACKAGES = (
     "paddle2onnx",
     "onnx",
     "onnx-graphsurgeon",
-    "onnxruntime",
-    "onnxruntime-gpu",
-    "openvino",
-    "nncf",
     "numpy",
     "scipy",
     "safetensors",
 )
 
 
-def versions() -> dict[str, str]:
-    """Python, its platform, and the version of each of PACKAGES that is installed."""
-    return {"python": platform.python_version(), "machine": platform.machine(), **installed(PACKAGES)}
+def versions(runtimes: Iterable[str]) -> dict[str, str]:
+    """Python, its platform, and the version of each of PACKAGES and of the distributions of the runtimes that is installed."""
+    return {"python": platform.python_version(), "machine": platform.machine(), **installed((*PACKAGES, *runtimes))}
 
 
-def installed(names: tuple[str, ...]) -> dict[str, str]:
+def installed(names: Iterable[str]) -> dict[str, str]:
     """The versions of those that are installed, from their metadata alone: nothing is imported."""
     found = {}
     for name in names:

@@ -11,11 +11,11 @@ from paddleship.errors import BadInput
 from paddleship.system import devices
 from paddleship.system.environment import installed
 
-_PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "onnxruntime", "openvino", "numpy")
+_PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "numpy")
 
 
 def fingerprint() -> dict[str, str]:
-    """Processor, cores, memory, GPUs, system and the versions of what computes; flat, so that two can be compared by field."""
+    """Processor, cores, memory, GPUs, system and the versions of Python, Paddle and numpy; flat, so that two can be compared by field."""
     return {
         "processor": _processor(),
         "cores": str(len(core_numbers())),

@@ -25,6 +25,7 @@ UNUSED, MOVED, UNPLACED, CORRECTED = (
     "found by its numbers, under another name",
     "its quantiser corrects biases",
 )
+NO_READER = "its runtime registers no reader of weights"
 _ADVICE = "convert again from this checkpoint: `dvc repro -f export optimize`"
 _MOSTLY, _FEW = 0.5, 3  # so many differ: another checkpoint, not a fault in one weight
 _NAMED = 20  # in a report
@@ -46,7 +47,7 @@ class Weighed:
 
     `exact` are equal to the bit; `compared` includes those, what a lower precision rounds, and what differs. `apart` lists what
     was not compared in its place, `extra` counts the program's constants that are no weights of the checkpoint. `unread` says why
-    the files could not be read.
+    the files could not be read, `compared_at_all` is False where nothing reads the files of this runtime.
     """
 
     total: int = 0
@@ -56,18 +57,19 @@ class Weighed:
     extra: int = 0
     findings: tuple[Finding, ...] = field(default=())
     unread: str = ""
+    compared_at_all: bool = True
 
     @property
     def compared_share(self) -> float:
-        return self.compared / self.total if self.total else float(not self.unread)
+        return self.compared / self.total if self.total else float(self.compared_at_all and not self.unread)
 
     @property
     def exact_share(self) -> float:
-        return self.exact / self.total if self.total else float(not self.unread)
+        return self.exact / self.total if self.total else float(self.compared_at_all and not self.unread)
 
     def __bool__(self) -> bool:
-        """Whether nothing differs and the files could be read."""
-        return not self.findings and not self.unread
+        """Whether the files could be read and nothing differs."""
+        return self.compared_at_all and not self.findings and not self.unread
 
     def problems(self) -> list[Finding]:
         """What is the matter: tensors that differ, or files that cannot be read."""
@@ -80,7 +82,10 @@ class Weighed:
         names: dict[str, list[str]] = {}
         for one in self.apart:
             names.setdefault(one.why, []).append(one.name)
-        left = {why: {"share": share, "names": names[why][:_NAMED], "tensors": len(names[why])} for why, share in self.left().items()}
+        left = {
+            why: {"share": share, "names": names.get(why, [])[:_NAMED], "tensors": len(names.get(why, []))}
+            for why, share in self.left().items()
+        }
         return {
             "numbers": self.total,
             "compared_share": self.compared_share,
@@ -92,6 +97,8 @@ class Weighed:
 
     def left(self) -> dict[str, float]:
         """The share of all weights that was not compared in its place, by the reason."""
+        if not self.compared_at_all:
+            return {NO_READER: 1.0}
         counts = Counter[str]()
         for one in self.apart:
             counts[one.why] += one.count

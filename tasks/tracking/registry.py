@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.image import requirements
+from paddleship.image import foreign, requirements
 from paddleship.shipped.common import preprocess
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.runtimes import registry as runtimes
 
 ALIAS = "challenger"
 _HERE = Path(__file__).parent
@@ -47,15 +48,18 @@ def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mappi
     about = Candidate.load(candidate)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # MLflow asks for type hints to check requests by; the signature does that
-        folder = Path(scratch) / "model"
+        folder, code = Path(scratch) / "model", Path(scratch) / "code"
+        runtime = runtimes.get(release["runtime"])
+        code.mkdir()
+        foreign.lay_out(runtime, code)
         pyfunc.save_model(
             path=str(folder),
             python_model=str(_HERE / "pyfunc_model.py"),
             artifacts={"candidate": str(candidate)},
             signature=_signature(about),
             input_example=_example(about),
-            code_paths=[str(_ROOT / "paddleship")],
-            pip_requirements=_requirements(release["runtime"]),
+            code_paths=[str(_ROOT / "paddleship"), *map(str, code.iterdir())],
+            pip_requirements=requirements.of(runtime.registration),
         )
         client.log_artifacts(run_id, str(folder), "model")
     try:
@@ -94,7 +98,3 @@ def _example(candidate: Candidate) -> dict[str, Any]:
 def _lowest(spec: TensorSpec, sizes: Mapping[str, int]) -> Any:
     shape = [sizes[size] if isinstance(size, str) else size for size in spec.shape]
     return np.full(shape, spec.limits(sizes)[0] or 0, spec.numpy_dtype)
-
-
-def _requirements(runtime: str) -> list[str]:
-    return requirements.pins(requirements.folder() / f"{runtime}.txt")

@@ -1,10 +1,9 @@
-"""Inference runtimes: one file each, loaded only when a candidate asks for it."""
+"""Inference runtimes: one file each, with its registration; the library behind it is imported only when a candidate asks for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,8 +12,7 @@ import numpy as np
 from paddleship.errors import CandidateError
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.spec import Arrays
-
-_MODULES = {"paddle": "paddle_inference", "paddle-eager": "paddle_eager", "onnxruntime": "onnx_runtime", "openvino": "openvino"}
+from paddleship.shipped.runtimes import registry
 
 
 class Runtime(Protocol):
@@ -31,10 +29,7 @@ def load(folder: Path, *, options: Mapping[str, Any] | None = None, thread_count
         candidate = replace(candidate, threads=thread_count)
     if options:
         candidate = replace(candidate, options={**candidate.options, **options})
-    module = _MODULES.get(candidate.runtime)
-    if module is None:
-        raise CandidateError(f"{folder} asks for the runtime {candidate.runtime!r} (known: {', '.join(_MODULES)}): make it again")
-    door = import_module(f"paddleship.shipped.runtimes.{module}")
+    door = registry.get(candidate.runtime).registration
     if candidate.programs:
         from paddleship.shipped.runtimes.bucketed import Bucketed
 

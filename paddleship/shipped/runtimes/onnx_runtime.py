@@ -11,6 +11,7 @@ import numpy as np
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.spec import Arrays
 from paddleship.shipped.runtimes import named_outputs
+from paddleship.shipped.runtimes.registration import Kind, Registration
 
 
 class OnnxRuntime:
@@ -44,3 +45,22 @@ def load(folder: Path, candidate: Candidate) -> OnnxRuntime:
         disabled_optimizers=candidate.options.get("without_passes"),
     )
     return OnnxRuntime(session, candidate)
+
+
+RUNTIME = Registration(
+    name="onnxruntime",
+    load=load,
+    source="onnx",
+    candidates={
+        "onnxruntime": Kind(packages=("onnxruntime",)),
+        "onnxruntime-int8-dynamic": Kind("int8", packages=("onnxruntime",), maker="paddleship.conversion.quantizing:dynamic"),
+        "onnxruntime-int8": Kind("int8", packages=("onnxruntime",), maker="paddleship.conversion.quantizing:static", calibrated=True),
+    },
+    requirements="onnxruntime.txt",
+    distributions=("onnxruntime", "onnxruntime-gpu"),
+    settings={"spinning": [True, False], "optimization_level": [99, 2, 1], "memory_pattern": [True, False], "arena": [True, False]},
+    thread_settings=frozenset({"spinning"}),
+    weights="paddleship.weights.onnx_files:read",
+    logs_passes=True,
+    not_served=("onnxruntime/tools", "onnxruntime/transformers", "onnxruntime/quantization"),
+)

@@ -13,6 +13,7 @@ from paddleship.errors import CandidateError
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.spec import Arrays
 from paddleship.shipped.runtimes import named_outputs
+from paddleship.shipped.runtimes.registration import Kind, Registration
 
 _DEVICE = "CPU"
 _HINTS = {"float32": "f32", "bfloat16": "bf16", "int8": "f32"}  # what is not quantised stays as it is
@@ -60,3 +61,37 @@ def load(folder: Path, candidate: Candidate) -> OpenVino:
     if "hyper_threading" in options:
         settings["ENABLE_HYPER_THREADING"] = options["hyper_threading"]
     return OpenVino(core.compile_model(program, _DEVICE, settings), candidate)
+
+
+RUNTIME = Registration(
+    name="openvino",
+    load=load,
+    source="onnx",
+    candidates={
+        "openvino": Kind(packages=("openvino",), extra="openvino", per_shape=True),
+        "openvino-bf16": Kind("bfloat16", packages=("openvino",), extra="openvino", per_shape=True),
+        "openvino-int8": Kind(
+            "int8",
+            packages=("openvino", "nncf"),
+            extra="openvino",
+            maker="paddleship.conversion.quantizing:openvino",
+            calibrated=True,
+            weights="paddleship.weights.openvino_files:read",
+            corrects_biases=True,
+            per_shape=True,
+        ),
+    },
+    requirements="openvino.txt",
+    distributions=("openvino", "nncf"),
+    settings={"hyper_threading": [True, False], "performance_hint": ["LATENCY", "THROUGHPUT"]},
+    thread_settings=frozenset({"hyper_threading"}),
+    weights="paddleship.weights.onnx_files:read",
+    not_served=(
+        "openvino/tools",
+        "openvino/include",
+        "openvino/cmake",
+        "openvino/libs/cache.json",  # compiled kernels for GPUs
+        "openvino/libs/libopenvino_intel_[gn]pu_plugin.so",
+        *(f"openvino/libs/libopenvino_{name}_frontend.so*" for name in ("gguf", "jax", "paddle", "pytorch", "tensorflow*")),
+    ),
+)

@@ -15,7 +15,9 @@ from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.references import explain
 from paddleship.shipped.common.spec import Arrays
 from paddleship.shipped.common.structure import describe
+from paddleship.shipped.runtimes import paddle_inference
 from paddleship.shipped.runtimes.own_code import OwnCode
+from paddleship.shipped.runtimes.registration import Kind, Registration
 
 CODE = "code"  # folder of the candidate's copy
 _ADVICE = "have it below code.watch, or pin its package in docker/requirements/paddle-eager.txt, and run `dvc repro -f optimize`"
@@ -81,3 +83,15 @@ def _build(code: Path, candidate: Candidate) -> Any:
 
 def _missing(missing: ModuleNotFoundError) -> str:
     return f"the model's code imports {missing.name!r}, which is neither in its copy nor in the image: {_ADVICE}"
+
+
+RUNTIME = Registration(
+    name="paddle-eager",
+    load=load,
+    source="eager",
+    candidates={"paddle-eager": Kind()},
+    requirements="paddle-eager.txt",
+    weights="paddleship.weights.checkpoint_files:read",
+    not_served=paddle_inference.RUNTIME.not_served,
+    system_libraries=paddle_inference.RUNTIME.system_libraries,
+)

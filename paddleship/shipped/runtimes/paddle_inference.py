@@ -12,6 +12,7 @@ from paddleship.errors import CandidateError
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.spec import Arrays
 from paddleship.shipped.runtimes import named_outputs
+from paddleship.shipped.runtimes.registration import PRUNED, Kind, Registration
 
 _GPU_POOL_MB = 256
 _TENSORRT_BATCH = 32
@@ -73,3 +74,26 @@ def _use_gpu(config: Any, candidate: Candidate) -> None:
     config.enable_use_gpu(_GPU_POOL_MB, 0)
     if candidate.options.get("tensorrt"):
         config.enable_tensorrt_engine(1 << 30, _TENSORRT_BATCH, 3, half, False, False)
+
+
+_ZEROS = "no kernel of Paddle on a CPU is faster for weights that are zero: name it to try it"
+RUNTIME = Registration(
+    name="paddle",
+    load=load,
+    source="program",
+    candidates={
+        "paddle": Kind(options={"onednn": False}, exact=True),
+        "paddle-onednn": Kind(options={"onednn": True}, per_shape=True),
+        "paddle-onednn-bf16": Kind("bfloat16", options={"onednn": True, "bfloat16": True}, per_shape=True),
+        "paddle-int8": Kind("int8", options={"onednn": False}, change="paddleship.conversion.ptq:quantise"),
+        "paddle-pruned": Kind(PRUNED, options={"onednn": False}, not_by_default=_ZEROS, change="paddleship.conversion.pruning:prune"),
+        "paddle-gpu": Kind(gpu=True, options={"onednn": False, "gpu": True}),
+        "paddle-tensorrt-fp16": Kind("float16", gpu=True, options={"onednn": False, "gpu": True, "tensorrt": True}),
+    },
+    requirements="paddle.txt",
+    settings={"memory_optim": [False, True]},
+    weights="paddleship.weights.paddle_files:read",
+    logs_passes=True,
+    not_served=("paddle/include", "paddle/libs/libopenvino_intel_cpu_plugin.so"),
+    system_libraries=("libgomp.so.1",),  # its wheel expects it, and slim images lack it
+)

@@ -1,5 +1,3 @@
-from typing import get_args
-
 import pytest
 
 from paddleship.config import catalogue, params
@@ -12,15 +10,16 @@ def only_base(monkeypatch):
     monkeypatch.setattr(catalogue, "installed", lambda package: package not in ("openvino", "nncf"))
 
 
-def test_params_and_the_catalogue_know_the_same_names():
-    assert set(get_args(catalogue.Name)) == set(catalogue.KINDS)
+def test_the_exported_program_and_the_eager_model_are_registered_and_the_program_comes_first():
+    assert next(iter(catalogue.kinds())) == catalogue.PROGRAM
+    assert catalogue.EAGER in catalogue.kinds()
 
 
 def test_by_default_every_installed_candidate_takes_part_that_has_a_use_here_and_the_others_have_a_reason():
     absent = {"paddle-gpu": "GPU build", "paddle-tensorrt-fp16": "GPU build", "paddle-pruned": "name it to try it"}
-    assert catalogue.chosen(None) == [name for name in catalogue.KINDS if name not in absent]
+    assert catalogue.chosen(None) == [name for name in catalogue.kinds() if name not in absent]
     reasons = catalogue.left_out(catalogue.chosen(None))
-    assert list(reasons) == [name for name in catalogue.KINDS if name in absent]
+    assert list(reasons) == [name for name in catalogue.kinds() if name in absent]
     assert all(words in reasons[name] for name, words in absent.items())
 
 
@@ -31,7 +30,7 @@ def test_with_its_build_the_candidates_of_a_gpu_take_part(monkeypatch):
 
 def test_what_is_left_out_by_name_or_for_want_of_a_package_has_a_reason(only_base):
     reasons = catalogue.left_out(catalogue.chosen(["paddle", "paddle-pruned"]))
-    assert set(reasons) == set(catalogue.KINDS) - {"paddle", "paddle-pruned"}
+    assert set(reasons) == set(catalogue.kinds()) - {"paddle", "paddle-pruned"}
     assert reasons["openvino-int8"] == "openvino is not installed"
     assert reasons["onnxruntime"] == "optimize.candidates names others"
 
@@ -59,6 +58,18 @@ def test_a_name_twice_is_one_candidate():
     assert catalogue.chosen(["paddle", "onnxruntime", "paddle"]) == ["paddle", "onnxruntime"]
 
 
-def test_an_unknown_candidate_is_told_the_known_ones(base_params):
-    with pytest.raises(ParamsError, match=r"optimize\.candidates\.0.*'openvino-int8'.*got 'tensorrt'"):
-        params.parse(params.merge(base_params, {"optimize": {"candidates": ["tensorrt"]}}))
+@pytest.mark.parametrize(("name", "words"), [("tensorrt", "registered are paddle, "), ("openvno", "did you mean 'openvino'")])
+def test_a_candidate_that_no_runtime_registers_is_refused_with_those_that_are(name, words):
+    for refuse in (catalogue.require_known, catalogue.chosen):
+        with pytest.raises(ParamsError, match=f"optimize.candidates names '{name}', which no runtime registers: .*{words}"):
+            refuse(["paddle", name])
+
+
+def test_a_form_offers_the_registered_candidates_and_still_every_key_is_optional():
+    form = params.overrides(list(catalogue.kinds()))
+    assert form.model_validate({}).model_dump(exclude_unset=True) == {}
+    schema = form.model_json_schema()
+    (offered,) = [
+        choice["items"]["enum"] for choice in schema["$defs"]["OptimizeOverrides"]["properties"]["candidates"]["anyOf"] if "items" in choice
+    ]
+    assert offered == list(catalogue.kinds())

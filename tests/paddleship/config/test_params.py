@@ -39,7 +39,6 @@ def rules(inputs, **dimensions):
         ({"train": {"epochs": 0}}, "train.epochs: input should be greater than or equal to 1 (got 0)"),
         ({"train": {"learning_rate": -1}}, "train.learning_rate: input should be greater than 0 (got -1)"),
         ({"data": {"reader": "nowhere"}}, "data.reader"),
-        ({"optimize": {"candidates": ["tensorrt"]}}, "optimize.candidates.0"),
         ({"model": {"inputs": [{"name": "x", "dtype": "float32", "shape": [1, 2]}]}}, "first dimension must be dynamic"),
         ({"model": {"inputs": [{"name": "x", "dtpe": "float32", "shape": ["batch"]}]}}, "(did you mean 'dtype'?)"),
         ({"optimize": {"timeout_s": float("inf")}}, "optimize.timeout_s: input should be a finite number (got inf)"),

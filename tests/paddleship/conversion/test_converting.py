@@ -8,15 +8,15 @@ import time
 import numpy as np
 import pytest
 
-from paddleship.config.catalogue import KINDS
+from paddleship.config.catalogue import kinds
 from paddleship.conversion import converting
 from paddleship.model.eager import Eager
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from tests.paddleship.conversion.helpers import ask, batch
 
-INT8 = [name for name, kind in KINDS.items() if kind.precision == "int8" and kind.packages]
-PLAIN = [name for name, kind in KINDS.items() if kind.precision == "float32" and kind.packages]
+INT8 = [name for name, kind in kinds().items() if kind.precision == "int8" and kind.packages]
+PLAIN = [name for name, kind in kinds().items() if kind.precision == "float32" and kind.packages]
 
 
 @pytest.mark.parametrize(("name", "candidates"), [("Pair", [*PLAIN, *INT8]), ("Pictures", ["onnxruntime-int8", "openvino-int8"])])
@@ -27,7 +27,7 @@ def test_candidates_are_made_and_answer_as_their_precision_allows(subject_of, wo
         outcome = workshop.make(candidate, tmp_path / candidate)
         assert outcome.made, f"{candidate}: {outcome.reason}"
         made = Candidate.load(tmp_path / candidate)
-        assert (made.runtime, made.precision) == (KINDS[candidate].runtime, KINDS[candidate].precision)
+        assert (made.runtime, made.precision) == (kinds()[candidate].runtime, kinds()[candidate].precision)
         for answer, right in zip(ask(runtimes.load, tmp_path / candidate, batches=asked), expected, strict=True):
             assert list(answer) == list(right)
             for key, array in right.items():

@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from paddleship.config.catalogue import KINDS
+from paddleship.config.catalogue import kinds
 from paddleship.conversion import calibration
 from tests.paddleship.conversion.helpers import batch, judged
 
-INT8 = [name for name, kind in KINDS.items() if kind.precision == "int8" and kind.packages]
+INT8 = [name for name, kind in kinds().items() if kind.precision == "int8" and kind.packages]
 
 
 @pytest.mark.parametrize("name", INT8)

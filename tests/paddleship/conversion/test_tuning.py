@@ -9,9 +9,10 @@ import pytest
 
 from paddleship.conversion import tuning
 from paddleship.conversion.tuning import Trial
-from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.runtimes import registry
+from paddleship.shipped.runtimes.registry import Registered
 
 BATCHES = [{"x": np.zeros((1, 2), np.float32)}]
 
@@ -102,31 +103,29 @@ def test_fewer_threads_are_tried_than_are_allowed(folder):
 
 
 @pytest.mark.parametrize(
-    ("runtime", "options", "shape", "offered"),
+    ("name", "shape", "offered"),
     [
-        ("openvino", {}, ("batch", "length"), True),
-        ("paddle", {"onednn": True}, ("batch", "length"), True),
-        ("paddle", {}, ("batch", "length"), False),
-        ("onnxruntime", {}, ("batch", "length"), False),
-        ("openvino", {}, ("batch", 2), False),
+        ("openvino", ("batch", "length"), True),
+        ("paddle-onednn", ("batch", "length"), True),
+        ("paddle", ("batch", "length"), False),
+        ("onnxruntime", ("batch", "length"), False),
+        ("openvino", ("batch", 2), False),
     ],
 )
-def test_round_sizes_are_tried_where_rows_differ_and_the_runtime_may_gain(runtime, options, shape, offered):
+def test_round_sizes_are_tried_where_rows_differ_and_the_runtime_may_gain(name, shape, offered):
     specs = (TensorSpec("x", "float32", shape),)
-    made = Candidate("m", "m", runtime, "float32", 1, specs, (), {}, "", "regression", options=options)
+    made = Candidate(name, "m", registry.kinds()[name].runtime, "float32", 1, specs, (), {}, "", "regression")
     assert ("bucket" in dict(tuning._alternatives(made))) == offered
 
 
 @pytest.mark.parametrize(("name", "words"), [("Sums", ""), ("SumsOfAll", "padding changes sum")])
 def test_round_sizes_are_refused_where_padding_changes_the_answers(workshop_of, tmp_path, monkeypatch, name, words):
-    monkeypatch.setattr(tuning, "_DEFAULTS", {"openvino": {}})
+    alone = Registered(replace(registry.of("openvino"), settings={}), "here")
+    others = registry.found()
+    monkeypatch.setattr(registry, "found", lambda: {**others, "openvino": alone})
     assert workshop_of(name).make("openvino", tmp_path / "made").made
     replace(Candidate.load(tmp_path / "made"), warm_shapes=({"x": [1, 16], "ids": [1, 32]},)).save(tmp_path / "made")
     rows = [{"x": np.ones((1, 16), np.float32), "ids": np.ones((1, length), np.int64)} for length in (3, 4)]
     as_they_are, rounded = tuning.tune(tmp_path / "made", rows, seconds=2, timeout_s=60).trials
     assert as_they_are.median_ms is not None
     assert (rounded.value, rounded.reason, rounded.median_ms is None) == (16, words, bool(words))
-
-
-def test_every_runtime_has_settings_to_try():
-    assert set(tuning._DEFAULTS) == set(runtimes._MODULES)

@@ -4,6 +4,7 @@ import pytest
 
 from paddleship.errors import CandidateError
 from paddleship.image import footprint, requirements
+from paddleship.shipped.runtimes import registry
 
 FOLDER = Path(__file__).parents[3] / "docker/requirements"
 
@@ -12,7 +13,7 @@ def test_pins_of_an_included_file_count(tmp_path):
     (tmp_path / "base.txt").write_text("# of all\nnumpy==2.3.5  # pinned\n\n")
     (tmp_path / "own.txt").write_text("-r base.txt\neinops==0.8.1\n")
     assert requirements.pins(tmp_path / "own.txt") == ["numpy==2.3.5", "einops==0.8.1"]
-    assert requirements.names(tmp_path / "own.txt") == ["numpy", "einops"]
+    assert requirements.names(requirements.pins(tmp_path / "own.txt")) == ["numpy", "einops"]
 
 
 def test_the_image_of_the_eager_model_holds_what_that_of_paddle_inference_does():
@@ -22,6 +23,13 @@ def test_the_image_of_the_eager_model_holds_what_that_of_paddle_inference_does()
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.txt")), ids=lambda file: file.stem)
 def test_every_package_of_an_image_is_pinned(file):
     assert all("==" in pin for pin in requirements.pins(file))
+
+
+@pytest.mark.parametrize("runtime", registry.found().values(), ids=str)
+def test_every_runtime_brings_its_pins_and_the_server_s(runtime):
+    pinned = requirements.names(requirements.of(runtime.registration))
+    assert set(pinned) > set(requirements.names(requirements.pins(FOLDER / "server.txt")))
+    assert len(set(pinned)) == len(pinned)
 
 
 def test_outside_the_checkout_the_files_are_found_beside_the_library(tmp_path, monkeypatch):
@@ -36,5 +44,5 @@ def test_files_that_are_not_there_say_where_to_run(tmp_path):
 
 def test_the_size_of_an_image_counts_what_is_included(tmp_path):
     (tmp_path / "model").mkdir()
-    sizes = [footprint.image_bytes(FOLDER / f"{name}.txt", tmp_path / "model") for name in ("paddle", "paddle-eager")]
+    sizes = [footprint.image_bytes(registry.of(name), tmp_path / "model") for name in ("paddle", "paddle-eager")]
     assert sizes[0] == sizes[1] is not None
