@@ -1,8 +1,10 @@
 """The house as architecture says it is: what no single module can see of itself."""
 
+import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import get_args
 
@@ -84,3 +86,27 @@ def test_every_stage_reads_only_params_that_exist():
             for part in key.split("."):
                 assert part in model.model_fields, f"{name} in dvc.yaml asks for {key}"
                 model = model.model_fields[part].annotation
+
+
+def test_stages_are_named_as_in_the_graph_wherever_a_tool_wants_a_list():
+    from flows.stages import LAST, Until
+
+    assert get_args(Until) == tuple(STAGES), "edit Until in flows/stages.py, which the form of the flow is made from"
+    assert list(STAGES)[-1] == LAST
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    for name, key in (("One verb never imports another", "modules"), ("Each outside thing has one door", "source_modules")):
+        (listed,) = [contract[key] for contract in contracts if contract["name"] == name]
+        assert {f"tasks.{stage}" for stage in STAGES} <= set(listed), f"edit the contract {name!r} in pyproject.toml"
+
+
+def test_a_candidate_is_named_in_the_file_of_its_runtime_and_nowhere_else():
+    """The exported program and the eager model apart, which the catalogue names: the pipeline itself is about those two."""
+    from paddleship.config import catalogue
+    from paddleship.shipped.runtimes import registry
+
+    names = {*registry.kinds(), *registry.found()} - {catalogue.PROGRAM, catalogue.EAGER}
+    doors = {source(one.module) for one in registry.found().values() if one.entry_point is None}
+    for path in (file.relative_to(REPOSITORY) for part in ("paddleship", "tasks", "flows") for file in (REPOSITORY / part).rglob("*.py")):
+        if path not in doors:
+            constants = {node.value for node in ast.walk(ast.parse((REPOSITORY / path).read_text())) if isinstance(node, ast.Constant)}
+            assert not constants & names, f"{path} names {', '.join(map(str, constants & names))}: ask the registry"

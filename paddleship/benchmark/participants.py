@@ -68,8 +68,8 @@ class Entrants:
         """The inputs of the program that was exported, where it takes them in every shape."""
         for name in self.proven:
             with suppress(CandidateError):  # one that was lost is a row of the race
-                if registry.of(name).source != "eager":
-                    candidate = Candidate.load(self.folder(name))
+                candidate = Candidate.load(self.folder(name))
+                if registry.get(candidate.runtime).registration.source != "eager":
                     return () if candidate.programs else candidate.inputs
         return ()
 

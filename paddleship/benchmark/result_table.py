@@ -11,7 +11,9 @@ from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.sampling import Measurement
 from paddleship.config.params import Benchmark
 from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.runtimes import registry
 from paddleship.statistics import estimates
+from paddleship.system import environment
 
 
 def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: int) -> dict[str, Any]:
@@ -83,6 +85,7 @@ def facts(comparison: Comparison) -> dict[str, Any]:
         "load_average": round(comparison.others.load_average, 2),
         "memory": "resident size (RSS), summed over the process and its descendants, peak",
         "warnings": comparison.warnings(),
+        "versions": environment.installed(registry.distributions()),
     }
 
 

@@ -62,7 +62,8 @@ def write(comparison: Comparison, folder: Path) -> None:
         "baseline": comparison.baseline,
         "batch_size": comparison.size,
         "effect": comparison.effect,
-        "host": host.fingerprint() | environment.installed(registry.distributions()),
+        "host": host.fingerprint(),
+        "versions": environment.installed(registry.distributions()),
     }
     (folder / META).write_text(json.dumps(meta, indent=1) + "\n", encoding="utf-8")
 
@@ -102,7 +103,7 @@ def compare(earlier: Path, later: Path) -> list[Change]:
     races ran on unlike hosts.
     """
     (before, old), (after, new) = read(earlier), read(later)
-    host.require_same(old["host"], new["host"], what=str(earlier))
+    host.require_same(old["host"] | old.get("versions", {}), new["host"] | new.get("versions", {}), what=str(earlier))
     for key in ("baseline", "batch_size"):
         if old[key] != new[key]:
             raise BadInput(

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from paddleship.config.catalogue import PROGRAM
 from paddleship.config.params import Model, Verify
 from paddleship.controlflow import regions
 from paddleship.conversion import converting, exporting
@@ -33,13 +34,12 @@ from paddleship.proof.reference import TO_STATIC, Known
 from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.common import structure
 from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.runtimes import registry
 from paddleship.system import deadline, isolate
 from paddleship.system.deadline import Deadline, carried
 from paddleship.weights import weighing
 from paddleship.weights.weighing import Files
 
-RUNTIMES = ("paddle", "paddle-onednn", "onnxruntime")
-_PROGRAM = "paddle"  # the candidate that is the exported program itself
 _WATCHING = 0.05  # of the time: everything is asked about ten times more, and float64 is slow
 _HANGS = 0.25  # of the time, after which a call of eager hangs
 _BATCHES = (1, 2, 7)  # and the largest: to_static makes another program for each, and `verify` asks them all
@@ -56,7 +56,7 @@ def examine(
     work: Path,
     seed: int = 0,
     checkpoint: Path | None = None,
-    candidates: Sequence[str] = RUNTIMES,
+    candidates: Sequence[str] | None = None,
     settings: Verify = _SETTINGS,
     seconds: float = SECONDS,
     say: Callable[[str], None] = lambda _line: None,
@@ -66,7 +66,8 @@ def examine(
     Bad input is a finding, not an exception.
     """
     began = time.monotonic()
-    visit = Visit(Subject(model, checkpoint or work / "checkpoint", seed), work, tuple(candidates), settings, seconds, say)
+    chosen = [name for name, kind in registry.kinds().items() if kind.examined] if candidates is None else candidates
+    visit = Visit(Subject(model, checkpoint or work / "checkpoint", seed), work, tuple(chosen), settings, seconds, say)
     with Deadline(seconds).binding():
         try:
             visit.examine()
@@ -332,9 +333,9 @@ class Visit:
         factory = self._subject.model.factory
         exporting.check_form(factory, [spec.name for spec in outputs], structure.constants(checkup.nesting), program)
         return Candidate(
-            name="paddle",
+            name=PROGRAM,
             model=factory,
-            runtime="paddle",
+            runtime=registry.of(PROGRAM).name,
             precision="float32",
             threads=1,
             inputs=specs,
@@ -356,7 +357,7 @@ class Visit:
         if known := messages.known(judgement, checkup.suspects):
             return [known]
         lost = proved.answers[name] is None or any(item.kind == "another-form" for item in judgement.findings)
-        kept = name != _PROGRAM and bool(proved.judgements.get(_PROGRAM))
+        kept = name != PROGRAM and bool(proved.judgements.get(PROGRAM))
         seconds = self._settings.timeout_s
         if lost and (frozen := sizes.frozen(folder, proved.evidence, checkup.suspects, kept=kept, timeout_s=seconds)):
             return frozen

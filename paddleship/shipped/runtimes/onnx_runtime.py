@@ -52,7 +52,7 @@ RUNTIME = Registration(
     load=load,
     source="onnx",
     candidates={
-        "onnxruntime": Kind(packages=("onnxruntime",)),
+        "onnxruntime": Kind(packages=("onnxruntime",), examined=True),
         "onnxruntime-int8-dynamic": Kind("int8", packages=("onnxruntime",), maker="paddleship.conversion.quantizing:dynamic"),
         "onnxruntime-int8": Kind("int8", packages=("onnxruntime",), maker="paddleship.conversion.quantizing:static", calibrated=True),
     },

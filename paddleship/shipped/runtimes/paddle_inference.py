@@ -82,8 +82,8 @@ RUNTIME = Registration(
     load=load,
     source="program",
     candidates={
-        "paddle": Kind(options={"onednn": False}, exact=True),
-        "paddle-onednn": Kind(options={"onednn": True}, per_shape=True),
+        "paddle": Kind(options={"onednn": False}, exact=True, examined=True),
+        "paddle-onednn": Kind(options={"onednn": True}, per_shape=True, examined=True),
         "paddle-onednn-bf16": Kind("bfloat16", options={"onednn": True, "bfloat16": True}, per_shape=True),
         "paddle-int8": Kind("int8", options={"onednn": False}, change="paddleship.conversion.ptq:quantise"),
         "paddle-pruned": Kind(PRUNED, options={"onednn": False}, not_by_default=_ZEROS, change="paddleship.conversion.pruning:prune"),

@@ -30,7 +30,7 @@ class Kind:
 
     `weights` overrides the reader of the runtime. `corrects_biases` where the maker moves biases on purpose. `per_shape` where the
     runtime prepares something for each new shape of its inputs, so that fewer shapes may be faster. `exact` where it computes
-    with eager's own kernels. `runtime` is filled in by the registry.
+    with eager's own kernels, `examined` where the doctor tries it. `runtime` is filled in by the registry.
     """
 
     precision: str = "float32"
@@ -46,6 +46,7 @@ class Kind:
     corrects_biases: bool = False
     per_shape: bool = False
     exact: bool = False
+    examined: bool = False
     runtime: str = ""
 
     def __post_init__(self) -> None:

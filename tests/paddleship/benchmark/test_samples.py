@@ -63,6 +63,14 @@ def rewrite(folder, **changes):
     return folder
 
 
+def test_races_with_unlike_versions_of_a_runtime_are_not_compared(races):
+    later = races(2)
+    versions = json.loads((later / "samples.json").read_text())["versions"]
+    other = rewrite(races(3), versions=versions | {"onnxruntime": "0.0.1"})
+    with pytest.raises(BadInput, match=r"onnxruntime was '0\.0\.1', is "):
+        samples.compare(other, later)
+
+
 def test_races_on_unlike_hosts_are_not_compared(races):
     later = races(3)
     host = json.loads((later / "samples.json").read_text())["host"]

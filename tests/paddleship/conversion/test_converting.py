@@ -97,7 +97,7 @@ def install(source, target, batches):
     ids=["hangs", "crashes", "runs pip"],
 )
 def test_a_maker_that_misbehaves_is_a_row_and_leaves_nothing(workshop_of, tmp_path, monkeypatch, maker, words):
-    monkeypatch.setitem(converting._MAKERS, "paddle", maker)
+    monkeypatch.setattr(converting, "_copy", maker)
     outcome = workshop_of("Digits", timeout_s=5 if maker is hang else 100).make("paddle", tmp_path / "paddle")
     assert words in outcome.reason
     assert not (tmp_path / "paddle").exists()

@@ -17,8 +17,12 @@ from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import Subject
 from paddleship.proof import inputs
+from paddleship.proof.parity import Judgement
+from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.shipped.common import layers
 from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.runtimes import registry
+from paddleship.shipped.runtimes.registry import Registered
 from paddleship.weights import comparing, paddle_files, weighing
 from paddleship.weights.weighing import EXPORTED, Files, Scales
 
@@ -243,3 +247,15 @@ def test_the_eager_candidate_is_compared_by_key(made, tmp_path):
     save_file(own, tmp_path / layers.WEIGHTS)
     replace(base, name="paddle-eager", runtime="paddle-eager").save(tmp_path)
     assert len(weigh(made, tmp_path).findings) >= 2
+
+
+def test_files_that_nothing_reads_are_named_as_not_compared_and_are_no_failure(made, monkeypatch):
+    blind = Registered(replace(registry.of("paddle"), weights=""), "here")
+    others = registry.found()
+    monkeypatch.setattr(registry, "found", lambda: {**others, "paddle": blind})
+    weighed = weigh(made, made / "paddle")
+    assert (bool(weighed), weighed.compared_share, weighed.problems()) == (False, 0.0, [])
+    assert weighed.to_dict()["not_in_place"] == {comparing.NO_READER: {"share": 1.0, "names": [], "tensors": 0}}
+    judgement = hold_to_checkpoint(Judgement({}, []), weighed)
+    assert judgement.checks == []
+    assert [(finding.kind, finding.severity) for finding in judgement.findings] == [("weights-not-compared", "warning")]

@@ -1,0 +1,112 @@
+"""A runtime from outside the repository, as docs/extending.md shows it, goes all the way to an image that answers."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+PAGE = Path(__file__).parents[2] / "docs/extending.md"
+UV = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--python", sys.executable]
+QUICK = {"optimize": {"candidates": ["paddle", "tract"]}, "select": {"candidate": "tract"}}
+
+
+def write_from_page(folder):
+    """The files that the page shows, each named in the first line of its block."""
+    for name, text in re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        (folder / name).write_text(text)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder for the import path with tract and the user's package, installed as a user does it."""
+    folder = tmp_path_factory.mktemp("extending")
+    (folder / "source").mkdir()
+    write_from_page(folder / "source")
+    assert sorted(path.name for path in (folder / "source").iterdir()) == ["paddleship_tract.py", "pyproject.toml"]
+    for what in (["--only-binary", ":all:", "tract==0.23.9"], ["--no-build-isolation", str(folder / "source")]):
+        done = subprocess.run([*UV, "--target", str(folder / "site"), *what], capture_output=True, text=True, check=False)
+        if "tract" in what[-1] and what[0] == "--only-binary" and done.returncode:
+            pytest.skip(f"tract cannot be installed: {' '.join(done.stderr.split())[-200:]}")
+        assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+def run(checkout, stage, *path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *map(str, path)])}
+    return subprocess.run(
+        [sys.executable, "-m", f"tasks.{stage}"], cwd=checkout, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def report(checkout, stage):
+    return json.loads((checkout / "reports" / f"{stage}.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def measured(linear_checkout_of, site):
+    """A checkout after the benchmark, with the runtime among the candidates."""
+    checkout = linear_checkout_of("extended")
+    path = checkout / "params.yaml"
+    values = yaml.safe_load(path.read_text())
+    for section, keys in {**QUICK, "package": {"repository": f"paddleship/test-extending-{os.getpid()}"}}.items():
+        values[section] |= keys
+    path.write_text(yaml.safe_dump(values, sort_keys=False))
+    for stage in ("fingerprint", "prepare", "train", "export", "optimize", "verify", "benchmark"):
+        done = run(checkout, stage, site)
+        assert done.returncode == 0, f"{stage}: {done.stdout}{done.stderr}"
+    return checkout
+
+
+@pytest.mark.slow
+def test_a_runtime_of_a_user_is_made_proven_and_measured_like_ours(measured):
+    assert report(measured, "optimize")["candidates"]["tract"]["status"] == "made"
+    proven = report(measured, "verify")["candidates"]["tract"]
+    assert (proven["status"], proven["weights_compared_share"], proven["weights_exact_share"]) == ("proven", 1.0, 1.0)
+    row = report(measured, "benchmark")["candidates"]["tract"]
+    assert row["status"] == "measured"
+    assert row["image_bytes"] > 30_000_000
+    assert json.loads((measured / "models/benchmark/choice.json").read_text())["candidate"] == "tract"
+
+
+@pytest.mark.slow
+def test_an_edit_of_it_and_another_version_of_what_it_runs_change_the_environment(measured, site):
+    before = json.loads((measured / "environment.json").read_text())
+    assert (before["tract"], before["paddleship-tract"]) == ("0.23.9", "0.1.0")
+    file = site / "paddleship_tract.py"
+    text = file.read_text()
+    try:
+        file.write_text(text + "\n# edited\n")
+        assert run(measured, "fingerprint", site).returncode == 0
+        after = json.loads((measured / "environment.json").read_text())
+    finally:
+        file.write_text(text)
+    assert {key for key in before if before[key] != after[key]} == {"runtime tract"}
+    assert run(measured, "fingerprint", site).returncode == 0
+
+
+@pytest.mark.slow
+def test_without_it_its_candidate_is_refused_with_those_that_are_registered(measured):
+    done = run(measured, "optimize")
+    assert done.returncode == 2
+    assert "optimize.candidates names 'tract', which no runtime registers" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+def test_its_image_holds_it_and_answers_as_eager_does(measured, site, engine):
+    for stage in ("package", "accept"):
+        done = run(measured, stage, site)
+        assert done.returncode == 0, f"{stage}: {done.stdout}{done.stderr}"
+    release = json.loads((measured / "release.json").read_text())
+    assert (release["accepted"], release["runtime"]) == (True, "tract")
+    listing = "import pkgutil; print(sorted(module.name for module in pkgutil.iter_modules()))"
+    inside = engine.containers.run(release["image"], ["-c", listing], entrypoint="python", remove=True, network_disabled=True).decode()
+    assert "'paddleship_tract'" in inside
+    assert "'onnxruntime'" not in inside
+    for image in engine.images.list(name=release["image"].rpartition(":")[0]):
+        engine.images.remove(image.id, force=True)
