@@ -24,7 +24,7 @@ def require_known(names: Sequence[str] | None) -> None:
     """Raise ParamsError for a candidate that no runtime registers."""
     for name in names or ():
         if name not in kinds():
-            near = difflib.get_close_matches(name, kinds(), n=1, cutoff=0.6)
+            near = difflib.get_close_matches(name, kinds(), n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise ParamsError(f"optimize.candidates names {name!r}, which no runtime registers: {hint}registered are {', '.join(kinds())}")
 
