@@ -1,4 +1,4 @@
-"""The flow `develop-to-deploy`: when and where the stages run, and what is told about them; never what they do."""
+"""The flow `develop-to-deploy`: when and where the stages run, and what is reported about them; never what they do."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
                 if stage.cmd and not stage.always_changed
             ]
     except _dvc_error() as error:
-        raise BadInput(f"dvc.yaml cannot be read ({error}): mend it, or compare with the repository's") from None
+        raise BadInput(f"dvc.yaml cannot be read ({error}): fix it, or compare with the repository's") from None
 
 
 def is_current(root: Path, stage: Stage) -> bool:
@@ -92,7 +92,7 @@ def lock_sha256(root: Path) -> str:
 
 
 def push(root: Path, *, on_line: Callable[[str], None]) -> bool:
-    """Send data and run cache to the default remote; False, with the reason told, when that did not work."""
+    """Send data and run cache to the default remote; False, with the reason reported, when that did not work."""
     done = _dvc(root, "push", "--run-cache")
     if done.returncode:
         on_line(f"dvc push did not work ({_last_words(done)}): run `dvc push --run-cache` when the remote is there")
@@ -116,7 +116,7 @@ def _failure(stage: Stage, ended: Ended) -> PaddleshipError:
     if ended.is_busy:
         return Unavailable(f"another DVC command works in this checkout ({ended.dvc_error}): wait for it, then run again")
     if not ended.stage_code:
-        return BadInput(f"DVC cannot run {stage.name} ({ended.dvc_error or 'no message'}): mend it, or see `dvc status {stage.address}`")
+        return BadInput(f"DVC cannot run {stage.name} ({ended.dvc_error or 'no message'}): fix it, or see `dvc status {stage.address}`")
     kinds: dict[int, type[PaddleshipError]] = {2: BadInput, 3: GateFailed, 4: Unavailable}
     return kinds.get(code, PaddleshipError)(ended.stage_error or f"{stage.name} failed with exit code {code}: its log above says why")
 

@@ -152,7 +152,7 @@ class LargeKeys(nn.Layer):
 
 
 class DoublePrecision(nn.Layer):
-    """Computes one part in float64 by name, and cannot be had in one precision."""
+    """Computes one part in float64 by name, and so it does not run in one precision."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -134,13 +134,13 @@ def _undecided(race: Race, base: str, size: int, effect: float) -> list[str]:
 
 
 def _examiner(race: Race, questions: Sequence[Batch], judge: Judge, base: str) -> Examine:
-    """Lets a contestant that has just been under load answer what is known, and takes it out when it answers otherwise than `base`."""
+    """Lets a contestant that has just been under load answer what is known, and takes it out when it answers differently from `base`."""
 
     def examine(name: str, seat: Seat) -> None:
         if name.removesuffix(AGAIN) == base:
             return
         if reason := judge(name, seat.answer(questions)):
-            race.found[name].fail("wrong", f"after it was under load it answers otherwise than eager: {reason}")
+            race.found[name].fail("wrong", f"after it was under load it answers differently from eager: {reason}")
 
     return examine
 

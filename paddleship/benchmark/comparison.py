@@ -67,7 +67,7 @@ class Comparison:
         undecided = [name for name in self.found if self.verdict(name) == "cannot tell"]
         if undecided:
             said.append(
-                f"{', '.join(undecided)} cannot be told from {self.baseline} at {self.effect:.0%}: raise benchmark.max_seconds, "
+                f"{', '.join(undecided)} cannot be distinguished from {self.baseline} at {self.effect:.0%}: raise benchmark.max_seconds, "
                 "if a smaller difference matters"
             )
         return [*said, *self.left_out]

@@ -386,7 +386,7 @@ def read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ParamsError(f"params file {str(path)!r} cannot be read ({error.strerror}): give a file that can") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParamsError(f"{path} is not YAML ({' '.join(str(error).split())}): mend the line it names") from None
+        raise ParamsError(f"{path} is not YAML ({' '.join(str(error).split())}): fix the line it names") from None
     if not isinstance(values, dict):
         raise ParamsError(f"{path} must hold a mapping of sections (got {type(values).__name__}): start from the one in the repository")
     return values

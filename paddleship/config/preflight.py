@@ -1,4 +1,4 @@
-"""What is asked of a benchmark and cannot be had here: refused before any time is spent on it, or told when the time was over."""
+"""What is asked of a benchmark and impossible here: refused before any time is spent on it, or reported when the time was over."""
 
 from __future__ import annotations
 

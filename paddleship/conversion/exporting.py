@@ -80,7 +80,7 @@ class Saved(NamedTuple):
 
 
 class WrongError(ModelError):
-    """A program that converts, and answers otherwise than eager."""
+    """A program that converts, and answers differently from eager."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Attempt:
         return replace(self.base, sources=saved.sources, weights_sha256=saved.weights, programs=programs).save(self.folder)
 
     def _compared(self, told: Sequence[Arrays]) -> WrongError | None:
-        """What is plainly otherwise than eager; the proof is verify's."""
+        """What is plainly different from eager; the proof is verify's."""
         for probe, expected, answer in zip(self.probes, self.answers, told, strict=True):
             for name, array in expected.items():
                 shape = ", ".join(f"{key}{list(value.shape)}" for key, value in probe.items())

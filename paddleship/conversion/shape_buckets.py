@@ -56,5 +56,5 @@ def price(programs: Sequence[Program], specs: Sequence[TensorSpec], reason: str,
         cost.append(f"larger {' or '.join(others)} is refused")
     if batch in names:
         cost.append("larger batches are answered in parts")
-    advice = "mend what keeps the dimension from being dynamic, or choose the sizes: export.buckets"
+    advice = "fix what keeps the dimension from being dynamic, or choose the sizes: export.buckets"
     return Finding("fewer-dimensions", "warning", f"sizes are fixed ({words}), because {reason}. {'; '.join(cost).capitalize()}", advice)

@@ -34,10 +34,10 @@ def convert(exported: Path, target: Path) -> None:
     parameters = exported / "model.pdiparams"
     output = target / "model.onnx"
     with tempfile.TemporaryDirectory() as scratch:
-        mended = Path(scratch) / "model.json"
-        mended.write_text(json.dumps(program), encoding="utf-8")
+        fixed = Path(scratch) / "model.json"
+        fixed.write_text(json.dumps(program), encoding="utf-8")
         paddle2onnx.export(
-            str(mended),
+            str(fixed),
             str(parameters) if parameters.exists() else "",
             str(output),
             opset_version=OPSET,

@@ -58,7 +58,7 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
             rows.append(dict(row))
             progress.advance()
     except Exception as failure:
-        raise DataError(f"data.reader {data.reader!r} failed on {data.raw!r} ({explain(failure)}): mend the reader or the data") from None
+        raise DataError(f"data.reader {data.reader!r} failed on {data.raw!r} ({explain(failure)}): fix the reader or the data") from None
     if not rows:
         raise DataError(f"data.reader {data.reader!r} found no rows in {data.raw!r}: check that it is the right file or folder")
     absent = [name for name in (*data.inputs, data.label) if name not in rows[0]]

@@ -88,9 +88,9 @@ class Intake:
             with np.errstate(over="ignore"):  # what does not fit is refused below
                 array = np.asarray(value, np.float32)
         except (TypeError, ValueError, OverflowError):
-            raise DataError(f"{where()}, and a regression needs numbers: mend the row, or set data.task") from None
+            raise DataError(f"{where()}, and a regression needs numbers: fix the row, or set data.task") from None
         if not np.isfinite(array).all():
-            raise DataError(f"{where()}, which is no finite float32: mend the row, or give None as its label to drop it")
+            raise DataError(f"{where()}, which is no finite float32: fix the row, or give None as its label to drop it")
         first, shape = self._label_shape = self._label_shape or (number, array.shape)
         if array.shape != shape:
             raise DataError(
@@ -104,7 +104,7 @@ class Intake:
         if identity is None:
             raise DataError(
                 f"{column} holds {_short(value)}, a label that is neither a class id nor one of data.classes {names}: "
-                "mend one of them, or set data.task"
+                "fix one of them, or set data.task"
             )
         if identity < 0 or (names and identity >= len(names)):
             raise DataError(f"{column} holds the class id {identity}, data.classes has {len(names)} names: make them agree")

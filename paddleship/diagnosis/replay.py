@@ -212,7 +212,7 @@ class Stage:
         return lines[high]
 
     def _wrong_after(self, call: Call, place: int, tolerance: float) -> bool:
-        """Whether the program up to a line answers otherwise than Paddle does with every optimisation switched off."""
+        """Whether the program up to a line answers differently from Paddle with every optimisation switched off."""
         folder = f"{call.number}-{place}"
         plain = replace(self.candidate, runtime=registry.of(PROGRAM).name, precision="float32", options=_PLAIN)
         self.exporter.call("cut", call, place, plain)

@@ -116,7 +116,7 @@ def _rows(case: Case) -> int:
 
 
 def _without_influence(patient: isolate.Isolated, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Inputs that change no output, and those of which that cannot be told."""
+    """Inputs that change no output, and those of which that is unknown."""
     unused: list[str] = []
     untold: list[str] = []
     for name in names if len(names) > 1 else ():

@@ -36,7 +36,7 @@ class Checkup:
 
     `answers` are its answers to the cases it takes, `refused` its words on the others; `suspects` are the
     statements that forward ran and that are known to give trouble. `unused` are inputs without influence, `untold` those of
-    which that cannot be told, `forward` is the place of the user's forward, and `taken` which ways the cases took in it.
+    which that is unknown, `forward` is the place of the user's forward, and `taken` which ways the cases took in it.
     `deadly` are cases that its process does not survive, with the words of its end, `unasked` those that were left out after
     that, and `spared` those for which it is too slow.
     """

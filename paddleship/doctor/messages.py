@@ -86,7 +86,7 @@ def unused(name: str, where: str | None, grave: bool) -> Finding:
 
 def cannot_tell(name: str) -> Finding:
     """An input whose only value says nothing of its influence."""
-    message = f"whether input {name!r} has influence on any output cannot be told: it was always the same"
+    message = f"whether input {name!r} influences any output is unknown: it was always the same"
     return Finding("unused-input", "note", message, "declare a range of values where it may have others")
 
 

@@ -180,7 +180,7 @@ def _train_epoch(
         try:
             loss.backward()
         except Exception as failure:
-            raise ModelError(f"the gradient of {type(layer).__name__} failed ({explain(failure)}): mend forward or train.loss") from None
+            raise ModelError(f"the gradient of {type(layer).__name__} failed ({explain(failure)}): fix forward or train.loss") from None
         adam.step()
         adam.clear_grad()
         total += value * len(indices)
@@ -197,7 +197,7 @@ def _forward(layer: Any, split: Split, indices: Sequence[int], preprocess: Prepr
 
 
 def _loss(task: Task, outputs: dict[str, Any], labels: Any) -> Any:
-    advice = "mend that function" if task.chosen else "correct data.task, data.label or the model's first output"
+    advice = "fix that function" if task.chosen else "correct data.task, data.label or the model's first output"
     what = f"train.loss {task.chosen!r}" if task.chosen else f"the {task.name} loss"
     try:
         loss = task.loss(outputs, labels)

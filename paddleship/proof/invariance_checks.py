@@ -34,13 +34,13 @@ _KINDS = {
     ),
     _DEPARTURE: (
         "program-departs",
-        "the exported program answers otherwise than eager on the same kernels",
+        "the exported program answers differently from eager on the same kernels",
         "compare its weights and constants with the checkpoint and the code, and export again",
     ),
     "departure_share": (
         "program-departs",
         "the exported program departs from eager, and what was converted from it departs the same way",
-        "mend the export",
+        "fix the export",
     ),
 }
 

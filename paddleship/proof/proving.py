@@ -1,6 +1,6 @@
 """The proof: eager in float32 and float64, `to_static` in memory and every candidate answer the same cases.
 
-Each candidate lives in a process of its own, whose death is its row. Besides its answers themselves, three
+Each candidate lives in a process of its own; a crash is recorded as a failed row. Besides its answers themselves, three
 things are proven of it, in the same unit of eager's own noise: a row's answer does not depend on its batch
 (where eager's does not), the same question gives the same answer later, and callers on many threads get what one
 caller gets. Before anyone is judged, the judge is given wrong answers, all of which it must refuse, see `controls`.

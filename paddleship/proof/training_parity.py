@@ -169,7 +169,7 @@ def _judge(truth: Trace, reference: Trace, static: Trace, again: float, settings
     loss_ratio = apart / max(noise, EPSILON * differences.finite_max([np.array(truth.losses)]), _TINY)
     ratios = _ratios(truth.first, reference.first, static.first)
     worst = max(ratios, key=lambda name: ratios[name], default="")
-    advice = "train in eager mode, and export afterwards; or mend what the finding names"
+    advice = "train in eager mode, and export afterwards; or fix what the finding names"
     checks = [
         Check.at_most("training_loss_ratio", loss_ratio, settings.noise_limit, advice=advice),
         Check.at_most("gradient_ratio", ratios.get(worst, 0.0), settings.noise_limit, advice=f"{worst}: {advice}"),

@@ -50,7 +50,7 @@ KINDS: dict[str, str] = {
     "fewer-dimensions": "the program keeps fewer dynamic dimensions than declared; inputs are padded to fixed sizes",
     # a candidate: how it answers
     "another-form": "names, number, dtypes or shapes of the outputs differ from eager's",
-    "program-departs": "the exported program answers otherwise than eager on the same kernels, by more than rounding explains",
+    "program-departs": "the exported program answers differently from eager on the same kernels, by more than rounding explains",
     "weights-differ": "the candidate holds other weights than the checkpoint",
     "weights-not-compared": "nothing reads the candidate's files, so that its weights are proven by its answers alone",
     "dtype-differs": "the candidate computes or answers in another dtype than it says",

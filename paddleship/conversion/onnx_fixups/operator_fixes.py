@@ -31,8 +31,8 @@ def before(program: Mapping[str, Any]) -> None:
         for operator in (part for whole in block["ops"] for part in channels_last.put_first(whole, writer)):
             if not operator["#"].startswith("1.full"):  # these it reads as doubles
                 _in_single_precision(operator)
-            if mend := _MENDS.get(operator["#"]):
-                mend(operator, writer)
+            if fix := _FIXES.get(operator["#"]):
+                fix(operator, writer)
             writer.operators.append(operator)
         block["ops"] = writer.operators
 
@@ -41,7 +41,7 @@ def after(graph: Any) -> None:
     """Change an ONNX graph of paddle2onnx's into one whose loops and branches are as ONNX defines them."""
     from onnx import AttributeProto
 
-    recurrent.mend(graph)
+    recurrent.fix(graph)
     nodes = list(graph.node)
     del graph.node[:]
     for node in nodes:
@@ -171,7 +171,7 @@ def _rename(graph: Any, names: Mapping[str, str]) -> None:
             _rename(attribute.g, names)
 
 
-_MENDS: dict[str, Callable[[Operator, Writer], None]] = {
+_FIXES: dict[str, Callable[[Operator, Writer], None]] = {
     "1.while": _copy_inputs,
     "2.yield": _copy_inputs,
     "1.mean": _name_every_axis,

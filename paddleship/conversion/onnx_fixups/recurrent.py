@@ -29,7 +29,7 @@ def mark(rnn: Operator, writer: Writer) -> None:
     rnn["I"][0] = writer.add("1.elementwise_pow", [values, exponents], kind)
 
 
-def mend(graph: Any) -> None:
+def fix(graph: Any) -> None:
     """Give the layers of marked stacks the lengths that the marks name, remove the marks, and give out the states of every layer."""
     makers = {output: node for node in graph.node for output in node.output}
     stacks: dict[str, list[Any]] = {}  # by the output of the highest layer yet

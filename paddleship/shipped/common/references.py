@@ -32,7 +32,7 @@ def resolve(reference: str, *, key: str, error: type[BadInput]) -> Any:
     except AttributeError:
         raise error(f"{key} {reference!r} does not exist (module {module!r} has no {name!r}): correct the name after the colon") from None
     except Exception as failure:
-        raise error(f"{key} {reference!r} does not import ({explain(failure)}): mend the module") from None
+        raise error(f"{key} {reference!r} does not import ({explain(failure)}): fix the module") from None
 
 
 def explain(failure: BaseException) -> str:

@@ -144,7 +144,7 @@ def test_a_label_that_no_regression_can_take_is_named_with_its_row(label, words)
 
 @pytest.mark.parametrize("label", [1.7, 0.2, float("nan"), [0, 1], [[0], [0, 1]], np.arange(2), 2**70, "maybe", Decimal("0.5")], ids=str)
 def test_a_label_that_is_no_class_is_named_with_its_row(label):
-    with pytest.raises(DataError, match=r"^row 1 .* neither a class id nor one of data.classes \['no', 'yes'\]: mend"):
+    with pytest.raises(DataError, match=r"^row 1 .* neither a class id nor one of data.classes \['no', 'yes'\]: fix"):
         kept([{"x": [1.0], "y": 1}, {"x": [2.0], "y": label}], task="classification", classes=["no", "yes"])
 
 
