@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import signal
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from paddleship.system import locks
 
 _EXIT = re.compile(r"exited with (-?\d+)")
 _DVC_NOISE = ("Use `dvc push`", "To track the changes", "\tgit add", "To enable auto staging", "\tdvc config", "Updating lock file")
@@ -81,13 +82,12 @@ def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Cal
 @contextmanager
 def turn(folder: Path, work: str, *, on_line: Callable[[str], None]) -> Iterator[None]:
     """Let one run at a time do this work in a folder; the system gives the turn back when a run is killed."""
-    (folder / ".dvc" / "tmp").mkdir(exist_ok=True)
-    with (folder / ".dvc" / "tmp" / f"paddleship-{work}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_line(f"another run works in {folder.name} ({work}): waiting for its end")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    path = folder / ".dvc" / "tmp" / f"paddleship-{work}.lock"
+    lock = locks.take(path)
+    if lock is None:
+        on_line(f"another run works in {folder.name} ({work}): waiting for its end")
+        lock = locks.wait_for(path)
+    with lock:
         yield
 
 

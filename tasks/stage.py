@@ -18,7 +18,7 @@ from paddleship.errors import GateFailed, PaddleshipError, Unavailable
 from paddleship.reports.report import Report
 from paddleship.shipped.common import files
 from paddleship.shipped.common.paddle_logs import quiet
-from paddleship.system import defects, host
+from paddleship.system import defects, host, locks
 
 Verb = Callable[[Params], Report]
 
@@ -74,7 +74,7 @@ def _run_here(verb: Verb, path: Path) -> Report:
         preflight.require_one_paddle()
         values = params.load(path)
         sys.path.insert(0, str(Path(values.code.root).resolve()))
-        with files.home(), files.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
+        with files.home(), locks.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
             return run(verb, values)
     except OSError as error:
         if error.errno not in _NEXT:

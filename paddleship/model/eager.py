@@ -134,11 +134,6 @@ def load(subject: Subject) -> Eager:
     return Eager(subject)
 
 
-def load_truth(subject: Subject) -> Eager:
-    """The truth: weights, constants and inputs in float64."""
-    return Eager(subject, dtype="float64")
-
-
 def load_static(subject: Subject, specs: Sequence[TensorSpec]) -> Eager:
     """`to_static` in memory, full graph."""
     return Eager(subject, static=True, specs=specs)

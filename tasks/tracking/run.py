@@ -18,8 +18,9 @@ from typing import Any
 from paddleship.config.params import Params
 from paddleship.errors import Unavailable
 from paddleship.reports.report import Report
+from paddleship.system import locks
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
-from tasks.tracking.spool import LOCK, abandoned, hold, read, reports, write
+from tasks.tracking.spool import LOCK, abandoned, read, reports, write
 
 
 class Tracker:
@@ -83,11 +84,11 @@ class Tracker:
         if self._send(lambda: close_run(self._entry, self._uri)):
             shutil.rmtree(self._entry, ignore_errors=True)
         if self._lock:
-            self._lock.close()
+            self._lock.lock.release()
 
     def _claim(self) -> None:
         write(self._entry, self._facts)
-        self._lock = hold(self._entry / LOCK)
+        self._lock = locks.wait_for(self._entry / LOCK)
 
     def _note(self, report: Report, folder: Path, *, cached: bool) -> None:
         """Put one stage's evidence into the spool entry."""

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from paddleship.reports.report import Report
+from paddleship.system import locks
 from tasks.tracking import note, registry, spool
 from tasks.tracking.client import connect, epoch_metrics
 
@@ -49,7 +50,8 @@ def _first_use(uri: str) -> Iterator[None]:
     if not uri.startswith("sqlite:///"):
         yield
         return
-    with spool.hold(Path(uri.removeprefix("sqlite:///") + spool.LOCK)):
+    lock = locks.wait_for(Path(uri.removeprefix("sqlite:///") + spool.LOCK))
+    with lock:
         yield
 
 

@@ -6,42 +6,27 @@ An entry holds `run.json` (experiment, params, tags, run id), `reports/` and, af
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from paddleship.reports.report import Report
 from paddleship.shipped.common.files import write_text
+from paddleship.system import locks
 
 LOCK = ".lock"
-
-
-def hold(path: Path) -> IO[str]:
-    """Wait for the lock `path` and hold it until what is returned is closed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
 
 
 @contextmanager
 def abandoned(entry: Path) -> Iterator[bool]:
     """Hold the lock of an entry; False when its run, or another delivery, holds it."""
-    try:
-        lock = (entry / LOCK).open("w")
-    except FileNotFoundError:  # delivered by another process just now
+    if not entry.exists() or (lock := locks.take(entry / LOCK)) is None:
         yield False
         return
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield (entry / "run.json").exists()
+        yield (entry / "run.json").exists()
 
 
 def write(entry: Path, facts: Mapping[str, Any]) -> None:

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from paddleship.config import params
-from paddleship.shipped.common import files
 from paddleship.shipped.common.candidate import Candidate
+from paddleship.system import locks
 from tasks import verify
 
 SCALED = """
@@ -102,7 +102,7 @@ def test_a_diverged_training_keeps_the_last_good_checkpoint(trained, tmp_path):
 
 
 def test_a_stage_that_runs_in_the_folder_already_is_not_run_twice_at_once(trained):
-    with files.only_one(trained / "reports/.train.lock", what="train"):
+    with locks.only_one(trained / "reports/.train.lock", what="train"):
         done = run(trained, "train")
     assert done.returncode == 4, done.stderr
     assert "train is running in" in last_line(done)

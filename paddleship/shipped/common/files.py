@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from paddleship.errors import BadInput, Unavailable
+from paddleship.errors import BadInput
 
 
 def sha256(path: Path) -> str:
@@ -68,21 +67,6 @@ def new_folder(path: Path) -> Iterator[Path]:
         beside.rename(path)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-
-
-@contextmanager
-def only_one(path: Path, *, what: str) -> Iterator[None]:
-    """Let one process at a time do `what`, by the lock file `path`, which the kernel frees when its holder ends. Raises Unavailable."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Unavailable(
-                f"{what} is running in {str(Path.cwd())!r} already, and two would overwrite each other's files: wait for it, or work in a "
-                "folder of your own (`git worktree add`)"
-            ) from None
-        yield
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def test_the_run_of_a_killed_process_is_delivered_without_doubling_what_came_liv
     code = """
 import os, signal, sys
 from pathlib import Path
-from paddleship import params
+from paddleship.config import params
 from paddleship.reports.report import Report
 from tasks.tracking.live import live_metrics
 from tasks.tracking.run import Tracker
@@ -162,7 +162,7 @@ def test_a_spool_that_cannot_be_written_never_stops_the_work(start, store, repor
 
 def test_first_runs_that_start_together_share_one_new_database(store, tmp_path):
     code = (
-        "import sys; from pathlib import Path; from paddleship import params; from tasks.tracking.run import Tracker; "
+        "import sys; from pathlib import Path; from paddleship.config import params; from tasks.tracking.run import Tracker; "
         "tracker = Tracker.start(params.load(Path('params.yaml')), tracking_uri=sys.argv[1], "
         "artifact_root='file://' + sys.argv[2], spool=Path(sys.argv[2]), tags={}); "
         "tracker.finish(); sys.exit(tracker.undelivered is not None)"

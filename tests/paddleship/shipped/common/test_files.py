@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from paddleship.errors import Unavailable
 from paddleship.shipped.common import files
 
 
@@ -38,15 +37,6 @@ def test_text_is_replaced_whole(tmp_path):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.json"]
     assert (tmp_path / "new" / "a.json").read_text() == "2"
     assert files.sha256(tmp_path / "new" / "a.json").startswith("d4735e3a")
-
-
-def test_what_one_process_may_do_at_a_time_is_refused_to_the_second_until_the_first_ends(tmp_path):
-    lock = tmp_path / "reports" / ".train.lock"
-    again = files.only_one(lock, what="train")
-    with files.only_one(lock, what="train"), pytest.raises(Unavailable, match=r"train is running in .* already"), again:
-        pass
-    with files.only_one(lock, what="train"):
-        pass
 
 
 @pytest.mark.parametrize("at_home", [True, False])
