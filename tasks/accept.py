@@ -1,4 +1,4 @@
-"""accept: the image behind bars, asked by a stranger what the eager model was asked."""
+"""accept: the image, locked down, asked by a stranger what the eager model was asked."""
 
 from __future__ import annotations
 

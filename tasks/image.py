@@ -1,4 +1,4 @@
-"""The only door to Docker: find the engine, build, look into images and containers, run one behind bars."""
+"""The only door to Docker: find the engine, build, look into images and containers, run one locked down."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
 
 @dataclass
 class Jail:
-    """A container that runs behind bars, and the address where its one port answers."""
+    """A container that runs locked down, and the address where its one port answers."""
 
     container: Any
     host: str
