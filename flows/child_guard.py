@@ -14,14 +14,14 @@ import threading
 
 
 def main() -> None:
-    leash, module, *arguments = sys.argv[1:]
-    threading.Thread(target=_hold, args=(int(leash),), daemon=True).start()
+    pipe, module, *arguments = sys.argv[1:]
+    threading.Thread(target=_hold, args=(int(pipe),), daemon=True).start()
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-def _hold(leash: int) -> None:
-    os.read(leash, 1)  # returns when the other end is closed; nothing is ever written
+def _hold(pipe: int) -> None:
+    os.read(pipe, 1)  # returns when the other end is closed; nothing is ever written
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 

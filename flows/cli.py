@@ -134,7 +134,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     later = arguments.later or Path(params.load(Path("params.yaml")).paths.benchmark)
     changes = samples.compare(arguments.earlier, later)
     print(f"{'speedup over the baseline':26} {'earlier':>8} {'later':>8}   change")
-    print("\n".join(map(str, changes)) or "no contestant is in both")
+    print("\n".join(map(str, changes)) or "no participant is in both")
     return GateFailed.exit_code if any(change.verdict == "worse" for change in changes) else 0
 
 

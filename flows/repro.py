@@ -50,7 +50,7 @@ class Ended:
 def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool) -> Ended:
     """One `dvc repro` of one stage, in a process group of its own that ends with this process."""
     how = "--force" if force else "--pull"
-    here, leash = os.pipe()
+    here, pipe = os.pipe()
     command = [sys.executable, "-m", "flows.child_guard", str(here), "dvc", "--wait-for-lock", "repro", "--single-item", how, address]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     process = subprocess.Popen(
@@ -75,7 +75,7 @@ def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Cal
         ended.returncode = process.wait()
     finally:
         _end_group(process)
-        os.close(leash)
+        os.close(pipe)
     return ended
 
 

@@ -108,12 +108,12 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
     """Start the container, ask it everything, stop it. Raises NotReadyError, and ServerError where it answers nothing."""
     rows = dataset.read(Path(params.paths.prepared), "test")
     start, answered = time.perf_counter(), []
-    with image.jail(client, image_id, memory_bytes=params.accept.memory_bytes) as jail:
-        connect = partial(Client, jail.host, jail.port, model=params.name)
-        _wait_until_ready(connect, jail, deadline=start + params.accept.ready_timeout_s)
+    with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes) as sandbox:
+        connect = partial(Client, sandbox.host, sandbox.port, model=params.name)
+        _wait_until_ready(connect, sandbox, deadline=start + params.accept.ready_timeout_s)
         observed = observe(
-            jail.host,
-            jail.port,
+            sandbox.host,
+            sandbox.port,
             model=params.name,
             batches=[rows.take(case.rows).columns for case in evidence.cases],
             pads={spec.name: spec.pad for spec in candidate.inputs},
@@ -122,8 +122,8 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
             seconds=params.accept.load_seconds,
             on_first_answer=lambda: answered.append(time.perf_counter()),
         )
-        memory = jail.peak_memory_bytes()
-        stop_s, exit_code = jail.stop(timeout_s=_STOP_TIMEOUT_S)
+        memory = sandbox.peak_memory_bytes()
+        stop_s, exit_code = sandbox.stop(timeout_s=_STOP_TIMEOUT_S)
     return Seen(1000 * (answered[0] - start), observed, memory, stop_s, exit_code)
 
 
@@ -157,12 +157,12 @@ def _metrics(seen: Seen, judgement: parity.Judgement | None) -> dict[str, float 
     }
 
 
-def _wait_until_ready(connect: Callable[..., Client], jail: image.Jail, *, deadline: float) -> None:
+def _wait_until_ready(connect: Callable[..., Client], sandbox: image.Sandbox, *, deadline: float) -> None:
     """Poll until the server says that it is ready. Raises NotReadyError."""
     while time.perf_counter() < deadline:
-        state = jail.state
+        state = sandbox.state
         if not state["Running"]:
-            raise NotReadyError(f"the container ended with {state['ExitCode']}: {jail.logs().strip()[-400:]}")
+            raise NotReadyError(f"the container ended with {state['ExitCode']}: {sandbox.logs().strip()[-400:]}")
         with closing(connect(timeout_s=2)) as client:
             try:
                 if client.get("/v2/health/ready")[0] == 200:
@@ -170,7 +170,7 @@ def _wait_until_ready(connect: Callable[..., Client], jail: image.Jail, *, deadl
             except ServerError:
                 pass
         time.sleep(_POLL_S)
-    raise NotReadyError(f"not ready in time: {jail.logs().strip()[-400:]}")
+    raise NotReadyError(f"not ready in time: {sandbox.logs().strip()[-400:]}")
 
 
 def _refused(name: str, obstacle: str, headline: str) -> Report:

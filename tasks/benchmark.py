@@ -9,8 +9,8 @@ from typing import Any
 
 from paddleship.benchmark import benchmarking, load_scenarios, result_table, samples, selection
 from paddleship.benchmark.comparison import Comparison
-from paddleship.benchmark.load_scenarios import Borne
-from paddleship.benchmark.participants import Entrants
+from paddleship.benchmark.load_scenarios import UnderLoad
+from paddleship.benchmark.participants import Participants
 from paddleship.benchmark.sampling import speedup
 from paddleship.benchmark.selection import Choice
 from paddleship.benchmark.workload import Workload
@@ -44,16 +44,16 @@ _NUMBERS = (
 
 def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and cold start on real rows, and choose by select.objective."""
-    entrants = Entrants(params, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
-    entrants.require_proven()
-    proven = list(entrants.proven)
+    participants = Participants(params, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
+    participants.require_proven()
+    proven = list(participants.proven)
     preflight.require_cores(params.optimize.threads)
-    preflight.require_choice(params.select, {name: entrants.image_bytes(name) for name in proven})
+    preflight.require_choice(params.select, {name: participants.image_bytes(name) for name in proven})
     workload, sizes = Workload.of(Path(params.paths.prepared)), params.benchmark.batch_sizes
-    preflight.require_memory(sizes, rows=len(workload.examples), row_bytes=workload.row_bytes, processes=len(list(entrants)) + 1)
+    preflight.require_memory(sizes, rows=len(workload.examples), row_bytes=workload.row_bytes, processes=len(list(participants)) + 1)
     batches = workload.batches(sizes)
-    comparison = _race(params, entrants, batches)
-    table = entrants.table(comparison)
+    comparison = _race(params, participants, batches)
+    table = participants.table(comparison)
     for name, row in table.items():
         if row["status"] != "measured":
             print(f"{name}: {row['status']}: {row['reason']}")
@@ -67,7 +67,7 @@ def benchmark(params: Params) -> Report:
             candidates=table,
             facts=result_table.facts(comparison),
         )
-    choice = _choose(comparison, table, entrants, params)
+    choice = _choose(comparison, table, participants, params)
     if choice.candidate is None:
         _keep(comparison, params)
         verdict = Verdict(checks=[*checks, *choice.checks])
@@ -75,8 +75,8 @@ def benchmark(params: Params) -> Report:
         return Report(stage="benchmark", headline=choice.reason, verdict=verdict, candidates=table, facts=facts)
     chosen = table[choice.candidate]
     chosen["winner"] = True
-    borne = {name: _bear(params, entrants, name, workload) for name in ("eager", choice.candidate)}
-    checks += borne[choice.candidate].checks(params.benchmark.slo_p99_ms)
+    under_load = {name: _measure_load(params, participants, name, workload) for name in ("eager", choice.candidate)}
+    checks += under_load[choice.candidate].checks(params.benchmark.slo_p99_ms)
     gain = {key: chosen[key] for key in ("speedup", "speedup_low", "speedup_high")}
     _keep(comparison, params, {"candidate": choice.candidate, "digest": chosen["digest"], "reason": choice.reason, **gain})
     for warning in comparison.warnings():
@@ -89,7 +89,7 @@ def benchmark(params: Params) -> Report:
         metrics={
             **gain,
             **{key: chosen[key] for key in _NUMBERS if chosen[key] is not None},
-            **{key: value for key, value in borne[choice.candidate].to_dict().items() if isinstance(value, float)},
+            **{key: value for key, value in under_load[choice.candidate].to_dict().items() if isinstance(value, float)},
             "eager_p50_ms": table["eager"]["p50_ms"],
         },
         verdict=Verdict(checks=checks),
@@ -103,23 +103,23 @@ def benchmark(params: Params) -> Report:
             "loop": "closed",
             "batch_size": comparison.size,
             **result_table.facts(comparison),
-            "scenarios": {name: one.to_dict() for name, one in borne.items()},
+            "scenarios": {name: one.to_dict() for name, one in under_load.items()},
             "curves": result_table.curves(comparison, batches),
         },
         pictures=_draw(shown, choice.candidate, params),
     )
 
 
-def _race(params: Params, entrants: Entrants, batches: Mapping[int, Sequence[Batch]]) -> Comparison:
+def _race(params: Params, participants: Participants, batches: Mapping[int, Sequence[Batch]]) -> Comparison:
     """The baselines and all that was proven; after its load each answers the real rows of the evidence once more."""
     evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
 
     def judge(name: str, answers: list[Arrays]) -> str:
-        judgement = parity.judge(evidence, answers, limits=params.verify, precision=entrants.precision(name))
+        judgement = parity.judge(evidence, answers, limits=params.verify, precision=participants.precision(name))
         return "; ".join(str(check) for check in judgement.checks if not check.passed)
 
     return benchmarking.compare(
-        {name: entrants.load(name) for name in entrants},
+        {name: participants.load(name) for name in participants},
         batches,
         params.benchmark,
         thread_count=params.optimize.threads,
@@ -136,15 +136,17 @@ def _keep(comparison: Comparison, params: Params, decision: Mapping[str, Any] | 
             (beside / "choice.json").write_text(json.dumps(decision, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _bear(params: Params, entrants: Entrants, name: str, workload: Workload) -> Borne:
+def _measure_load(params: Params, participants: Participants, name: str, workload: Workload) -> UnderLoad:
     """One model under the loads of MLPerf Inference, on real rows."""
     print(f"{name}: under the loads of MLPerf Inference")
     threads = params.optimize.threads
-    return load_scenarios.measure(name, entrants.load(name), workload, settings=params.benchmark, thread_count=threads, seed=params.seed)
+    return load_scenarios.measure(
+        name, participants.load(name), workload, settings=params.benchmark, thread_count=threads, seed=params.seed
+    )
 
 
-def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], entrants: Entrants, params: Params) -> Choice:
-    measured = {name: table[name] for name in entrants.proven if table[name]["status"] == "measured"}
+def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], participants: Participants, params: Params) -> Choice:
+    measured = {name: table[name] for name in participants.proven if table[name]["status"] == "measured"}
     found, noise = comparison.found, comparison.noise
     return selection.choose(
         measured,
@@ -152,7 +154,7 @@ def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], entr
         compare=lambda one, other: speedup(found[one], found[other], comparison.size),
         floor=noise.reach if noise else 1.0,
         eager=table["eager"],
-        absent=entrants.absent(EAGER, table),
+        absent=participants.absent(EAGER, table),
     )
 
 

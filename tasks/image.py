@@ -199,7 +199,7 @@ def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
 
 
 @dataclass
-class Jail:
+class Sandbox:
     """A container that runs locked down, and the address where its one port answers."""
 
     container: Any
@@ -227,7 +227,7 @@ class Jail:
 
 
 @contextmanager
-def jail(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> Iterator[Jail]:
+def sandbox(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> Iterator[Sandbox]:
     """Run `image` with nothing but its port: read-only root, no capabilities, no new privileges, limits, no way out.
 
     Its network is internal, reached by the container's address, where the engine is on this Linux host; elsewhere
@@ -236,10 +236,10 @@ def jail(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> Ite
     """
     _remove_leftovers(client)
     with _ended_by_sigterm():
-        yield from _jail(client, image, memory_bytes=memory_bytes, port=port)
+        yield from _sandbox(client, image, memory_bytes=memory_bytes, port=port)
 
 
-def _jail(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterator[Jail]:
+def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterator[Sandbox]:
     local = _shares_our_network(client)
     network = client.networks.create(f"paddleship-accept-{os.getpid()}", internal=local, labels={_OWNER: str(os.getpid())})
     container = None
@@ -262,9 +262,9 @@ def _jail(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterator[
         container.reload()
         settings = container.attrs["NetworkSettings"]
         if local:
-            yield Jail(container, settings["Networks"][network.name]["IPAddress"], port)
+            yield Sandbox(container, settings["Networks"][network.name]["IPAddress"], port)
         else:
-            yield Jail(container, "127.0.0.1", int(settings["Ports"][f"{port}/tcp"][0]["HostPort"]))
+            yield Sandbox(container, "127.0.0.1", int(settings["Ports"][f"{port}/tcp"][0]["HostPort"]))
     finally:
         if container is not None:
             container.remove(force=True, v=True)

@@ -14,7 +14,7 @@ from paddleship.acceptance import judging
 from paddleship.acceptance.http_load import Load
 from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
-from paddleship.benchmark.load_scenarios import Borne
+from paddleship.benchmark.load_scenarios import UnderLoad
 from paddleship.config.params import Accept, Package, Select, Verify
 from paddleship.conversion.converting import Outcome
 from paddleship.diagnosis import verify_report
@@ -232,10 +232,10 @@ GATES = {
         lambda: chosen("peak_memory_bytes", {"max_memory_bytes": 5}, 4),
     ),
     "candidates_within_constraints": (lambda: chosen_of_two(99), lambda: chosen_of_two(9)),
-    "scenarios": (lambda: Borne(reason="it died").checks(None), lambda: Borne(engine="plain").checks(None)),
+    "scenarios": (lambda: UnderLoad(reason="it died").checks(None), lambda: UnderLoad(engine="plain").checks(None)),
     "peak_p99_ms": (
-        lambda: Borne(engine="plain", reason="no load holds it").checks(5.0),
-        lambda: Borne(engine="plain", peak_qps=9.0, peak_p99_ms=4.0).checks(5.0),
+        lambda: UnderLoad(engine="plain", reason="no load holds it").checks(5.0),
+        lambda: UnderLoad(engine="plain", peak_qps=9.0, peak_p99_ms=4.0).checks(5.0),
     ),
     "image_bytes": (lambda: package.checks(3, LIMITS), lambda: package.checks(2, LIMITS)),
     "ready": (lambda: accept._refused("ready", "the container ended with 1", "").verdict.checks, None),

@@ -66,13 +66,13 @@ def main() -> None:
 
 
 def race(folder: Path, settings: Benchmark) -> Race:
-    contestants: dict[str, Load] = {
+    participants: dict[str, Load] = {
         "model": (runtimes.load, (folder,)),
         "same": (runtimes.load, (folder,)),
         "slowed": (model.load_slowed, (folder, _SLOWDOWN)),
     }
     start = time.monotonic()
-    comparison = benchmarking.compare(contestants, model.batches(), settings, thread_count=1)
+    comparison = benchmarking.compare(participants, model.batches(), settings, thread_count=1)
     taken = time.monotonic() - start
     found, noise = comparison.found, comparison.noise
     same, slowed = comparison.speedup("same"), comparison.speedup("slowed")

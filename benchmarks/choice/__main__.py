@@ -27,7 +27,7 @@ from paddleship.system import host
 _SHORT = "recommender"
 _GAIN, _REGRET, _RIGHT = 4.0, 0.05, 0.9
 _SHORTER = {"to_static": "static", "onnxruntime": "ort", "openvino": "ov", "paddle-": "p-", "dynamic": "dyn"}
-_MARKS = {"optimize": "–", "verify": "✗", "benchmark": "†"}  # by the stage that a contestant did not pass
+_MARKS = {"optimize": "–", "verify": "✗", "benchmark": "†"}  # by the stage that a participant did not pass
 
 
 def main() -> None:
@@ -50,9 +50,9 @@ def main() -> None:
 
 
 def table(results: Sequence[Result]) -> str:
-    """p50 in ms by contestant, the chosen one in brackets; then the choice, what it gains, and its regret; then why some are missing."""
-    contestants = [name for name in ("eager", "to_static", *kinds()) if any(name in result.rows for result in results)]
-    widths = {name: max(len(_title(name)), 8) + 2 for name in contestants}
+    """p50 in ms by participant, the chosen one in brackets; then the choice, what it gains, and its regret; then why some are missing."""
+    participants = [name for name in ("eager", "to_static", *kinds()) if any(name in result.rows for result in results)]
+    widths = {name: max(len(_title(name)), 8) + 2 for name in participants}
     head = f"{'p50 ms, one thread':18}" + "".join(f"{_title(name):>{width}}" for name, width in widths.items())
     body = [f"{result.name:18}" + "".join(f"{_cell(result, name):>{width}}" for name, width in widths.items()) for result in results]
     marks = "[chosen]  – could not be made  ✗ refused by verify  † failed in the race"

@@ -49,7 +49,7 @@ class Regret:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one subject; `rows` by contestant, with the reason of those that were not made, proven or measured."""
+    """What came of one subject; `rows` by participant, with the reason of those that were not made, proven or measured."""
 
     name: str
     rows: dict[str, dict[str, Any]]
@@ -76,7 +76,7 @@ def hold(name: str, work: Path, *, short: bool) -> Result:
         if done.returncode:
             return Result(name, _rows(work / "reports"), seconds=seconds, failed=done.stderr.strip().splitlines()[-1])
     rows = _rows(work / "reports")
-    chosen = next(contestant for contestant, row in rows.items() if row.get("winner"))
+    chosen = next(participant for participant, row in rows.items() if row.get("winner"))
     regret = look_again(settings, rows, chosen)
     trained = _report(work / "reports", "train")["metrics"]
     score = trained.get("validation_accuracy", trained.get("validation_r2"))
@@ -101,8 +101,8 @@ def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: 
     )
     folder = Path(settings.paths.candidates)
     batches = Workload.of(Path(settings.paths.prepared)).batches([1])
-    contestants: dict[str, Load] = {name: (runtimes.load, (folder / name,)) for name in (chosen, *rivals)}
-    found = benchmarking.compare(contestants, batches, again, thread_count=settings.optimize.threads).found
+    participants: dict[str, Load] = {name: (runtimes.load, (folder / name,)) for name in (chosen, *rivals)}
+    found = benchmarking.compare(participants, batches, again, thread_count=settings.optimize.threads).found
     apart = {name: speedup(found[chosen], found[name], 1) or Interval(0, 0, math.inf) for name in rivals}
     best = max(apart, key=lambda name: apart[name].value, default=chosen)
     interval = apart.get(best, Interval(1, 1, 1))
@@ -111,7 +111,7 @@ def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: 
 
 
 def _rows(reports: Path) -> dict[str, dict[str, Any]]:
-    """By contestant: what benchmark says of it, else why verify refused it, else why optimize could not make it; with that stage."""
+    """By participant: what benchmark says of it, else why verify refused it, else why optimize could not make it; with that stage."""
     rows: dict[str, dict[str, Any]] = {}
     for stage in ("optimize", "verify", "benchmark"):
         found = _report(reports, stage)["candidates"] if (reports / f"{stage}.json").exists() else {}

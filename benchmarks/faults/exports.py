@@ -17,7 +17,7 @@ from paddleship.model.eager import Eager, Subject
 from paddleship.proof import evidence as evidences
 from paddleship.proof import ids, inputs
 from paddleship.proof.evidence import Evidence
-from paddleship.proof.forms import Originals
+from paddleship.proof.forms import ReferenceWorker
 from paddleship.proof.inputs import Case
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
@@ -52,7 +52,7 @@ class Exports:
 
     def _nudged(self, subject: Subject, cases: list[Case]) -> list[list[Arrays]]:
         """As `verify` measures a model without float64."""
-        eager = Originals(subject)
+        eager = ReferenceWorker(subject)
         found = []
         for seed in range(2):
             eager.become("float32")

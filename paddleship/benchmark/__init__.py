@@ -1,1 +1,1 @@
-"""Contestants side by side on this machine as it is now, and the choice among them."""
+"""Participants side by side on this machine as it is now, and the choice among them."""

@@ -1,4 +1,4 @@
-"""Latency, throughput, memory and cold start of several contestants, side by side on the machine as it is now.
+"""Latency, throughput, memory and cold start of several participants, side by side on the machine as it is now.
 
 Every ratio is taken between blocks that lay next to each other, against a baseline that runs in the same race; the
 baseline runs twice, and what it shows against itself is what no verdict may be built on. Samples go on, for those that
@@ -14,7 +14,7 @@ from paddleship.benchmark import system_metrics
 from paddleship.benchmark.comparison import AGAIN, Comparison
 from paddleship.benchmark.sampling import Race, speedup
 from paddleship.benchmark.worker import Engine, loop
-from paddleship.benchmark.worker_process import Seat
+from paddleship.benchmark.worker_process import WorkerProcess
 from paddleship.config import preflight
 from paddleship.config.params import Benchmark
 from paddleship.shipped.common.preprocess import Batch
@@ -31,11 +31,11 @@ _ENDURANCE_S = 5.0
 
 Judge = Callable[[str, list[Arrays]], str]
 """judge(name, answers): why these answers to the questions are wrong; empty when they are not."""
-Examine = Callable[[str, Seat], None]
+Examine = Callable[[str, WorkerProcess], None]
 
 
 def compare(
-    contestants: Mapping[str, Load],
+    participants: Mapping[str, Load],
     batches: Mapping[int, Sequence[Batch]],
     settings: Benchmark,
     *,
@@ -45,25 +45,25 @@ def compare(
     judge: Judge | None = None,
     engine: Engine = loop,
 ) -> Comparison:
-    """Measure all contestants against `baseline` (the first one), within about `max_seconds`.
+    """Measure all participants against `baseline` (the first one), within about `max_seconds`.
 
     One that dies, hangs, leaks, or (the baseline apart) whose answers to `questions` `judge` has something to say about,
     keeps its reason and loses its samples; the rest go on.
     """
     began, bystander = time.monotonic(), system_metrics.Bystander()
     size = next(iter(batches))
-    base, available = baseline or next(iter(contestants)), host.core_numbers()
+    base, available = baseline or next(iter(participants)), host.core_numbers()
     cores = system_metrics.cores_for(thread_count)
-    everyone = {**contestants, base + AGAIN: contestants[base]}
+    everyone = {**participants, base + AGAIN: participants[base]}
     race = Race(everyone, batches, settings, thread_count=thread_count, cores=cores, engine=engine)
     starts = _run(race, batches, settings, base, _examiner(race, questions, judge, base) if judge else None, began=began)
     _refuse_leaks(race, settings, size)
     parts = {count: _parts(count, thread_count, available) for count in settings.concurrency}
-    _crowds(race, list(contestants), parts, size, deadline=began + settings.max_seconds + race.lost_s)
+    _crowds(race, list(participants), parts, size, deadline=began + settings.max_seconds + race.lost_s)
     found = dict(race.found)
     again = found.pop(base + AGAIN)
     pinned = bool(cores) and thread_count < len(available)
-    left_out = _left_out(race, list(contestants), batches, settings, starts, thread_count=thread_count, cores=len(available))
+    left_out = _left_out(race, list(participants), batches, settings, starts, thread_count=thread_count, cores=len(available))
     return Comparison(found, again, base, size, settings.effect, bystander.seen(), pinned, starts, time.monotonic() - began, left_out)
 
 
@@ -91,7 +91,7 @@ def _left_out(
 def _run(
     race: Race, batches: Mapping[int, Sequence[Batch]], settings: Benchmark, base: str, examine: Examine | None, *, began: float
 ) -> int:
-    """All starts of all contestants, then further ones of those that are not decided; how many starts there were."""
+    """All starts of all participants, then further ones of those that are not decided; how many starts there were."""
     size, *others = batches
     blocks = -(-settings.blocks // settings.starts)
     curve_s = settings.max_seconds * _CURVE_SHARE / max(len(others), 1)
@@ -134,12 +134,12 @@ def _undecided(race: Race, base: str, size: int, effect: float) -> list[str]:
 
 
 def _examiner(race: Race, questions: Sequence[Batch], judge: Judge, base: str) -> Examine:
-    """Lets a contestant that has just been under load answer what is known, and takes it out when it answers differently from `base`."""
+    """Lets a participant that has just been under load answer what is known, and takes it out when it answers differently from `base`."""
 
-    def examine(name: str, seat: Seat) -> None:
+    def examine(name: str, worker: WorkerProcess) -> None:
         if name.removesuffix(AGAIN) == base:
             return
-        if reason := judge(name, seat.answer(questions)):
+        if reason := judge(name, worker.answer(questions)):
             race.found[name].fail("wrong", f"after it was under load it answers differently from eager: {reason}")
 
     return examine
@@ -168,7 +168,7 @@ def _parts(count: int, thread_count: int, available: Sequence[int]) -> list[Sequ
 
 
 def _crowds(race: Race, names: Sequence[str], parts: Mapping[int, Sequence[Sequence[int]]], size: int, *, deadline: float) -> None:
-    """Throughput of several processes of one contestant, as a server runs them, for as long as there is time; the baselines last."""
+    """Throughput of several processes of one participant, as a server runs them, for as long as there is time; the baselines last."""
     cost_s = 0.0
     for count, cores in parts.items():
         for name in reversed(names):

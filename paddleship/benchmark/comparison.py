@@ -19,7 +19,7 @@ class Comparison:
     """What a race found; `size` is the batch size by which latency is judged.
 
     `again` is the baseline in its second process, `others` who else worked on the machine, `pinned` whether the
-    contestants were held to cores and left some to the rest of the machine, `left_out` what there was no time or room for.
+    participants were held to cores and left some to the rest of the machine, `left_out` what there was no time or room for.
     """
 
     found: dict[str, Measurement]
@@ -60,7 +60,7 @@ class Comparison:
                 f"the host kept {self.others.stolen_share:.0%} of this virtual machine's processor time: use one with cores of its own"
             )
         if not self.pinned:
-            said.append("the contestants shared cores with what measures them: give the machine a core more than optimize.threads")
+            said.append("the participants shared cores with what measures them: give the machine a core more than optimize.threads")
         restless = [name for name, found in self.found.items() if 2 * found.unstable_warmups > len(found.warmup_s)]
         if restless:
             said.append(f"{', '.join(restless)} did not settle in most warm-ups: raise benchmark.warmup_s, or find a quieter machine")

@@ -22,7 +22,7 @@ _ENOUGH = loadgen.needed(0.99)  # queries, for a 99th percentile that may be sta
 
 
 @dataclass(frozen=True)
-class Borne:
+class UnderLoad:
     """What one model bore; with no `engine`, it died, and `reason` says of what.
 
     `peak_qps` is the highest load of random arrivals that held `benchmark.slo_p99_ms`, where that is given. Percentiles
@@ -54,7 +54,7 @@ class Borne:
         return [Check(name="peak_p99_ms", measured=self.peak_p99_ms, limit=slo_p99_ms, passed=held, advice=self.reason)]
 
 
-class Bearer:
+class LoadWorker:
     """Lives in the child: one loaded model, and the rows that it is asked for by their number."""
 
     def __init__(self, load: Load, workload: Workload) -> None:
@@ -75,25 +75,25 @@ class Bearer:
         self._model.run(batch)
 
 
-def measure(name: str, load: Load, workload: Workload, *, settings: Benchmark, thread_count: int, seed: int) -> Borne:
+def measure(name: str, load: Load, workload: Workload, *, settings: Benchmark, thread_count: int, seed: int) -> UnderLoad:
     """Run every scenario on one model, each for `scenario_seconds` at most."""
     limit_s = settings.timeout_s + settings.max_seconds
     try:
-        with Isolated(name, Bearer, load, workload, timeout_s=limit_s, environment=threads(thread_count)) as bearer:
-            return _measure(bearer, settings, seed)
+        with Isolated(name, LoadWorker, load, workload, timeout_s=limit_s, environment=threads(thread_count)) as worker:
+            return _measure(worker, settings, seed)
     except BadInput as error:
-        return Borne(reason=str(error))
+        return UnderLoad(reason=str(error))
 
 
-def _measure(bearer: Isolated, settings: Benchmark, seed: int) -> Borne:
+def _measure(worker: Isolated, settings: Benchmark, seed: int) -> UnderLoad:
     seconds = settings.scenario_seconds
-    single: Measured = bearer.call("run", SingleStream(max_seconds=seconds), seed)
-    several: Measured = bearer.call("run", MultiStream(max_seconds=seconds), seed)
+    single: Measured = worker.call("run", SingleStream(max_seconds=seconds), seed)
+    several: Measured = worker.call("run", MultiStream(max_seconds=seconds), seed)
     rows = max(1, min(_ENOUGH, int(single.throughput_per_s * seconds)))
-    offline: Measured = bearer.call("run", Offline(batch_size=max(settings.batch_sizes), min_samples=rows), seed)
-    peak: Peak | None = bearer.call("peak", settings.slo_p99_ms, settings.max_seconds / 2, seed) if settings.slo_p99_ms else None
+    offline: Measured = worker.call("run", Offline(batch_size=max(settings.batch_sizes), min_samples=rows), seed)
+    peak: Peak | None = worker.call("peak", settings.slo_p99_ms, settings.max_seconds / 2, seed) if settings.slo_p99_ms else None
     alone, together = percentiles(single.latencies_ms), percentiles(several.latencies_ms)
-    return Borne(
+    return UnderLoad(
         single.engine,
         alone["p50_ms"],
         alone["p90_ms"],

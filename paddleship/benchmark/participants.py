@@ -26,7 +26,7 @@ BASELINES = ("eager", "to_static")
 
 
 @dataclass(frozen=True)
-class Entrants:
+class Participants:
     """Their names in the order of the race; `proven` is what `verify` found of each candidate."""
 
     params: Params

@@ -1,4 +1,4 @@
-"""A race in rows and curves: one flat row per contestant, with the same keys in each and units in their names."""
+"""A race in rows and curves: one flat row per participant, with the same keys in each and units in their names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from paddleship.system import environment
 
 
 def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: int) -> dict[str, Any]:
-    """All that was seen of one contestant; None where it was not."""
+    """All that was seen of one participant; None where it was not."""
     found, size = comparison.found[name], comparison.size
     speedup, growth = comparison.speedup(name), found.growth()
     rates = _typical_rates(found)
@@ -53,7 +53,7 @@ def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: i
 
 
 def curves(comparison: Comparison, batches: Mapping[int, Sequence[Batch]]) -> dict[str, Any]:
-    """Of each contestant: latency and throughput by batch size, latency by length at the first size, throughput by processes."""
+    """Of each participant: latency and throughput by batch size, latency by length at the first size, throughput by processes."""
     return {
         name: {
             "batch_size": [

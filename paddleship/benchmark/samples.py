@@ -16,14 +16,14 @@ from paddleship.statistics import estimates
 from paddleship.system import environment, host
 
 FILE, META = "samples.parquet", "samples.json"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Gains = dict[str, list[list[float]]]
 
 
 @dataclass(frozen=True)
 class Change:
-    """A contestant's speedup in two races, the later over the earlier one, and whether that is a difference."""
+    """A participant's speedup in two races, the later over the earlier one, and whether that is a difference."""
 
     name: str
     before: estimates.Interval
@@ -43,7 +43,7 @@ def write(comparison: Comparison, folder: Path) -> None:
 
     rows = [
         {
-            "contestant": measurement.name,
+            "participant": measurement.name,
             "batch_size": size,
             "start": block.start,
             "block": block.block,
@@ -86,7 +86,7 @@ def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
     found: dict[str, Measurement] = {}
     blocks: dict[tuple[str, int, int, int], Block] = {}
     for row in rows:
-        name, size, start, number = row["contestant"], row["batch_size"], row["start"], row["block"]
+        name, size, start, number = row["participant"], row["batch_size"], row["start"], row["block"]
         measurement = found.setdefault(name, Measurement(name))
         if (name, size, start, number) not in blocks:
             blocks[name, size, start, number] = Block(start, number, row["turn"], [], [])
@@ -97,7 +97,7 @@ def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
 
 
 def compare(earlier: Path, later: Path) -> list[Change]:
-    """How the speedup over the baseline changed between two races, for each contestant of both.
+    """How the speedup over the baseline changed between two races, for each participant of both.
 
     Speedups are compared, not milliseconds, so that a slower hour of the machine falls out. Raises BadInput where the
     races ran on unlike hosts.
@@ -125,7 +125,7 @@ def compare(earlier: Path, later: Path) -> list[Change]:
 
 
 def _gains(found: dict[str, Measurement], baseline: str, size: int) -> Gains:
-    """Logarithms of the speedups of paired blocks, by contestant and start."""
+    """Logarithms of the speedups of paired blocks, by participant and start."""
     base = found.get(baseline)
     gains = {name: paired(base, measurement, size) for name, measurement in found.items() if base and name != baseline}
     return {name: starts for name, starts in gains.items() if starts}

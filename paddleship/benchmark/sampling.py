@@ -1,7 +1,7 @@
-"""Contestants in processes of their own, sampled in interleaved blocks until their differences are decided.
+"""Participants in processes of their own, sampled in interleaved blocks until their differences are decided.
 
 Only one of them works at a time, on cores of its own; the others are stopped meanwhile, so that not even the threads
-with which an idle runtime waits for work disturb it. Every contestant is started several times.
+with which an idle runtime waits for work disturb it. Every participant is started several times.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from paddleship.benchmark import system_metrics
-from paddleship.benchmark.worker import Contestant, Engine, Warmth, loop
-from paddleship.benchmark.worker_process import Seat, together
+from paddleship.benchmark.worker import BenchWorker, Engine, Warmth, loop
+from paddleship.benchmark.worker_process import WorkerProcess, together
 from paddleship.config.params import Benchmark
 from paddleship.errors import PaddleshipError
 from paddleship.shipped.common.preprocess import Batch
@@ -32,9 +32,9 @@ _PARTS = 16  # of a trial of endurance
 
 @dataclass(frozen=True)
 class Block:
-    """Samples in ms of one contestant, one after the other: `start` numbers its process, `block` is paired with the others' of that number.
+    """Samples in ms of one participant, in order: `start` numbers its process, `block` is paired with the others' of that number.
 
-    `turn` is its place in the order of the contestants in this block, `batches` are the places of the batches that were asked.
+    `turn` is its place in the order of the participants in this block, `batches` are the places of the batches that were asked.
     """
 
     start: int
@@ -46,7 +46,7 @@ class Block:
 
 @dataclass
 class Measurement:
-    """Everything seen of one contestant: `blocks[size]` holds its blocks, the lists have one value per start.
+    """Everything seen of one participant: `blocks[size]` holds its blocks, the lists have one value per start.
 
     `memory` holds, for each start, resident bytes against the requests answered so far. `rates` are rows per second
     by the number of processes that answered at the same time. `status` is measured, failed, wrong or leaks.
@@ -105,14 +105,14 @@ def paired(slower: Measurement, faster: Measurement, size: int) -> list[list[flo
 
 
 class Race:
-    """The contestants, what was found of each so far, and those that are still in it.
+    """The participants, what was found of each so far, and those that are still in it.
 
     `lost_s` is the time that was spent on calls that failed, such as waiting for one that hangs; it is not taken from the others.
     """
 
     def __init__(
         self,
-        contestants: Mapping[str, Load],
+        participants: Mapping[str, Load],
         batches: Mapping[int, Sequence[Batch]],
         settings: Benchmark,
         *,
@@ -120,8 +120,8 @@ class Race:
         cores: Sequence[int] = (),
         engine: Engine = loop,
     ) -> None:
-        self.found = {name: Measurement(name) for name in contestants}
-        self._contestants, self._batches, self._settings = contestants, batches, settings
+        self.found = {name: Measurement(name) for name in participants}
+        self._contestants, self._batches, self._settings = participants, batches, settings
         self._thread_count, self._cores, self._engine = thread_count, cores, engine
         self.lost_s = 0.0
         self._starts = 0
@@ -137,89 +137,91 @@ class Race:
         blocks: Mapping[int, int],
         seconds: Mapping[int, float],
         alone_s: float = 0,
-        examine: Callable[[str, Seat], None] | None = None,
+        examine: Callable[[str, WorkerProcess], None] | None = None,
     ) -> None:
-        """Start the named contestants anew and measure the sizes of `blocks` in turn, each in about so many seconds.
+        """Start the named participants anew and measure the sizes of `blocks` in turn, each in about so many seconds.
 
         Then each is kept busy for `alone_s` to see its throughput, and `examine` may ask it something.
         """
         start, self._starts = self._starts, self._starts + 1
-        seats: dict[str, Seat] = {}
+        workers: dict[str, WorkerProcess] = {}
         try:
             for name in _turned([name for name in names if name in self.left()], start):
-                self._guarded(name, self._sit, name, seats)
+                self._guarded(name, self._start_worker, name, workers)
             for size, count in blocks.items():
-                able = {name: seat for name, seat in seats.items() if self._affordable(name, size, seconds[size] / len(seats))}
+                able = {name: worker for name, worker in workers.items() if self._affordable(name, size, seconds[size] / len(workers))}
                 self._measure(size, able, start, count, seconds[size])
-            for name in self._in_race(seats):
+            for name in self._in_race(workers):
                 if alone_s:
-                    self._guarded(name, self._busy_together, name, [seats[name]], next(iter(blocks)), alone_s)
-            for name in self._in_race(seats):
+                    self._guarded(name, self._busy_together, name, [workers[name]], next(iter(blocks)), alone_s)
+            for name in self._in_race(workers):
                 if examine:
-                    self._guarded(name, examine, name, seats[name])
+                    self._guarded(name, examine, name, workers[name])
         finally:
-            for seat in seats.values():
-                seat.close()
+            for worker in workers.values():
+                worker.close()
 
     def crowd(self, name: str, cores: Sequence[Sequence[int]], *, size: int, seconds: float) -> None:
-        """Let a process of one contestant on each of `cores` answer at the same time, and note their rows per second."""
-        seats: list[Seat] = []
+        """Let a process of one participant on each of `cores` answer at the same time, and note their rows per second."""
+        workers: list[WorkerProcess] = []
         try:
-            self._guarded(name, self._sit_together, name, seats, cores, size, seconds)
+            self._guarded(name, self._start_workers, name, workers, cores, size, seconds)
         finally:
-            for seat in seats:
-                seat.close()
+            for worker in workers:
+                worker.close()
 
     def endure(self, name: str, *, size: int, seconds: float) -> list[tuple[float, float]]:
-        """Keep one contestant busy in a new process: resident bytes against thousands of requests, in equal parts of the time."""
-        seats: list[Seat] = []
+        """Keep one participant busy in a new process: resident bytes against thousands of requests, in equal parts of the time."""
+        workers: list[WorkerProcess] = []
         try:
-            return self._guarded(name, self._memory_of, name, seats, size, seconds) or []
+            return self._guarded(name, self._memory_of, name, workers, size, seconds) or []
         finally:
-            for seat in seats:
-                seat.close()
+            for worker in workers:
+                worker.close()
 
-    def _memory_of(self, name: str, seats: list[Seat], size: int, seconds: float) -> list[tuple[float, float]]:
-        seats.append(self._open(name, self._cores))
-        seats[0].warm_up(size, self._settings.warmup_s)
+    def _memory_of(self, name: str, workers: list[WorkerProcess], size: int, seconds: float) -> list[tuple[float, float]]:
+        workers.append(self._open(name, self._cores))
+        workers[0].warm_up(size, self._settings.warmup_s)
         points, requests = [], 0
         for _ in range(_PARTS):
-            requests += seats[0].busy(size, seconds / _PARTS)[0]
-            points.append((1e-3 * requests, float(seats[0].resident_bytes)))
+            requests += workers[0].busy(size, seconds / _PARTS)[0]
+            points.append((1e-3 * requests, float(workers[0].resident_bytes)))
         return points
 
-    def _sit_together(self, name: str, seats: list[Seat], cores: Sequence[Sequence[int]], size: int, seconds: float) -> None:
+    def _start_workers(self, name: str, workers: list[WorkerProcess], cores: Sequence[Sequence[int]], size: int, seconds: float) -> None:
         for part in cores:
-            seats.append(self._open(name, part))
-            seats[-1].warm_up(size, self._settings.warmup_s)
-        self._busy_together(name, seats, size, seconds)
+            workers.append(self._open(name, part))
+            workers[-1].warm_up(size, self._settings.warmup_s)
+        self._busy_together(name, workers, size, seconds)
 
-    def _busy_together(self, name: str, seats: Sequence[Seat], size: int, seconds: float) -> None:
-        counts = together([partial(seat.busy, size, seconds) for seat in seats])
-        self.found[name].rates[len(seats)] = sum(size * answered / taken for answered, taken in counts)
+    def _busy_together(self, name: str, workers: Sequence[WorkerProcess], size: int, seconds: float) -> None:
+        counts = together([partial(worker.busy, size, seconds) for worker in workers])
+        self.found[name].rates[len(workers)] = sum(size * answered / taken for answered, taken in counts)
 
-    def _sit(self, name: str, seats: dict[str, Seat]) -> None:
-        """Start one contestant and have its first answer."""
+    def _start_worker(self, name: str, workers: dict[str, WorkerProcess]) -> None:
+        """Start one participant and have its first answer."""
         measurement = self.found[name]
         began = time.perf_counter()
-        seats[name] = self._open(name, self._cores)
-        load_ms, first_ms = seats[name].first(next(iter(self._batches)))
+        workers[name] = self._open(name, self._cores)
+        load_ms, first_ms = workers[name].first(next(iter(self._batches)))
         measurement.cold_start_ms.append(1000 * (time.perf_counter() - began))
         measurement.load_ms.append(load_ms)
         measurement.first_call_ms.append(first_ms)
         measurement.memory.append([])
 
-    def _open(self, name: str, cores: Sequence[int]) -> Seat:
+    def _open(self, name: str, cores: Sequence[int]) -> WorkerProcess:
         load, arguments = self._contestants[name]
         given = (load, arguments, dict(self._batches), tuple(cores), self._engine)
-        return Seat(Isolated(name, Contestant, *given, timeout_s=self._settings.timeout_s, environment=threads(self._thread_count)))
+        return WorkerProcess(
+            Isolated(name, BenchWorker, *given, timeout_s=self._settings.timeout_s, environment=threads(self._thread_count))
+        )
 
-    def _measure(self, size: int, seats: Mapping[str, Seat], start: int, blocks: int, seconds: float) -> None:
+    def _measure(self, size: int, workers: Mapping[str, WorkerProcess], start: int, blocks: int, seconds: float) -> None:
         end = time.monotonic() + seconds - self.lost_s
         typical: dict[str, float] = {}
-        limit_s = min(self._settings.warmup_s, seconds / 3 / max(len(seats), 1))
-        for name in self._in_race(seats):
-            warmth = self._guarded(name, seats[name].warm_up, size, limit_s)
+        limit_s = min(self._settings.warmup_s, seconds / 3 / max(len(workers), 1))
+        for name in self._in_race(workers):
+            warmth = self._guarded(name, workers[name].warm_up, size, limit_s)
             if warmth:
                 typical[name] = warmth.typical_ms
                 self._row_ms[name] = warmth.typical_ms / size
@@ -231,22 +233,22 @@ class Race:
             for turn, name in enumerate(_turned(self._in_race(typical), block)):
                 room = int(left_ms / blocks / len(typical) / typical[name])
                 count = max(1, min(self._settings.samples_per_block, room))
-                self._guarded(name, self._block, self.found[name], seats[name], size, (start, block, turn), count)
+                self._guarded(name, self._block, self.found[name], workers[name], size, (start, block, turn), count)
 
     def _affordable(self, name: str, size: int, seconds: float) -> bool:
         """Whether a size can be measured in about so much time, by what a row of the sizes before took; slow ones skip large batches."""
         return size == next(iter(self._batches)) or 1e-3 * size * self._row_ms.get(name, 0) * _FEWEST_CALLS < 2 * seconds
 
-    def _block(self, measurement: Measurement, seat: Seat, size: int, place: tuple[int, int, int], count: int) -> None:
-        samples, places, changed = seat.measure(size, count)
+    def _block(self, measurement: Measurement, worker: WorkerProcess, size: int, place: tuple[int, int, int], count: int) -> None:
+        samples, places, changed = worker.measure(size, count)
         if changed:
             measurement.fail("wrong", f"its answers changed under load: {changed}")
             return
         measurement.blocks.setdefault(size, []).append(Block(*place, samples, places))
         if size == next(iter(self._batches)):
-            measurement.memory[-1].append((seat.requests, seat.resident_bytes))
-        measurement.peak_memory_bytes = max(measurement.peak_memory_bytes, seat.peak_bytes)
-        measurement.peak_device_memory_bytes = system_metrics.more(measurement.peak_device_memory_bytes, seat.peak_device_bytes)
+            measurement.memory[-1].append((worker.requests, worker.resident_bytes))
+        measurement.peak_memory_bytes = max(measurement.peak_memory_bytes, worker.peak_bytes)
+        measurement.peak_device_memory_bytes = system_metrics.more(measurement.peak_device_memory_bytes, worker.peak_device_bytes)
 
     def _note(self, name: str, warmth: Warmth) -> None:
         self.found[name].warmup_s.append(warmth.seconds)

@@ -27,7 +27,7 @@ def pin(cores: Sequence[int]) -> None:
 
 
 def cores_for(thread_count: int) -> tuple[int, ...]:
-    """As many cores as threads, for one contestant; empty where the platform cannot pin.
+    """As many cores as threads, for one participant; empty where the platform cannot pin.
 
     Who measures is left free to go where it likes: held to the other cores, it drives their load onto these.
     """

@@ -1,4 +1,4 @@
-"""What lives in the process of a contestant: it loads one model, warms it up, and times it.
+"""What lives in the process of a participant: it loads one model, warms it up, and times it.
 
 Who makes the load is one function, an Engine: it asks for the batches by their places and gives back how long each
 answer took. `loop` is the plain one: the next request when the last is answered, in turn.
@@ -21,7 +21,7 @@ from paddleship.shipped.common.spec import Arrays
 Engine = Callable[[Callable[[Sequence[int]], Any], int, int], Sequence[float]]
 """engine(answer, places, count): ask `answer` for `count` of the batches 0 to places - 1; milliseconds of each, in the order asked."""
 
-_SETTLE_S = 0.002  # of every block, unmeasured: another contestant had the caches
+_SETTLE_S = 0.002  # of every block, unmeasured: another participant had the caches
 _WINDOWS = 3  # medians of as many windows of the warm-up that must agree
 _WINDOW_S = 0.03
 _AGREE = 0.05
@@ -52,7 +52,7 @@ class Warmth:
     new_shape_ms: tuple[float, ...]
 
 
-class Contestant:
+class BenchWorker:
     """One model and the batches of each size that it is asked; `cores` are the only ones that it runs on."""
 
     def __init__(

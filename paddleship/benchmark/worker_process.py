@@ -1,4 +1,4 @@
-"""A contestant's process as the race sees it: stopped while it is not asked, watched while it is."""
+"""A participant's process as the race sees it: stopped while it is not asked, watched while it is."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from paddleship.shipped.common.spec import Arrays
 from paddleship.system.isolate import Isolated
 
 
-class Seat:
-    """Holds the child of one contestant; its methods are those of Contestant, called there.
+class WorkerProcess:
+    """Holds the child of one participant; its methods are those of BenchWorker, called there.
 
     `requests` counts the measured ones, `resident_bytes` is the memory after the last call, `peak_bytes` the most so far,
     `peak_device_bytes` the most on GPUs (None where none was seen).

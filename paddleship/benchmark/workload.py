@@ -1,4 +1,4 @@
-"""The rows that contestants are asked: real ones, of the part that nothing was trained or calibrated on."""
+"""The rows that participants are asked: real ones, of the part that nothing was trained or calibrated on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from paddleship.data import dataset
 from paddleship.shipped.common.preprocess import Batch, Example, Preprocess
 
-_ROWS = 64  # distinct rows that each contestant answers in turn
+_ROWS = 64  # distinct rows that each participant answers in turn
 
 
 @dataclass(frozen=True)

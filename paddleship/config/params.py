@@ -230,14 +230,14 @@ class Benchmark(Section):
     concurrency: list[Positive] = Field(
         [1, 2], description="processes that answer at the same time; no more than the machine has cores for"
     )
-    starts: Positive = Field(3, description="times that every contestant is started anew, because processes differ")
-    blocks: Annotated[int, Field(ge=4, description="interleaved blocks of each contestant, over all starts")] = 24
+    starts: Positive = Field(3, description="times that every participant is started anew, because processes differ")
+    blocks: Annotated[int, Field(ge=4, description="interleaved blocks of each participant, over all starts")] = 24
     samples_per_block: Positive = 96
     effect: Fraction = Field(0.05, description="smallest difference that is called better or worse")
     knee_gain: Fraction = Field(0.1, description="throughput that the next batch size must gain to be worth its latency")
     warmup_s: Seconds = Field(1, description="limit of the warm-up of one batch size")
     max_growth_bytes: Positive = Field(
-        1_000_000, description="of memory per 1,000 requests; a contestant that certainly grows faster leaks"
+        1_000_000, description="of memory per 1,000 requests; a participant that certainly grows faster leaks"
     )
     scenario_seconds: Seconds = Field(5, description="limit of each MLPerf scenario, which eager and the winner are put through")
     slo_p99_ms: Annotated[float, Field(gt=0)] | None = Field(

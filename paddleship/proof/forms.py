@@ -17,7 +17,7 @@ from paddleship.shipped.common.spec import Arrays
 Form = Literal["float32", "float64", "by operator", "static"]
 
 
-class Originals:
+class ReferenceWorker:
     """Lives in the child: the eager model in one form after the other, so that Paddle is imported once."""
 
     def __init__(self, subject: Subject) -> None:

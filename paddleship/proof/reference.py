@@ -15,7 +15,7 @@ from paddleship.proof import answering, exercise, invariance
 from paddleship.proof import evidence as evidences
 from paddleship.proof.deaths import DeadlyError, Deaths, answers
 from paddleship.proof.evidence import BY_OPERATOR, EPSILON, MEASURED_NOISE, NOISE_FLOOR, Evidence
-from paddleship.proof.forms import Form, Originals
+from paddleship.proof.forms import Form, ReferenceWorker
 from paddleship.proof.inputs import Case
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common.spec import Arrays
@@ -77,7 +77,7 @@ def ask(
     deaths = Deaths(cases, say)
 
     def child() -> Isolated:
-        return Isolated("eager", Originals, subject, timeout_s=settings.timeout_s, environment=threads(1))
+        return Isolated("eager", ReferenceWorker, subject, timeout_s=settings.timeout_s, environment=threads(1))
 
     with child() as eager:
         single = _float32(eager, child, cases, deaths, probe_inputs=probe_inputs, known=known)

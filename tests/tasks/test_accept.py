@@ -103,18 +103,18 @@ def test_a_good_image_is_accepted_and_the_release_names_all_it_came_from(package
 
 
 def test_the_container_runs_behind_bars(packaged, engine):
-    with image.jail(engine, packaged[1]["image_id"], memory_bytes=300_000_000) as jail:
-        host = jail.container.attrs["HostConfig"]
+    with image.sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000) as sandbox:
+        host = sandbox.container.attrs["HostConfig"]
         assert host["ReadonlyRootfs"] is True
         assert host["CapDrop"] == ["ALL"]
         assert host["SecurityOpt"] == ["no-new-privileges"]
         assert host["Memory"] == 300_000_000
         assert host["PidsLimit"] == 256
         probe = "import os, socket; print(os.getuid()); socket.create_connection(('1.1.1.1', 53), 2)"
-        code, output = jail.container.exec_run(["python", "-c", probe])
+        code, output = sandbox.container.exec_run(["python", "-c", probe])
         assert output.startswith(b"10001")
         assert code == 1, "the container reached out"
-        code, output = jail.container.exec_run(["python", "-c", "open('/opt/paddleship/here', 'w')"])
+        code, output = sandbox.container.exec_run(["python", "-c", "open('/opt/paddleship/here', 'w')"])
         assert code == 1
         assert b"Read-only file system" in output
     assert not left_behind(engine)
@@ -271,12 +271,12 @@ def test_the_next_acceptance_removes_what_a_killed_one_left(long_acceptance, pac
     long_acceptance.kill()
     long_acceptance.wait()
     assert len(owned(engine, long_acceptance.pid)) == 2
-    with image.jail(engine, packaged[1]["image_id"], memory_bytes=300_000_000):
+    with image.sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000):
         assert not owned(engine, long_acceptance.pid)
 
 
 def test_an_acceptance_that_lives_is_left_alone(long_acceptance, packaged, engine):
-    with image.jail(engine, packaged[1]["image_id"], memory_bytes=300_000_000):
+    with image.sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000):
         assert len(owned(engine, long_acceptance.pid)) == 2
 
 

@@ -150,7 +150,7 @@ def test_the_chain_from_export_to_benchmark_proves_and_chooses(trained):
     assert [point["batch_size"] for point in benchmark["facts"]["curves"]["onnxruntime"]["batch_size"]] == [1, 32]
     assert json.loads((trained / "models/benchmark/samples.json").read_text())["host"] == benchmark["host"]
     assert set(benchmark["facts"]["scenarios"]) == {"eager", benchmark["facts"]["winner"]}
-    assert all(borne["offline_per_s"] > 0 for borne in benchmark["facts"]["scenarios"].values())
+    assert all(under_load["offline_per_s"] > 0 for under_load in benchmark["facts"]["scenarios"].values())
     for name in ("verify/noise.png", "benchmark/latency.png", "benchmark/pareto.png"):
         assert (trained / "reports" / name).stat().st_size > 5000
 

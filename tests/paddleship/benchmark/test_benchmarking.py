@@ -72,8 +72,8 @@ def load_broken():
     raise RuntimeError("no such file")
 
 
-def compare(contestants, settings=SETTINGS, batches=BATCHES, **options):
-    return benchmarking.compare(contestants, batches, settings, thread_count=1, **options)
+def compare(participants, settings=SETTINGS, batches=BATCHES, **options):
+    return benchmarking.compare(participants, batches, settings, thread_count=1, **options)
 
 
 def test_the_slower_one_is_found_slower_by_its_factor():
@@ -93,7 +93,7 @@ def test_one_that_dies_hangs_leaks_or_lies_is_a_row_and_the_others_are_measured(
     def judge(name, answers):
         return "" if answers[0]["x"].max() == 0 else "it is not what eager says"
 
-    contestants = {
+    participants = {
         "well": (Sleeper, (0.0001,)),
         "mortal": (Mortal, (0.0001,)),
         "broken": (load_broken, ()),
@@ -103,7 +103,7 @@ def test_one_that_dies_hangs_leaks_or_lies_is_a_row_and_the_others_are_measured(
         "liar": (Liar, (0.0001,)),
     }
     settings = SETTINGS.model_copy(update={"timeout_s": 6, "max_seconds": 8})
-    comparison = compare(contestants, settings, questions=BATCHES[1], judge=judge)
+    comparison = compare(participants, settings, questions=BATCHES[1], judge=judge)
     rows = {name: (found.status, found.reason) for name, found in comparison.found.items()}
     assert {name: status for name, (status, _) in rows.items()} == {
         "well": "measured",

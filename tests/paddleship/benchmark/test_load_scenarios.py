@@ -49,26 +49,26 @@ def measure(load, **settings):
 
 
 def test_every_scenario_has_its_figures_and_no_objective_is_searched_unasked():
-    borne = measure(Busy)
-    assert borne.engine
-    assert 0.2 <= borne.single_stream_p50_ms <= borne.single_stream_p90_ms
-    assert borne.multi_stream_p50_ms >= 0.2
-    assert borne.offline_per_s > 0
-    assert (borne.peak_qps, borne.peak_p99_ms, borne.reason) == (None, None, "")
-    assert borne.checks(None) == []
+    under_load = measure(Busy)
+    assert under_load.engine
+    assert 0.2 <= under_load.single_stream_p50_ms <= under_load.single_stream_p90_ms
+    assert under_load.multi_stream_p50_ms >= 0.2
+    assert under_load.offline_per_s > 0
+    assert (under_load.peak_qps, under_load.peak_p99_ms, under_load.reason) == (None, None, "")
+    assert under_load.checks(None) == []
 
 
 def test_the_highest_load_within_the_objective_is_found():
-    borne = measure(Busy, slo_p99_ms=2000.0)
-    (check,) = borne.checks(2000.0)
+    under_load = measure(Busy, slo_p99_ms=2000.0)
+    (check,) = under_load.checks(2000.0)
     assert check.passed
-    assert borne.peak_qps > 10
-    assert borne.peak_p99_ms <= 2000
+    assert under_load.peak_qps > 10
+    assert under_load.peak_p99_ms <= 2000
 
 
 def test_an_objective_that_nothing_meets_fails_with_how_near_the_best_came():
-    borne = measure(Busy, slo_p99_ms=0.1)
-    (check,) = borne.checks(0.1)
+    under_load = measure(Busy, slo_p99_ms=0.1)
+    (check,) = under_load.checks(0.1)
     assert not check.passed
     assert check.measured > 0.1
     assert "no load held slo_p99_ms 0.1: the best of" in check.advice
@@ -76,8 +76,8 @@ def test_an_objective_that_nothing_meets_fails_with_how_near_the_best_came():
 
 @pytest.mark.parametrize("slo", [None, 5.0])
 def test_a_model_that_dies_under_load_fails_with_its_signal(slo):
-    borne = measure(Mortal, slo_p99_ms=slo)
-    (check,) = borne.checks(slo)
+    under_load = measure(Mortal, slo_p99_ms=slo)
+    (check,) = under_load.checks(slo)
     assert not check.passed
     assert "SIGABRT" in check.measured
-    assert borne.single_stream_p50_ms is None
+    assert under_load.single_stream_p50_ms is None

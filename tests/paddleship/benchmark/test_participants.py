@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from paddleship.benchmark.participants import Entrants
+from paddleship.benchmark.participants import Participants
 from paddleship.config import params
 from paddleship.model import eager
 from paddleship.shipped.common.candidate import Candidate, Program
@@ -25,17 +25,17 @@ def test_to_static_is_given_the_shapes_that_the_exported_program_takes(tmp_path,
     changed = read.model_copy(update={"paths": read.paths.model_copy(update={"candidates": str(tmp_path)})})
     (tmp_path / "one").mkdir()
     Candidate("one", "m:build", runtime, "float32", 1, (X,), (), {"kind": "tensors"}, "", "", programs=programs).save(tmp_path / "one")
-    load, arguments = Entrants(changed, {"one": {}}).load("to_static")
+    load, arguments = Participants(changed, {"one": {}}).load("to_static")
     assert (load, arguments[1]) == (eager.load_static, told)
 
 
 @pytest.fixture
-def entrants(tmp_path):
+def participants(tmp_path):
     def make(*candidates):
         (tmp_path / "onnxruntime").mkdir(exist_ok=True)
         values = params.read(REPOSITORY / "params.yaml")
         values |= {"paths": {"candidates": str(tmp_path)}, "optimize": {"candidates": list(candidates)}}
-        return Entrants(params.parse(values), {"paddle": {}})
+        return Participants(params.parse(values), {"paddle": {}})
 
     return make
 
@@ -48,9 +48,9 @@ def entrants(tmp_path):
         ("paddle", "cannot be chosen (leaks: its memory grows)"),
     ],
 )
-def test_what_was_asked_for_and_is_no_choice_says_which_stage_knows_why(entrants, name, words):
-    assert words in entrants("paddle", "onnxruntime", "paddle-eager").absent(name, ROWS)
+def test_what_was_asked_for_and_is_no_choice_says_which_stage_knows_why(participants, name, words):
+    assert words in participants("paddle", "onnxruntime", "paddle-eager").absent(name, ROWS)
 
 
-def test_what_was_not_asked_for_is_not_missed(entrants):
-    assert entrants("paddle").absent("paddle-eager", ROWS) == ""
+def test_what_was_not_asked_for_is_not_missed(participants):
+    assert participants("paddle").absent("paddle-eager", ROWS) == ""

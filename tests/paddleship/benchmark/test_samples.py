@@ -24,7 +24,7 @@ def test_raw_samples_are_kept_with_process_block_and_order(tmp_path):
     samples.write(comparison(2), tmp_path)
     table = parquet.read_table(tmp_path / "samples.parquet").to_pylist()
     assert len(table) == 3 * 2 * 4 * 3
-    assert table[1] == {"contestant": "eager", "batch_size": 1, "start": 0, "block": 0, "turn": 0, "batch": 1, "latency_ms": 7.5}
+    assert table[1] == {"participant": "eager", "batch_size": 1, "start": 0, "block": 0, "turn": 0, "batch": 1, "latency_ms": 7.5}
     found, meta = samples.read(tmp_path)
     assert found["fast"].blocks == comparison(2).found["fast"].blocks
     assert meta["baseline"] == "eager"
@@ -80,8 +80,8 @@ def test_races_on_unlike_hosts_are_not_compared(races):
 
 
 def test_a_race_of_another_version_is_not_read(races):
-    with pytest.raises(BadInput, match="has schema version 1, this paddleship reads 2: measure again"):
-        samples.read(rewrite(races(2), schema_version=1))
+    with pytest.raises(BadInput, match="has schema version 2, this paddleship reads 3: measure again"):
+        samples.read(rewrite(races(2), schema_version=2))
 
 
 def test_a_folder_without_a_race_is_named(tmp_path):

@@ -8,19 +8,19 @@ import psutil
 import pytest
 
 from paddleship.benchmark import system_metrics
-from paddleship.benchmark.worker_process import Seat
+from paddleship.benchmark.worker_process import WorkerProcess
 from paddleship.system.isolate import Isolated
 
 TWENTY_MB = 20_000_000
 ORPHAN = """
 import os, sys, time
 from paddleship.system.isolate import Isolated
-from paddleship.benchmark.worker_process import Seat
+from paddleship.benchmark.worker_process import WorkerProcess
 from tests.paddleship.benchmark.test_system_metrics import Obedient
 if __name__ == "__main__":
-    seat = Seat(Isolated("x", Obedient, timeout_s=30))
-    seat.answer([])
-    print(seat._child.pid, flush=True)
+    worker = WorkerProcess(Isolated("x", Obedient, timeout_s=30))
+    worker.answer([])
+    print(worker._child.pid, flush=True)
     os.kill(os.getpid(), 9)
 """
 
@@ -57,24 +57,24 @@ def stopped(pid):
 
 def test_what_a_process_started_has_no_processor_time_either():
     with Isolated("fertile", Fertile, timeout_s=20) as child:
-        (started,) = Seat(child).answer([])
+        (started,) = WorkerProcess(child).answer([])
         assert stopped(started)
 
 
 def test_memory_counts_what_children_of_the_process_hold():
     with Isolated("greedy", Greedy, timeout_s=20) as child:
-        seat = Seat(child)
-        seat.answer([])
-        assert seat.peak_bytes > seat.resident_bytes + TWENTY_MB
-        assert seat.resident_bytes > 1e6
+        worker = WorkerProcess(child)
+        worker.answer([])
+        assert worker.peak_bytes > worker.resident_bytes + TWENTY_MB
+        assert worker.resident_bytes > 1e6
 
 
 def test_a_process_has_no_processor_time_while_it_is_not_asked():
     with Isolated("x", Obedient, timeout_s=20) as child:
-        seat = Seat(child)
-        (pid,) = seat.answer([])
+        worker = WorkerProcess(child)
+        (pid,) = worker.answer([])
         assert stopped(pid)
-        assert seat.answer([]) == [pid]
+        assert worker.answer([]) == [pid]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the Linux kernel")

@@ -253,7 +253,7 @@ def test_runs_can_follow_each_other_in_one_process(run, tmp_path, monkeypatch):
 
 
 class Child:
-    """Lives in a process of its own, as a contestant of the benchmark does."""
+    """Lives in a process of its own, as a participant of the benchmark does."""
 
     def __init__(self, engine):
         self.engine = engine

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from paddleship.benchmark.sampling import Race
-from paddleship.benchmark.worker_process import Seat
+from paddleship.benchmark.worker_process import WorkerProcess
 from paddleship.config.params import Benchmark
 from paddleship.system import devices, host
 from paddleship.system.isolate import Isolated
@@ -79,14 +79,14 @@ def test_without_library_driver_or_gpu_there_is_no_figure_and_no_noise(capfd):
 
 def test_a_call_keeps_the_most_that_was_held_during_it(install):
     with Isolated("x", Obedient, timeout_s=20) as child:
-        seat = Seat(child)
-        seat.answer([])
-        assert seat.peak_device_bytes is None
+        worker = WorkerProcess(child)
+        worker.answer([])
+        assert worker.peak_device_bytes is None
         held = iter([700])
         install(Library(lambda _: [(child.pid, next(held, 300))], count=1))
-        seat.answer([])
-        seat.answer([])
-        assert seat.peak_device_bytes == 700
+        worker.answer([])
+        worker.answer([])
+        assert worker.peak_device_bytes == 700
 
 
 def test_a_contestant_that_holds_memory_on_a_gpu_shows_it(install):
