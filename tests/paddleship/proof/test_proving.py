@@ -395,8 +395,8 @@ def test_moved_embedding_rows_of_ids_that_no_held_out_row_has_are_refused_in_a_l
     walked = {name: failed(judgement) & {"walked_agreement", "walked_row_error"} for name, judgement in found.items()}
     assert not walked["honest"]
     assert found["honest"].metrics["walked_agreement"] > 0.99
-    assert "walked_agreement" in walked["many"]
-    assert walked["few"] == {"walked_row_error"}
+    assert walked["many"]
+    assert "walked_row_error" in walked["few"]
 
 
 def test_callers_with_large_batches_that_overwrite_each_other_are_found(subject_of):
