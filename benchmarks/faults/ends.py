@@ -85,6 +85,7 @@ def _exchange(checkout: Path) -> None:
 
 
 _CANDIDATE = "models/candidates/onnxruntime/candidate.json"
+_COMMON = f"{_APP}/shipped/common"
 _RUNTIME = f"{_APP}/shipped/runtimes/onnx_runtime.py"
 _ANSWER = "return named_outputs("
 _ANSWERS = ("noise_ratio", "typical_ratio", "http_threads_ratio", "labels", "unanswered_batches")
@@ -107,7 +108,7 @@ def _answers_wrong_where(condition: str) -> tuple[tuple[str, Callable[[str], str
 FAULTS = (
     Fault(
         "the server does not normalise text", "accept", _ANSWERS,
-        files=((f"{_APP}/shipped/common/preprocess.py", _replace("unicodedata.normalize(unicode_form, text) if unicode_form else text", "text")),),
+        files=((f"{_COMMON}/preprocess.py", _replace("unicodedata.normalize(unicode_form, text) if unicode_form else text", "text")),),
     ),
     Fault(
         "the server names the classes in another order", "accept", ("label",),
