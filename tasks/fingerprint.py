@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from paddleship.config import catalogue, params
 from paddleship.config.params import Params
+from paddleship.errors import PaddleshipError
 from paddleship.image import foreign
 from paddleship.shipped.common.files import write_text
 from paddleship.shipped.runtimes import registry
@@ -35,7 +37,11 @@ def _write(path: Path, text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tasks.fingerprint", description=fingerprint.__doc__)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params file (default: params.yaml)")
-    fingerprint(params.load(parser.parse_args().params))
+    try:
+        fingerprint(params.load(parser.parse_args().params))
+    except PaddleshipError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":
