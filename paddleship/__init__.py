@@ -30,21 +30,22 @@ __version__ = "0.1.0"
 
 __all__ = ["Candidate", "Examination", "Input", "Model", "PaddleshipError", "Params", "differences", "examine", "load", "load_params"]
 
-_PLACES = {
-    "Candidate": "shipped.common.candidate",
-    "Examination": "doctor.examination",
-    "Input": "config.params",
-    "Model": "config.params",
-    "PaddleshipError": "errors",
-    "Params": "config.params",
-    "differences": "numerics.differences",
-    "examine": "doctor.examining",
-    "load": "shipped.runtimes",
-    "load_params": "config.params",
+_PLACES = {  # the module of each, and its name there
+    "Candidate": ("shipped.common.candidate", "Candidate"),
+    "Examination": ("doctor.examination", "Examination"),
+    "Input": ("config.params", "Input"),
+    "Model": ("config.params", "Model"),
+    "PaddleshipError": ("errors", "PaddleshipError"),
+    "Params": ("config.params", "Params"),
+    "differences": ("numerics.differences", "differences"),
+    "examine": ("doctor.examining", "examine"),
+    "load": ("shipped.runtimes", "load"),
+    "load_params": ("config.params", "load"),
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'paddleship' has no attribute {name!r} (it offers {', '.join(__all__)})")
-    return getattr(import_module(f"paddleship.{_PLACES[name]}"), name.removesuffix("_params"))
+    module, theirs = _PLACES[name]
+    return getattr(import_module(f"paddleship.{module}"), theirs)
