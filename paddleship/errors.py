@@ -5,6 +5,7 @@
     │   ├── ParamsError         params.yaml: unknown key, wrong type or range
     │   ├── DataError           raw data missing, empty or not as the params describe it
     │   ├── ModelError          factory, conversion or forward of the user's model
+    │   │   └── OutputError         forward returns what no program can return
     │   ├── CandidateError      a candidate folder that is missing, changed or unreadable
     │   │   ├── ProcessDied         a child process ended before it answered
     │   │   └── ProcessHung         a child process did not answer in time
@@ -49,6 +50,10 @@ class DataError(BadInput):
 
 class ModelError(BadInput):
     """The user's model cannot be imported, built, run or converted."""
+
+
+class OutputError(ModelError):
+    """Forward returns no tensor, only its inputs, or an object that is neither tensor nor constant: no program can return that."""
 
 
 class CandidateError(BadInput):

@@ -25,10 +25,7 @@ _HOME = "/opt/paddleship"
 OUR_SOCKET = "unix:///run/paddleship/docker.sock"
 _OWNER = "io.paddleship.acceptance"
 _ENGINE_TIMEOUT_S = 120
-_NO_ENGINE = (
-    "no Docker engine is reachable: run `make engine`, or start one and set DOCKER_HOST; "
-    "to go on without, run `make pipeline UNTIL=benchmark`"
-)
+_NO_ENGINE = "run `make engine`, or start one and set DOCKER_HOST; to go on without, run `make pipeline UNTIL=benchmark`"
 
 
 def connect() -> Any:
@@ -54,7 +51,7 @@ def connect() -> Any:
         except (docker.errors.DockerException, OSError):
             client.close()
     where = f" (DOCKER_HOST is {chosen!r})" if chosen else ""
-    raise Unavailable(_NO_ENGINE.replace(":", f"{where}:", 1))
+    raise Unavailable(f"no Docker engine is reachable{where}: {_NO_ENGINE}")
 
 
 def host_of(client: Any) -> str:

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks.faults.forge import HONEST, RANDOM_INPUT, Outcome
 from paddleship.model.eager import Subject
 from paddleship.proof import influences
 from paddleship.proof.evidence import Evidence
+from paddleship.proof.influences import Cause
 
 HIDDEN = {
-    "the model reads the clock": ("clock", "the answers change with the clock"),
-    "the model reads an environment variable": ("environment", "the answers change with the environment variable"),
-    "the model counts its questions": ("count", "the answers change with what was asked before"),
+    "the model reads the clock": ("clock", Cause.CLOCK),
+    "the model reads an environment variable": ("environment", Cause.ENVIRONMENT),
+    "the model counts its questions": ("count", Cause.HISTORY),
 }
 _TIMEOUT_S = 120
 
 
 def ask(name: str, subject: Subject, evidence: Evidence) -> list[Outcome]:
     """The outcome of the model `name` as it is, and with each hidden influence; refused only counts with the right cause."""
-    outcomes = [_outcome(HONEST, name, evidence, *_errors(subject, evidence, ""))]
-    for kind, (change, words) in HIDDEN.items():
+    outcomes = [_outcome(HONEST, name, evidence, *_errors(subject, evidence, tuple(Cause)))]
+    for kind, (change, cause) in HIDDEN.items():
         changed = replace(subject, model=subject.model.model_copy(update={"kwargs": {**subject.model.kwargs, "change": change}}))
-        outcomes.append(_outcome(kind, name, evidence, *_errors(changed, evidence, words)))
+        outcomes.append(_outcome(kind, name, evidence, *_errors(changed, evidence, (cause,))))
     return outcomes
 
 
-def _errors(subject: Subject, evidence: Evidence, words: str) -> tuple[bool, str]:
-    found = influences.find(subject, evidence, timeout_s=_TIMEOUT_S).findings
-    errors = [finding.message for finding in found if finding.severity == "error" and finding.message.startswith(words)]
-    return bool(errors), "; ".join(errors)
+def _errors(subject: Subject, evidence: Evidence, causes: Sequence[Cause]) -> tuple[bool, str]:
+    """Whether one of these causes was found, and what was said."""
+    found = influences.find(subject, evidence, timeout_s=_TIMEOUT_S)
+    return any(cause in causes for cause in found.causes), "; ".join(finding.message for finding in found.findings)
 
 
 def _outcome(kind: str, name: str, evidence: Evidence, refused: bool, why: str) -> Outcome:

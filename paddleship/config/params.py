@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from paddleship.config import rules, validation_errors
 from paddleship.config.graph_modes import NETWORKS, ModeName, NetworkName
+from paddleship.config.validation_errors import whole
 from paddleship.errors import ParamsError
 from paddleship.reports.finding import KINDS
 from paddleship.shipped.common import arguments
@@ -66,7 +67,7 @@ class Data(Section):
     @model_validator(mode="after")
     def _rows_to_train_on(self) -> Data:
         if self.validation + self.test >= 1:
-            raise ValueError(
+            raise whole(
                 f"validation and test must leave rows to train on (got {self.validation:g} and {self.test:g}): reduce their sum below 1"
             )
         return self
@@ -107,7 +108,7 @@ class Input(Section):
     @model_validator(mode="after")
     def _range_in_order(self) -> Input:
         if isinstance(self.low, float) and isinstance(self.high, float) and self.low > self.high:
-            raise ValueError(f"low must be at most high (got {self.low:g} and {self.high:g}): swap or correct them")
+            raise whole(f"low must be at most high (got {self.low:g} and {self.high:g}): swap or correct them")
         return self
 
     def spec(self) -> TensorSpec:
@@ -125,7 +126,7 @@ class Size(Section):
     def _any_size(self) -> Size:
         rule = self.rule("")
         if self.high is not None and rule.smallest > self.high:
-            raise ValueError(f"no size is left (got {rule}): lower low or multiple_of, or raise high")
+            raise whole(f"no size is left (got {rule}): lower low or multiple_of, or raise high")
         return self
 
     def rule(self, name: str) -> Dimension:
@@ -153,7 +154,7 @@ class Model(Section):
     @model_validator(mode="after")
     def _rules_of_dimensions(self) -> Model:
         if fault := rules.fault([item.spec() for item in self.inputs], self.rules):
-            raise ValueError(fault)
+            raise whole(fault)
         return self
 
 
@@ -252,7 +253,7 @@ class Benchmark(Section):
     @model_validator(mode="after")
     def _blocks_for_all_starts(self) -> Benchmark:
         if self.blocks < self.starts:
-            raise ValueError(f"every start needs a block, so blocks (got {self.blocks}) must be at least starts (got {self.starts})")
+            raise whole(f"every start needs a block, so blocks (got {self.blocks}) must be at least starts (got {self.starts})")
         return self
 
 
@@ -318,7 +319,7 @@ class Params(Section):
         firsts = [item.shape[0] if item.shape else None for item in self.model.inputs]
         batch = batch_dimension([item.spec() for item in self.model.inputs])
         if batch is None or set(firsts) != {batch}:
-            raise ValueError(
+            raise whole(
                 f"the first dimension must be dynamic and the same for every input of a model that is served, as 'batch' is (got {firsts})"
             )
         return self
@@ -327,15 +328,13 @@ class Params(Section):
     def _buckets_of_dimensions(self) -> Params:
         known = list(dict.fromkeys(size for item in self.model.inputs for size in item.shape if isinstance(size, str)))
         if strange := [name for name in self.export.buckets if name not in known]:
-            raise ValueError(
-                f"export.buckets must name dynamic dimensions of model.inputs (got {strange[0]!r}): they have {', '.join(known)}"
-            )
+            raise whole(f"export.buckets must name dynamic dimensions of model.inputs (got {strange[0]!r}): they have {', '.join(known)}")
         return self
 
     @model_validator(mode="after")
     def _text_sets_its_sizes(self) -> Params:
         if self.preprocess.kind == "characters" and self.model.dimensions:
-            raise ValueError(
+            raise whole(
                 f"model.dimensions must be empty for text (got {', '.join(self.model.dimensions)}): "
                 "preprocess.max_length and preprocess.multiple_of are its sizes"
             )
@@ -344,7 +343,7 @@ class Params(Section):
 
 def _once(names: Sequence[str], key: str) -> None:
     if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"{key} must have different names (got {twice[0]!r} {names.count(twice[0])} times): rename or remove one")
+        raise whole(f"{key} must have different names (got {twice[0]!r} {names.count(twice[0])} times): rename or remove one")
 
 
 def overrides(candidates: Sequence[str]) -> type[Section]:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic_core import PydanticCustomError
+
+_WHOLE = "whole"
+
+
+def whole(message: str) -> PydanticCustomError:
+    """A fault between several keys, whose message holds their values and the next step already."""
+    return PydanticCustomError(_WHOLE, "{message}", {"message": message})
 
 
 def explain(fault: dict[str, Any], schema: type[BaseModel]) -> str:
@@ -22,7 +29,7 @@ def explain(fault: dict[str, Any], schema: type[BaseModel]) -> str:
         return f"{path} is missing: add it"
     reason = fault["msg"].removeprefix("Value error, ")
     words = (f"{path}: " if path else "") + f"{reason[:1].lower()}{reason[1:]}"
-    if isinstance(fault["input"], Mapping) and "(got " in reason:  # the fault is between keys of one section, and says so
+    if fault["type"] == _WHOLE:
         return words
     return f"{words} (got {fault['input']!r}{_near(fault)})"
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from paddleship.controlflow import deciding, regions
 from paddleship.conversion import places, shape_buckets
-from paddleship.errors import BadInput, ModelError
+from paddleship.errors import BadInput, ModelError, OutputError
 from paddleship.model import building
 from paddleship.model.eager import Eager, Subject
 from paddleship.numerics import differences
@@ -56,17 +56,22 @@ def export(
     warm_shapes = tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes)
     base = replace(base, outputs=describe_outputs(base.inputs, probes, answers), nesting=nesting, warm_shapes=warm_shapes)
     attempt = Attempt(subject, folder, base, probes, answers, timeout_s, tuple(skip))
-    first, findings = attempt.make(()), list[Finding]()
+    first = attempt.make(())
     if isinstance(first, Candidate):
         return first, []
+    findings, others = list[Finding](), list[str]()
     for programs in shape_buckets.choices(base.inputs, sizes):
         made = attempt.make(programs)
         findings.append(shape_buckets.price(programs, base.inputs, str(first), None if isinstance(made, Candidate) else str(made)))
         if isinstance(made, Candidate):
             return made, findings
-    if isinstance(first, WrongError):
-        return attempt.make((), trusting=True), findings  # type: ignore[return-value]  # verify says why it is wrong
-    others = [finding.message for finding in findings if str(first) not in finding.message]
+        if str(made) != str(first):
+            others.append(findings[-1].message)
+    if isinstance(first, WrongError):  # verify says why it is wrong
+        again = attempt.make((), trusting=True)
+        if isinstance(again, Candidate):
+            return again, findings
+        raise again
     raise type(first)("; ".join([str(first), *others]))
 
 
@@ -163,7 +168,7 @@ def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answe
             shape.append(seen[0] if fixed else follows or f"{name}_{axis}")
         outputs.append(TensorSpec(name, str(first.dtype), tuple(shape)))
     if not outputs:
-        raise ModelError("forward returned no tensor: return what the server is to answer")
+        raise OutputError("forward returned no tensor: return what the server is to answer")
     return tuple(outputs)
 
 
@@ -235,7 +240,7 @@ def _trace_outputs(named: Mapping[str, Any], outputs: Any) -> tuple[dict[str, in
     passed = {place: _input_name(value) for place, value in enumerate(distinct)}
     kept = [place for place, name in passed.items() if name is None]
     if not kept:
-        raise ModelError("forward computes nothing (its outputs are its inputs): return what the server is to answer")
+        raise OutputError("forward computes nothing (its outputs are its inputs): return what the server is to answer")
     sources: dict[str, int | str] = {}
     for name, value in named.items():
         place = next(index for index, other in enumerate(distinct) if value.is_same(other))

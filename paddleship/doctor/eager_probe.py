@@ -16,7 +16,7 @@ import numpy as np
 from paddleship.controlflow.tracing import Spot, Ways
 from paddleship.doctor import ast_lint, memory, structure_checks, watching
 from paddleship.doctor.ast_lint import Suspect
-from paddleship.errors import ModelError, ProcessDied, ProcessHung
+from paddleship.errors import ModelError, OutputError, ProcessDied, ProcessHung
 from paddleship.model import building
 from paddleship.model.eager import Subject
 from paddleship.numerics import differences
@@ -136,10 +136,10 @@ class Patient:
             where = structure_checks.place(type(layer).forward)
             try:
                 self._nesting, named = building.nest_outputs(result)
-            except ModelError as odd:
-                raise ModelError(str(odd), where=where) from None
+            except OutputError as odd:
+                raise OutputError(str(odd), where=where) from None
             if not named:
-                raise ModelError("forward returned no tensor: end it with `return`, and give what it computes", where=where)
+                raise OutputError("forward returned no tensor: end it with `return`, and give what it computes", where=where)
             return {name: tensor.numpy() for name, tensor in named.items()}
 
     def _varies(self, cases: Sequence[Case], answers: Mapping[str, Arrays], *, certain: bool) -> bool:

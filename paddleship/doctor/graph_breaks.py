@@ -16,7 +16,7 @@ from typing import Any
 from paddleship.conversion import exporting
 from paddleship.conversion.exporting import Saved
 from paddleship.doctor import ast_lint
-from paddleship.errors import ModelError
+from paddleship.errors import ModelError, OutputError
 from paddleship.model import building
 from paddleship.model.eager import Subject
 from paddleship.reports.finding import Finding
@@ -26,67 +26,78 @@ from paddleship.shipped.common.spec import TensorSpec
 
 _TENSOR_TO_PYTHON = "keep the value a tensor: use paddle's own operation (paddle.maximum, paddle.where, paddle.arange, …) in its place"
 _LIKE_SIDES = "give both sides of the `if` the same names, dtypes and ranks, or choose with paddle.where"
-_LEFT = "a loop over Python numbers is left by `break` on a tensor's value"
-_FILLED = "a list that a loop fills is no Python list while the loop runs over a tensor, and this cannot be done with it"
-_UNLIKE_PARTS = "a list that a loop fills holds tensors of different shapes, which a program cannot join"
-_HABITS = {_LEFT: ast_lint.LEFT_BY_BREAK, _FILLED: ast_lint.FILLED_IN_LOOP, _UNLIKE_PARTS: ast_lint.FILLED_IN_LOOP}
-_KNOWN: list[tuple[str, str, str, str]] = [
-    (
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What Paddle says (a pattern), as a finding, with the habit of ast_lint that may be its cause."""
+
+    pattern: str
+    kind: str
+    message: str
+    advice: str
+    habit: str = ""
+
+
+_KNOWN = [
+    _Known(
         r"is not involved in the target_vars",
         "unused-input",
         "a declared input has no influence on any output",
         "remove it from the inputs and from forward, or use it",
     ),
-    (
+    _Known(
         r"requires .* arguments.*(but received|but not found)",
         "signature",
         "Paddle does not find the declared inputs among the arguments of forward",
         "write forward(self, …) with one named argument for each input",
     ),
-    (
+    _Known(
         r"assignment to (parameter|sublayer)|has no attribute 'set_value'",
         "parameter-assignment",
         "forward assigns to a weight, which a program cannot",
         "compute with a local tensor instead: weight = self.weight / norm; F.linear(x, weight)",
     ),
-    (
+    _Known(
         r"different return type|Unsupported return type of true_fn|Unsupported return type.*in cond|control_flow_op\.cc|"
         r"(true|false)_fn.*(return|dtype|shape)|(false|true)_var returned",
         "branch-mismatch",
         "the sides of an `if` on a tensor give different things",
         _LIKE_SIDES,
     ),
-    (
+    _Known(
         r"rank inconsistency|dim1\.size\(\) == dim2\.size\(\)",
         "branch-mismatch",
         "the sides of an `if` give tensors of different rank",
         _LIKE_SIDES,
     ),
-    (
+    _Known(
         r"python while pred change from bool to variable",
         "graph-break",
-        _LEFT,
+        "a loop over Python numbers is left by `break` on a tensor's value",
         "make the loop one over tensors (while on a tensor), or run all rounds and choose with paddle.where",
+        ast_lint.LEFT_BY_BREAK,
     ),
-    (
+    _Known(
         r"Only support paddle::dialect::DenseTensorType",
         "graph-break",
-        _FILLED,
+        "a list that a loop fills is no Python list while the loop runs over a tensor, and this cannot be done with it",
         "loop over a Python number (a fixed size, not paddle.to_tensor of it), or paddle.stack the list and work on that",
+        ast_lint.FILLED_IN_LOOP,
     ),
-    (
+    _Known(
         r"argument \(position \d+\) must be \w+, but got str",
         "graph-break",
         "a number is given as text, which only eager mode reads",
         "write the number: float('-inf'), not '-inf'",
     ),
-    (
+    _Known(
         r"should be one of \[.*Variable.*\]. but received ?: ?Value\(",
         "graph-break",
         "this was written for the static graphs of Paddle 2, and Paddle 3 converts to others (PIR)",
         "call paddle._C_ops in both modes, as Paddle 3 itself does (paddle.base.framework.in_dynamic_or_pir_mode()), or update the library",
     ),
-    (
+    _Known(
         r"__array_ufunc__|called numpy API|cannot be interpreted as an integer|bool\(Tensor\)|float\(Tensor\)|int\(Tensor\)|len\(Tensor\)|"
         r"could not convert string to float: 'Value|indices must be integers or slices, not paddle|KeyError: '?Value\(|"
         r"unhashable type.*Value|can't be used (in|under) .*static|please use other API to replace|numpy api can not handle|"
@@ -95,35 +106,30 @@ _KNOWN: list[tuple[str, str, str, str]] = [
         "a tensor is turned into a Python value, which it does not have while the model is converted",
         _TENSOR_TO_PYTHON,
     ),
-    (
+    _Known(
         r"Hint: Expected .* but received [^.\n]*:-1\b",
         "graph-break",
         "a size that this line needs is not known while the model is converted (-1)",
         "in the reshape before it give sizes as numbers and leave -1 to the batch: [-1, 16, 4, 4], not [x.shape[0], -1, 4, 4]",
     ),
-    (
+    _Known(
         r"ArrayToTensor must be equal",
         "graph-break",
-        _UNLIKE_PARTS,
+        "a list that a loop fills holds tensors of different shapes, which a program cannot join",
         "give the parts one shape (pad them), or concatenate them one by one in the loop",
+        ast_lint.FILLED_IN_LOOP,
     ),
-    (
+    _Known(
         r"^KeyError: '\w+\.[wb]_\d+'|'NoneType' object has no attribute 'get_tensor'|is not initialized",
         "unregistered-layer",
         "forward uses a weight that is not the model's own",
         "make layers in __init__ and keep them on self, in nn.LayerList or nn.LayerDict",
     ),
-    (
+    _Known(
         r"parameter name \[.*\] have be been used",
         "shared-name",
         "two parameters are named alike by ParamAttr",
         "name neither, or each its own way",
-    ),
-    (
-        r"computes nothing|forward returned (no tensor|\w+ as|\w+:)",
-        "output-structure",
-        "forward returns what a program cannot",
-        "return tensors, or a dict, list or tuple of them",
     ),
 ]
 _GROUPS = "give each row weights of its own with paddle.matmul instead (of F.unfold where the kernel is larger than 1)"
@@ -152,26 +158,34 @@ def convert(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tupl
     """Export as `paddleship.conversion.exporting` does; what is known of the program, or why there is none."""
     try:
         return exporting.save_program(subject, folder, specs), None
+    except OutputError as error:
+        return None, outputs(error)
     except ModelError as error:
         cause = error.__context__ or error
         return None, classify(explain(cause), f"{type(cause).__name__}: {cause}", user_line(cause))
+
+
+def outputs(error: OutputError) -> Obstacle:
+    """What forward returns and a program cannot, as a finding."""
+    advice = "return tensors, or a dict, list or tuple of them"
+    return Obstacle("output-structure", "error", f"forward returns what a program cannot ({error})", advice, error.where)
 
 
 def classify(short: str, text: str, where: str | None, *, otherwise: str = "graph-break") -> Obstacle:
     """Paddle's words as a finding. `short` is quoted in the message, `text` is everything that was said."""
     habits = {suspect.habit for suspect in ast_lint.at(where)}
     short = short.replace(f" at {where}", "")  # a finding tells its place itself
-    for pattern, kind, message, advice in _KNOWN:
-        if not re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
+    for known in _KNOWN:
+        if not re.search(known.pattern, text, re.IGNORECASE | re.MULTILINE):
             continue
+        kind, message, advice = known.kind, known.message, known.advice
         if kind == "branch-mismatch" and "dynamic-shape-branch" in habits:
             return Obstacle(
                 "dynamic-shape-branch", "error", f"{message}, and it asks for a dynamic size ({_line(where, short)})", _DYNAMIC, where
             )
         if kind == "python-value" and ast_lint.GROUPED in habits:
             message, advice = "the groups of a convolution must be a number, and here they are a dynamic size", _GROUPS
-        words = short if kind == "output-structure" else _line(where, short)  # of what is returned, no line says what it is
-        return Obstacle(kind, "error", f"{message} ({words})", advice, where, habit=_HABITS.get(message, ""))
+        return Obstacle(kind, "error", f"{message} ({_line(where, short)})", advice, where, habit=known.habit)
     for kind in ADVICE:
         if otherwise == "graph-break" and kind in habits:
             return Obstacle(kind, "error", f"this line does not convert: {short}", ADVICE[kind], where)

@@ -20,8 +20,6 @@ _ITEMS = 64  # of a container that are looked at
 
 Snapshot = dict[str, tuple[str, Any]]  # path: what it is, and a summary of its value
 
-HARMLESS = "harmless in a fresh export, which this is"
-
 
 def snapshot(layer: Any) -> Snapshot:
     """Every weight, buffer and plain attribute of the model."""
@@ -105,7 +103,7 @@ def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Susp
             message = f"forward changes the weight or buffer {path}, which a program cannot" + (f": {consequence}" if remembers else "")
             yield Finding("parameter-assignment", severity, message, "change weights in training only, outside forward", where, path)
         elif what == "tensor":
-            message = f"forward keeps a tensor on self ({path}): " + (consequence or HARMLESS)
+            message = f"forward keeps a tensor on self ({path})" + (f": {consequence}" if remembers else "")
             kept: Severity = "error" if remembers else "note"
             yield Finding("stale-tensor", kept, message, "pass it on as an argument, and compute it at every call", where, path)
         elif remembers:

@@ -9,12 +9,12 @@ from dataclasses import replace
 from paddleship.config.params import Input, Model
 from paddleship.conversion.converting import Outcome
 from paddleship.conversion.exporting import Saved
-from paddleship.doctor import asking, graph_breaks, memory
+from paddleship.doctor import asking, graph_breaks
 from paddleship.doctor.ast_lint import LEFT_BY_BREAK, Suspect
 from paddleship.doctor.eager_probe import Checkup
 from paddleship.doctor.examination import LATE, OUT_OF_TIME, RuntimeRow
 from paddleship.doctor.graph_breaks import Obstacle
-from paddleship.errors import BadInput, CandidateError
+from paddleship.errors import BadInput, CandidateError, OutputError
 from paddleship.proof import evidence
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
@@ -55,6 +55,8 @@ def bad(error: BadInput) -> Finding:
     text = str(error)
     if isinstance(error, CandidateError):
         return Finding(error.kind, "error", text, "build the model and call it in a Python of its own: neither may end it", error.where)
+    if isinstance(error, OutputError):
+        return graph_breaks.outputs(error).plain()
     return graph_breaks.classify(text, text, error.where, otherwise="bad-model").plain()
 
 
@@ -324,5 +326,4 @@ def judged(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[
 
 
 def _grave(finding: Finding) -> Finding:
-    message = finding.message.replace(memory.HARMLESS, "the program keeps the one that it was made with")
-    return replace(finding, severity="error", message=message)
+    return replace(finding, severity="error", message=f"{finding.message}: the program keeps what it was made with")

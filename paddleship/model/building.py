@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.config.params import Model
-from paddleship.errors import ModelError
+from paddleship.errors import ModelError, OutputError
 from paddleship.shipped.common import arguments, layers
 from paddleship.shipped.common.arguments import Form
 from paddleship.shipped.common.files import new_folder, sha256
@@ -94,7 +94,7 @@ def nest_outputs(result: Any) -> tuple[Tree, dict[str, Any]]:
     try:
         return describe(result, lambda value: hasattr(value, "numpy"))
     except TypeError as odd:
-        raise ModelError(f"forward returned {odd}: return tensors, or a dict, list or tuple of them") from None
+        raise OutputError(f"forward returned {odd}: return tensors, or a dict, list or tuple of them") from None
 
 
 def save(layer: Any, folder: Path, facts: Mapping[str, Any]) -> str:

@@ -30,8 +30,15 @@ _PLAIN = 5e-2  # of the scale, by which a control must change an answer
 _UNLIKE = 0.8  # of the variance over the rows, by which a permutation must change an answer for a rule that is about variance
 _MANY_FLIPS = 5  # times the allowed share of changed values, for a rule that is about shares
 _ENOUGH = 2_000_000  # numbers of one output that are judged; a larger output has more cases than it needs
-_ORDERS = frozenset({"given to other rows", "shuffled"})
-Change = Callable[[Case, Array], Array]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is done to an output: in words, as a function of a case and its answer, and whether that only `reorders` the values."""
+
+    words: str
+    apply: Callable[[Case, Array], Array]
+    reorders: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,41 +84,40 @@ def _finding(output: str, passed: Sequence[Control]) -> Finding:
 def _run(evidence: Evidence, name: str, rule: str, limits: Verify) -> Iterator[Control]:
     places = evidence.groups[ROWS]
     scale, _ = sizes_of(evidence, name, places)
-    for words, change in _changes(evidence, name, rule, scale).items():
+    for change in _changes(evidence, name, rule, scale):
         answers = list(evidence.reference)
         for place in places:
-            answers[place] = {**answers[place], name: change(evidence.cases[place], evidence.reference[place][name])}
-        if not _tells(evidence, answers, name, words, rule, limits):
+            answers[place] = {**answers[place], name: change.apply(evidence.cases[place], evidence.reference[place][name])}
+        if not _tells(evidence, answers, name, change, rule, limits):
             continue
         checks: list[Check] = []
         for check in parity.checks_of(evidence, answers, name, limits=limits, lower=rule == LOWER):
             checks.append(check)
             if not check.passed:
                 break
-        yield Control(name, words, rule, not all(check.passed for check in checks), ", ".join(_said(check) for check in checks))
+        yield Control(name, change.words, rule, not all(check.passed for check in checks), ", ".join(_said(check) for check in checks))
 
 
 def _said(check: Check) -> str:
     return str(check.model_copy(update={"advice": ""}))
 
 
-def _changes(evidence: Evidence, name: str, rule: str, scale: float) -> dict[str, Change]:
-    """What is done to an output, by the words for it."""
+def _changes(evidence: Evidence, name: str, rule: str, scale: float) -> Iterator[Change]:
+    """Everything that is done to an output."""
     kind = evidence.reference[0][name].dtype.kind
     shift = _SHIFT[rule] * scale if kind == "f" else 1
-    changes: dict[str, Change] = {"all zero": lambda _, array: np.zeros_like(array)}
+    yield Change("all zero", lambda _, array: np.zeros_like(array))
     if kind == "b":
-        changes["negated"] = lambda _, array: ~array
+        yield Change("negated", lambda _, array: ~array)
     else:
-        changes["halved"] = lambda _, array: (array / 2).astype(array.dtype)
-        changes["negated"] = lambda _, array: (-array).astype(array.dtype)
-        changes["shifted"] = lambda _, array: (array + shift).astype(array.dtype)
-    changes["given to other rows"] = _rolled
+        yield Change("halved", lambda _, array: (array / 2).astype(array.dtype))
+        yield Change("negated", lambda _, array: (-array).astype(array.dtype))
+        yield Change("shifted", lambda _, array: (array + shift).astype(array.dtype))
+    yield Change("given to other rows", _rolled, reorders=True)
     for axis in range(1, max(answer[name].ndim for answer in evidence.reference)):
-        changes[f"reversed along axis {axis}"] = partial(_reversed, axis)
+        yield Change(f"reversed along axis {axis}", partial(_reversed, axis), reorders=True)
     random = np.random.default_rng(0)
-    changes["shuffled"] = lambda _, array: random.permutation(array.ravel()).reshape(array.shape)
-    return changes
+    yield Change("shuffled", lambda _, array: random.permutation(array.ravel()).reshape(array.shape), reorders=True)
 
 
 def _reversed(axis: int, _: Case, array: Array) -> Array:
@@ -122,7 +128,7 @@ def _rolled(case: Case, array: Array) -> Array:
     return np.roll(array, len(array) // 2, axis=0) if array.ndim and len(array) == len(case.rows) else array
 
 
-def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, words: str, rule: str, limits: Verify) -> bool:
+def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, change: Change, rule: str, limits: Verify) -> bool:
     """Whether the changed answers are plainly others, so that a judge must refuse them."""
     scale, _ = sizes_of(evidence, name, evidence.groups[ROWS])
     float_output = evidence.reference[0][name].dtype.kind == "f"
@@ -134,7 +140,7 @@ def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, words: str,
     mine, theirs = parity.by_row_or_all(evidence, answers, name)
     if not float_output:
         return bool((mine != theirs).mean() > _MANY_FLIPS * limits.max_flip_rate)
-    if not (words in _ORDERS or words.startswith("reversed")):
+    if not change.reorders:
         return True
     return differences.spread_apart(mine, theirs, rounding=parity.ROUNDING) > _UNLIKE
 

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,29 @@ _VARIABLES_S = 60  # after which no other value of a variable is tried
 _ROUNDING, _NOISES, _COARSEST = 1e-5, 4, 1e-3  # of a number, of eager's noise, and of the size of an output
 
 
+class Cause(StrEnum):
+    """What an answer depends on beside its inputs."""
+
+    CLOCK = "clock"
+    ENVIRONMENT = "environment"
+    HISTORY = "history"
+    PROCESS = "process"
+
+
+_ADVICE = {
+    Cause.CLOCK: "take the time as an input of the model, so that it is declared, compared and sent by the client",
+    Cause.ENVIRONMENT: "pass the value through model.kwargs, which every stage and digest knows",
+    Cause.HISTORY: "compute an answer from the inputs alone: let forward change no counter, cache or generator that answers depend on",
+    Cause.PROCESS: "seed what the factory draws (numpy, random) from a keyword argument, and rely on no order of a set",
+}
+
+
 @dataclass
 class Influences:
-    """The findings, and what was tried: `facts` names the lines that read the clock and the values that variables were given."""
+    """The findings with their causes, and what was tried: the lines that read the clock, the values that variables were given."""
 
     findings: list[Finding] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -85,12 +104,13 @@ class _Search:
             lines, variables, words = child.call("reads")
             self._found.facts = {"calls": calls, "clock": lines, "environment": {name: {} for name in variables}}
             if moved := self._moved(first, last):
-                return self._add(f"what was asked before: after {calls} questions, with the same seeds and time, {moved}", _STATE, changed)
+                what = f"what was asked before: after {calls} questions, with the same seeds and time, {moved}"
+                return self._add(Cause.HISTORY, what, changed)
             if self._clock(child, last):
                 return self._found
         reference = [self._evidence.reference[place] for place in self._places]
         if self._moved(first, reference) and (moved := self._moved(first, self._fresh())):
-            return self._add(f"the process: in a new one, with the same seeds, time and variables, {moved}", _PROCESS, [])
+            return self._add(Cause.PROCESS, f"the process: in a new one, with the same seeds, time and variables, {moved}", [])
         if built:
             self._built_later(first, built)
         self._environment(first, variables, words)
@@ -107,14 +127,14 @@ class _Search:
     def _clock(self, child: Isolated, before: Sequence[Arrays | str]) -> bool:
         for words, shift in _LATER_S.items():
             if moved := self._moved(before, self._ask(child, shift)):
-                self._add(f"the clock: {words}, {moved}", _CLOCK, child.call("reads")[0])
+                self._add(Cause.CLOCK, f"the clock: {words}, {moved}", child.call("reads")[0])
                 return True
         return False
 
     def _built_later(self, first: Sequence[Arrays | str], lines: Sequence[str]) -> None:
         for words, shift in _LATER_S.items():
             if moved := self._moved(first, self._fresh(shift=shift)):
-                self._add(f"the clock: built {words}, {moved}", _CLOCK, lines)
+                self._add(Cause.CLOCK, f"the clock: built {words}, {moved}", lines)
                 return
 
     def _environment(
@@ -135,7 +155,7 @@ class _Search:
                 moved = self._moved(first, told)
                 self._found.facts["environment"].setdefault(name, {})[shown] = moved or "the same answers"
                 if moved:
-                    self._add(f"the environment variable {name}: {shown} in place of {was}, {moved}", _VARIABLE, lines)
+                    self._add(Cause.ENVIRONMENT, f"the environment variable {name}: {shown} in place of {was}, {moved}", lines)
                     break
 
     def _fresh(self, *, shift: float = 0.0, variables: Mapping[str, str | None] | None = None) -> Any:
@@ -178,17 +198,13 @@ class _Search:
         size = float(apart.max()) / noise.scale if noise.scale else float("inf")
         return f"output {name!r} differs by {size:.2g} of its largest value"
 
-    def _add(self, what: str, advice: str, lines: Iterable[str]) -> Influences:
+    def _add(self, cause: Cause, what: str, lines: Iterable[str]) -> Influences:
         places = list(lines)
         more = f" (also read at {', '.join(places[1:3])})" if len(places) > 1 else ""
-        self._found.findings.append(Finding(KIND, "error", f"the answers change with {what}{more}", advice, places[0] if places else None))
+        where = places[0] if places else None
+        self._found.findings.append(Finding(KIND, "error", f"the answers change with {what}{more}", _ADVICE[cause], where))
+        self._found.causes.append(cause)
         return self._found
-
-
-_CLOCK = "take the time as an input of the model, so that it is declared, compared and sent by the client"
-_VARIABLE = "pass the value through model.kwargs, which every stage and digest knows"
-_STATE = "compute an answer from the inputs alone: let forward change no counter, cache or generator that answers depend on"
-_PROCESS = "seed what the factory draws (numpy, random) from a keyword argument, and rely on no order of a set"
 
 
 def _others(now: str | None, words: Iterable[str]) -> list[str | None]:

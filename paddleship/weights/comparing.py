@@ -214,7 +214,7 @@ def _constants(original: Original, held: Tensors, weights: Mapping[str, list[str
         count += tensor.values.size
         there = held.get(name)
         if there is not None and there.step is None and not equal(tensor.values, there.values):
-            words[paths.get(name, name)] = describe(tensor.values, there.values, {}).replace("the checkpoint", "the exported program")
+            words[paths.get(name, name)] = describe(tensor.values, there.values, {}, source="the exported program")
     return words, count
 
 

@@ -22,18 +22,18 @@ def equal(own: Array, other: Array) -> bool:
     return alike and bool(np.array_equal(own.ravel(), other.ravel(), equal_nan=own.dtype.kind == "f"))
 
 
-def describe(own: Array, other: Array, checkpoint: Mapping[str, Array]) -> str:
-    """What is the matter with `other`, which stands in the place of `own`; `checkpoint` holds what could stand there instead."""
+def describe(own: Array, other: Array, checkpoint: Mapping[str, Array], *, source: str = "the checkpoint") -> str:
+    """How `other`, which stands in the place of `own` of `source`, differs; `checkpoint` holds what could stand there instead."""
     if other.size != own.size:
-        return f"has the shape {list(other.shape)} in the candidate, {list(own.shape)} in the checkpoint"
+        return f"has the shape {list(other.shape)} in the candidate, {list(own.shape)} in {source}"
     if other.dtype.kind != own.dtype.kind:
-        return f"is {other.dtype} in the candidate, {own.dtype} in the checkpoint"
+        return f"is {other.dtype} in the candidate, {own.dtype} in {source}"
     other = other.reshape(own.shape)
     if found := twin(own, other, checkpoint):
         return f"holds the numbers of {found}: the two were exchanged or one was repeated"
     if not np.isfinite(wide(other)).all() and np.isfinite(wide(own)).all():
         return "holds NaN or infinity in the candidate"
-    return rounded(own, other) or _permuted(own, other) or _zeroed(own, other) or _apart(own, other)
+    return rounded(own, other) or _permuted(own, other) or _zeroed(own, other, source) or _apart(own, other, source)
 
 
 def twin(own: Array, other: Array, checkpoint: Mapping[str, Array]) -> str | None:
@@ -65,23 +65,23 @@ def _permuted(own: Array, other: Array) -> str:
     return ""
 
 
-def _zeroed(own: Array, other: Array) -> str:
+def _zeroed(own: Array, other: Array, source: str) -> str:
     """Words for a tensor that is the weight but for slices of zeros along one axis; empty otherwise."""
     for axis in range(own.ndim):
         differs = (own != other).any(axis=tuple(place for place in range(own.ndim) if place != axis))
         places = np.flatnonzero(differs)
         if len(places) < own.shape[axis] and not np.take(other, places, axis).any():
-            return f"is zero along axis {axis} at {_listed(places.tolist())}, and the checkpoint is not"
+            return f"is zero along axis {axis} at {_listed(places.tolist())}, and {source} is not"
     return ""
 
 
-def _apart(own: Array, other: Array) -> str:
+def _apart(own: Array, other: Array, source: str) -> str:
     apart = np.abs(wide(own) - wide(other))
     worst = np.unravel_index(int(np.nan_to_num(apart, nan=np.inf).argmax()), own.shape)
     place = f" at {[int(index) for index in worst]}" if own.ndim else ""
     share = f" ({apart[worst] / abs(float(own[worst])):.2g} of it)" if own[worst] else ""
     return (
-        f"differs from the checkpoint in {int((apart > 0).sum()):,} of {own.size:,} values, "
+        f"differs from {source} in {int((apart > 0).sum()):,} of {own.size:,} values, "
         f"most{place}: {float(other[worst]):.6g}, expected {float(own[worst]):.6g}{share}"
     )
 

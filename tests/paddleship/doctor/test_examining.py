@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from paddleship.config.params import Model, Verify
-from paddleship.doctor import examining, graph_breaks, memory, messages
+from paddleship.doctor import examining, graph_breaks, messages
 from paddleship.doctor.examination import Examination, RuntimeRow
 from paddleship.errors import OutOfTime
 from paddleship.proof import proving
@@ -595,10 +595,9 @@ def test_what_paddle_says_of_its_own_insides_is_told_in_the_users_words(said, wo
     assert words in found.message
 
 
-def test_state_that_is_an_error_after_all_is_not_called_harmless():
-    (found,) = messages.judged([Finding("stale-tensor", "note", f"forward keeps a tensor: {memory.HARMLESS}")], {})
-    assert found.severity == "error"
-    assert "harmless" not in found.message
+def test_state_that_is_an_error_after_all_says_what_it_does():
+    (found,) = messages.judged([Finding("stale-tensor", "note", "forward keeps a tensor on self")], {})
+    assert (found.severity, found.message) == ("error", "forward keeps a tensor on self: the program keeps what it was made with")
 
 
 def test_what_forward_changes_is_not_taken_for_a_changed_weight():
