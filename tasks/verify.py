@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from paddleship.config import catalogue
 from paddleship.config.params import Params
 from paddleship.controlflow import regions
 from paddleship.data import dataset
+from paddleship.data.dataset import Rows
 from paddleship.diagnosis import explaining
 from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.diagnosis.verify_report import Verified, row
@@ -21,12 +23,13 @@ from paddleship.model.eager import Subject
 from paddleship.proof import answering, ids, influences, inputs, limits, proving, regression_cases, training_parity
 from paddleship.proof.proving import Proof
 from paddleship.proof.reference import TO_STATIC
+from paddleship.proof.searching import Search
 from paddleship.proof.training_parity import TrainingParity
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import new_folder
-from paddleship.shipped.common.preprocess import Preprocess
+from paddleship.shipped.common.preprocess import Batch, Preprocess
 from paddleship.shipped.common.spec import TensorSpec
 from paddleship.weights import weighing
 from paddleship.weights.comparing import Weighed
@@ -54,8 +57,16 @@ def verify(params: Params) -> Report:
     entries = {name: _entry(folder / name, params, config, specs) for name in catalogue.chosen(params.optimize.candidates)}
     contenders: dict[str, answering.Contender] = {name: contender for name, (_, contender) in entries.items() if contender}
     weighed = _weigh(params, contenders)
+    further = partial(_further, preprocess, held_out.take(range(len(rows), len(held_out))), max_batch)
     proved = proving.prove(
-        Subject.of(params), cases, contenders, settings=params.verify, task=params.data.task, labels=rows.labels, weighed=weighed
+        Subject.of(params),
+        cases,
+        contenders,
+        settings=params.verify,
+        task=params.data.task,
+        labels=rows.labels,
+        weighed=weighed,
+        search=Search(specs, Path(params.paths.exported), further, real=True, seed=params.seed),
     )
     hidden = influences.find(Subject.of(params), proved.evidence, timeout_s=params.verify.timeout_s)
     proved = replace(proved, findings=influences.add(hidden.findings, proved.findings))
@@ -80,6 +91,12 @@ def verify(params: Params) -> Report:
     report = verified.report(params)
     report.facts["influences"] = hidden.facts
     return report
+
+
+def _further(preprocess: Preprocess, rows: Rows, size: int) -> Iterator[Batch]:
+    """The other rows of a part, in batches."""
+    for start in range(0, len(rows), size):
+        yield preprocess.collate(dataset.encode(preprocess, rows.take(range(start, min(start + size, len(rows))))))
 
 
 def _entry(

@@ -101,6 +101,11 @@ def judge(
     return findings, counts | {"regions_exercised": round(share, 4)}
 
 
+def untaken(found: Sequence[Decision], taken: Mapping[Spot, set[int]]) -> list[tuple[Decision, int]]:
+    """The sides of regions that were never taken, each by its region and number."""
+    return [(decision, number) for decision in found if decision.region for number, went in enumerate(_sides(decision, taken)) if not went]
+
+
 def _sides(decision: Decision, taken: Mapping[Spot, set[int]]) -> list[bool]:
     """For each side of a region whether it was taken; a loop has one, its body."""
     ways = taken.get((decision.site, decision.layer), set())
@@ -121,7 +126,7 @@ def _uncovered(regions: Sequence[Decision], taken: Mapping[Spot, set[int]], seve
         if not missing:
             continue
         words = ", and none ".join(words + _places(layers, group) for words, layers in missing.items())
-        message = f"no input {words}: {_quote(site)}, so that part of the program is not proven"
+        message = f"no input {words}: {quote(site)}, so that part of the program is not proven"
         advice = "add rows that take it to the held-out data, or remove the branch"
         yield Finding(
             "uncovered-branch",
@@ -151,7 +156,7 @@ def _never_skipped(regions: Sequence[Decision], taken: Mapping[Spot, set[int]]) 
         ways = {way for decision in group for way in taken.get((site, decision.layer), ())}
         if site.kind == "while" and ways and 0 not in ways:
             rounds = "once" if min(ways) == 1 else f"{min(ways)} times"
-            message = f"every input went round at least {rounds}, none zero times: {_quote(site)}"
+            message = f"every input went round at least {rounds}, none zero times: {quote(site)}"
             yield Finding("uncovered-branch", "note", message, "add a row that does not go round, if there can be one", site.where)
 
 
@@ -161,10 +166,10 @@ def _frozen(decided: Sequence[Decision], taken: Mapping[Spot, set[int]], severit
         if wrong:
             ways = set().union(*(taken[site, decision.layer] for decision in wrong))
             kept = {way for decision in wrong for way in decision.ways}
-            message = f"{_quote(site)} was decided while converting: the program {_kept(site, kept)}, and inputs {_took(site, ways)}"
+            message = f"{quote(site)} was decided while converting: the program {_kept(site, kept)}, and inputs {_took(site, ways)}"
             yield Finding(_kind(site), severity, message, _INSTEAD, site.where, wrong[0].layer or None)
         elif site.reads or any(decision.constant for decision in group):
-            message = f"{_quote(site)} was decided while converting from a tensor's value, and the program keeps it"
+            message = f"{quote(site)} was decided while converting from a tensor's value, and the program keeps it"
             yield Finding("frozen-value", "warning", message, _INSTEAD, site.where, group[0].layer or None)
 
 
@@ -193,6 +198,7 @@ def _count(ways: set[int]) -> str:
     return f"{min(ways)} times" if len(ways) == 1 else f"{min(ways)} to {max(ways)} times"
 
 
-def _quote(site: Site) -> str:
+def quote(site: Site) -> str:
+    """The code of a site, in backquotes."""
     words = {"for": f"for … in {site.text}", "ternary": f"… if {site.text} else …"}.get(site.kind, f"{site.kind} {site.text}")
     return f"`{' '.join(words.split())}`"

@@ -31,6 +31,7 @@ from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
 from paddleship.proof.proving import Proof
 from paddleship.proof.reference import TO_STATIC, Known
+from paddleship.proof.searching import Search
 from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.common import structure
 from paddleship.shipped.common.candidate import Candidate
@@ -183,29 +184,6 @@ class Visit:
             return False
         return found
 
-    def _reach(self, checkup: Checkup, answered: Sequence[Case]) -> list[Case]:
-        """Cases with other values, where sides of the program were not taken with those that were drawn."""
-        exported = self._work / "exported"
-        uncovered = [item for item in regions.judge(regions.read(exported), checkup.taken)[0] if item.kind == "uncovered-branch"]
-        if not uncovered:
-            return []
-        self._say("looking for inputs that take other branches")
-        seconds = exercising.SECONDS
-        try:
-            found: list[Case] = isolate.run(
-                "the search",
-                exercising.reach,
-                self._subject,
-                answered,
-                exported,
-                checkup.taken,
-                seconds,
-                timeout_s=seconds + self._settings.timeout_s,
-            )
-        except BadInput:
-            return []
-        return found
-
     def _convert(self, checkup: Checkup) -> tuple[Saved | None, Finding | None]:
         """The program in `work/exported`, or what stands in its way."""
         folder = self._work / "exported"
@@ -253,13 +231,14 @@ class Visit:
         weighed = weighing.weigh(Files(self._subject.checkpoint, exported, made), timeout_s=self._settings.timeout_s)
         proved = proving.prove(
             self._subject,
-            [*answered, *self._reach(checkup, answered)],
+            answered,
             contenders,
             settings=self._settings,
             weighed=weighed,
             say=self._report,
             probe_inputs=False,
             known=Known(checkup.answers, checkup.taken),
+            search=Search([item.spec() for item in self._subject.model.inputs], exported, seed=self._subject.seed),
         )
         self.rows = {outcome.name: messages.row(outcome, proved) for outcome in outcomes}
         self._evidence = proved.evidence

@@ -46,6 +46,10 @@ class Deaths:
             self.words |= dict.fromkeys(left, f"not asked, because eager did not survive {self._count} cases before")
             self._say(f"eager did not survive {self._count} cases, so {len(left)} other edges are not asked")
 
+    def follow(self, cases: Sequence[Case]) -> None:
+        """Go on with these cases, which begin with those so far."""
+        self._cases = cases
+
     def left(self, answered: Collection[int]) -> list[int]:
         """The places of the cases that are still to be asked."""
         return [place for place, case in enumerate(self._cases) if place not in answered and case.name not in self.words]

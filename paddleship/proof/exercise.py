@@ -17,6 +17,7 @@ from paddleship.proof.inputs import Case
 from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.common.spec import Arrays
 
+_VARIES = 1e-5  # of an output's size
 _TRIED = 3  # cases in which one input's values are given to other rows
 
 Ask = Callable[[dict[str, Array]], "Arrays | str"]
@@ -30,14 +31,48 @@ def outputs(evidence: Evidence, *, limit: float) -> dict[str, str]:
 
 def still(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float]) -> dict[str, str]:
     """Outputs that were empty, or varied by no more than their tolerance where the inputs did, in words."""
-    found: dict[str, str] = {}
-    for name in answers[0]:
-        arrays = [answer[name] for answer in answers]
-        if not any(array.size for array in arrays):
-            found[name] = f"empty in all of {len(arrays)} batches"
-        elif not _varies(cases, arrays, tolerances.get(name, 0.0)):
-            found[name] = f"the same for all inputs in all of {len(arrays)} batches"
+    found = variations(cases, answers, tolerances)
+    return {name: f"{words} in all of {len(answers)} batches" for name, one in found.items() if (words := one.missing)}
+
+
+def variations(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float] | None = None) -> dict[str, Variation]:
+    """How each output varied over these answers; without `tolerances`, less than 1e-5 of an output's size is no variation."""
+    if tolerances is None:
+        tolerances = {name: _VARIES * differences.finite_max([answer[name] for answer in answers]) for name in answers[0]}
+    found = {name: Variation(tolerances.get(name, 0.0)) for name in answers[0]}
+    for case, answer in zip(cases, answers, strict=True):
+        for name, one in found.items():
+            one.add(case, answer[name])
     return found
+
+
+class Variation:
+    """Whether one output varied with the inputs, over the cases that were added.
+
+    It did where some answer differs from the first of its shape, and where no two different questions have answers of one shape
+    that are not empty.
+    """
+
+    def __init__(self, tolerance: float) -> None:
+        self._tolerance = tolerance
+        self._first: dict[tuple[int, ...], tuple[bytes, Array]] = {}
+        self._size, self._compared, self._varied = 0, False, False
+
+    def add(self, case: Case, array: Array) -> None:
+        """Look at one answer; once the output has varied, no further one is looked at."""
+        self._size += array.size
+        for question, answer in () if self._varied or not array.size else _pieces(case, array):
+            asked, known = self._first.setdefault(answer.shape, (question, answer))
+            if asked != question:
+                self._compared = True
+                self._varied = self._varied or _differ(known, answer, self._tolerance)
+
+    @property
+    def missing(self) -> str:
+        """What the answers were in place of varying; empty where they varied."""
+        if not self._size:
+            return "empty"
+        return "the same for all inputs" if self._compared and not self._varied else ""
 
 
 def inputs(ask: Ask, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict[str, str]:
@@ -65,20 +100,6 @@ def findings(still_outputs: Mapping[str, str], idle_inputs: Mapping[str, str], *
         advice = "ask rows in which it matters, or leave this input out"
         found.append(Finding("not-exercised", "warning", message, advice, layer=name))
     return found
-
-
-def _varies(cases: Sequence[Case], arrays: Sequence[Array], tolerance: float) -> bool:
-    """Whether some answer differs from the first of its shape, or no two different questions have answers of one shape."""
-    first: dict[tuple[int, ...], tuple[bytes, Array]] = {}
-    compared = False
-    for case, array in zip(cases, arrays, strict=True):
-        for question, answer in _pieces(case, array):
-            asked, known = first.setdefault(answer.shape, (question, answer))
-            if asked != question:
-                compared = True
-                if _differ(known, answer, tolerance):
-                    return True
-    return not compared
 
 
 def _pieces(case: Case, array: Array) -> list[tuple[bytes, Array]]:

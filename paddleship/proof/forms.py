@@ -65,5 +65,8 @@ class ReferenceWorker:
             return str(refusal)
 
     def taken(self) -> dict[Spot, set[int]]:
-        """Which ways eager float32 went at each `if` and loop of the user's code, over all inputs so far."""
-        return self._traced.taken() if self._traced else {}
+        """Which ways eager float32 went at each `if` and loop of the user's code since this was last asked."""
+        taken = dict(self._traced.taken()) if self._traced else {}
+        if self._traced:
+            self._traced.taken().clear()
+        return taken

@@ -26,6 +26,7 @@ from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.reference import TO_STATIC, Known, Say, Told
+from paddleship.proof.searching import Search
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
@@ -74,16 +75,20 @@ def prove(
     say: Say = print,
     probe_inputs: bool = True,
     known: Known | None = None,
+    search: Search | None = None,
 ) -> Proof:
     """Ask eager, the truth, `to_static` and every contender all cases, and judge. Raises ModelError when eager answers none.
 
     `weighed` says what comparing each contender's files with the checkpoint found.
     `probe_inputs`: also look for inputs that change nothing. `known`: what eager float32 answered on one thread, which is not asked again.
+    `search`: look for further cases, where these leave outputs or branches unseen.
     """
     order = sorted(contenders.items(), key=lambda item: not item[1].exact)
     with Queue(order, timeout_s=settings.timeout_s) as queue:
         precisions = {contender.precision for contender in contenders.values()}
-        told = reference.ask(subject, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs, known=known)
+        told = reference.ask(
+            subject, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs, known=known, search=search
+        )
         return _prove(told, queue, precisions, weighed or {}, settings=settings, say=say)
 
 

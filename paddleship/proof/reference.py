@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,12 +11,13 @@ from paddleship.controlflow.tracing import Spot
 from paddleship.errors import BadInput, CandidateError, ModelError
 from paddleship.model.eager import Subject
 from paddleship.numerics.differences import Array
-from paddleship.proof import answering, exercise, invariance
+from paddleship.proof import answering, exercise, invariance, searching
 from paddleship.proof import evidence as evidences
 from paddleship.proof.deaths import DeadlyError, Deaths, answers
 from paddleship.proof.evidence import BY_OPERATOR, EPSILON, MEASURED_NOISE, NOISE_FLOOR, Evidence
 from paddleship.proof.forms import Form, ReferenceWorker
 from paddleship.proof.inputs import Case
+from paddleship.proof.searching import Found, Search
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common.spec import Arrays
 from paddleship.system.isolate import Isolated, threads
@@ -50,12 +51,14 @@ class Known:
 
 @dataclass(frozen=True)
 class _Float32:
-    """What eager float32 said, by the place of the case; to two of them again; which ways they took; and inputs that changed nothing."""
+    """What eager float32 said, by the place of the case; to two of them again; which ways they took; inputs that changed nothing; and
+    cases that were found by a search, whose places follow the others'."""
 
     told: dict[int, Arrays | str]
     again: dict[int, Arrays | str]
     taken: dict[Spot, set[int]]
     idle: dict[str, str]
+    found: list[Found]
 
 
 def ask(
@@ -68,10 +71,12 @@ def ask(
     say: Say,
     probe_inputs: bool = True,
     known: Known | None = None,
+    search: Search | None = None,
 ) -> Told:
     """Ask the eager model in each of its forms all cases; what its process does not survive at the edge is refused like what it raises.
 
-    After a death, only what was not answered is asked. What is `known` is not asked in float32 again, but for two cases.
+    After a death, only what was not answered is asked. What is `known` is not asked in float32 again, but for two cases. `search` is
+    made where the cases leave something unseen, and what it finds is a case like the others.
     Raises ModelError when eager answers no row, or does not survive one.
     """
     deaths = Deaths(cases, say)
@@ -80,7 +85,9 @@ def ask(
         return Isolated("eager", ReferenceWorker, subject, timeout_s=settings.timeout_s, environment=threads(1))
 
     with child() as eager:
-        single = _float32(eager, child, cases, deaths, probe_inputs=probe_inputs, known=known)
+        single = _float32(eager, child, cases, deaths, probe_inputs=probe_inputs, known=known, search=search, say=say)
+        cases = [*cases, *(one.case for one in single.found)]
+        deaths.follow(cases)
         refused = {cases[place].name: answer for place, answer in single.told.items() if isinstance(answer, str)}
         truth, rule, why, floor = _truest(eager, child, cases, single.told, deaths, say=say)
         kept = _kept(cases, single.told, deaths)
@@ -92,7 +99,7 @@ def ask(
             exact = [truth[place] for place in kept]
             evidence = evidences.gather(left, reference, exact, rule=rule, floor=floor, task=task, labels=labels, why=why)
         again = {index: single.again[place] for index, place in enumerate(kept) if place in single.again}
-        findings = _oddities(evidence, again, settings)
+        findings = [*_oddities(evidence, again, settings), *(searching.findings(single.found) if search and search.real else [])]
         return Told(evidence, _static(eager, child, left), deaths.words | refused, findings, single.taken, single.idle)
 
 
@@ -108,7 +115,15 @@ def _kept(cases: Sequence[Case], told: Mapping[int, Arrays | str], deaths: Death
 
 
 def _float32(
-    eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], deaths: Deaths, *, probe_inputs: bool, known: Known | None
+    eager: Isolated,
+    child: Callable[[], Isolated],
+    cases: Sequence[Case],
+    deaths: Deaths,
+    *,
+    probe_inputs: bool,
+    known: Known | None,
+    search: Search | None,
+    say: Say,
 ) -> _Float32:
     """Ask eager float32, in a new process after each death; those of its ways that were taken are read after each case."""
     told: dict[int, Arrays | str] = {}
@@ -121,15 +136,26 @@ def _float32(
             try:
                 for place, answer in answers("eager", process, cases, deaths.left(told)):
                     told[place] = answer
-                    for spot, ways in process.call("taken").items():
-                        taken.setdefault(spot, set()).update(ways)
+                    taken = _joined([taken, process.call("taken")])
                 kept = _kept(cases, told, deaths)
                 again = dict(answers("eager, again", process, cases, [*kept][1::-1]))  # turned round, so that no draw is repeated
             except DeadlyError as end:
                 deaths.add(end, told)
                 continue
-            asked = [cases[place] for place in kept]
-            return _Float32(told, again, taken, _idle_inputs(process, asked, list(kept.values())) if probe_inputs else {})
+            asked, given = [cases[place] for place in kept], list(kept.values())
+            idle = _idle_inputs(process, asked, given) if probe_inputs else {}
+            found = searching.find(search, process, asked, given, taken, say) if search else []
+            told |= {len(cases) + number: one.answer for number, one in enumerate(found)}
+            return _Float32(told, again, _joined([taken, *(one.taken for one in found)]), idle, found)
+
+
+def _joined(taken: Iterable[Mapping[Spot, set[int]]]) -> dict[Spot, set[int]]:
+    """All ways at each spot."""
+    joined: dict[Spot, set[int]] = {}
+    for ways in taken:
+        for spot, some in ways.items():
+            joined.setdefault(spot, set()).update(some)
+    return joined
 
 
 def _idle_inputs(eager: Isolated, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict[str, str]:

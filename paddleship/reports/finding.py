@@ -39,6 +39,7 @@ KINDS: dict[str, str] = {
     "no-float64": "the eager model does not run in float64 as a whole; the report names the measure that takes its place",
     "empty-yardstick": "answers that are plainly wrong would pass the judge of this run, so that its passes mean nothing",
     "not-exercised": "an output was empty or constant in all that was asked, or an input had no influence: nothing is proven of it",
+    "drawn-only": "an output or a branch was exercised by drawn inputs only, by no row of the data",
     "nan-weights": "the weights hold NaN or infinity",
     "out-of-time": "the time for the examination was over before this was known",
     "assumed-range": "the values of a whole-number input were not declared, and a small range was tried",

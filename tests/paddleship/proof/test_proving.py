@@ -11,6 +11,7 @@ import paddle
 import pytest
 
 from paddleship.config.params import Model, Verify
+from paddleship.controlflow import regions
 from paddleship.errors import ModelError
 from paddleship.model import building
 from paddleship.model.eager import Eager, Subject
@@ -18,6 +19,7 @@ from paddleship.proof import deaths, ids, inputs, invariance, proving, reference
 from paddleship.proof.answering import Contender
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.reference import Known
+from paddleship.proof.searching import Search
 from paddleship.shipped.common.preprocess import Tensors
 
 SOURCE = """
@@ -278,6 +280,14 @@ class Answers(Honest):
         return {"output": wrong[self.kind].astype(np.float32)}
 
 
+class Silent(Honest):
+    """Finds nothing, whatever it is asked."""
+
+    def run(self, batch):
+        answer = super().run(batch)
+        return answer | {"output_0": answer["output_0"][:0]}
+
+
 class Dies(Honest):
     def run(self, batch):
         os.kill(os.getpid(), 11)
@@ -328,10 +338,10 @@ def subject_of(tmp_path):
     return make
 
 
-def prove(subject, settings=SETTINGS, cases=None, **contenders):
+def prove(subject, settings=SETTINGS, cases=None, search=None, **contenders):
     cases = cases or inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=32)
     made = {name: value if isinstance(value, Contender) else Contender(value, (subject,)) for name, value in contenders.items()}
-    return proving.prove(subject, cases, made, settings=settings, say=lambda _: None)
+    return proving.prove(subject, cases, made, settings=settings, search=search, say=lambda _: None)
 
 
 def failed(judgement):
@@ -507,6 +517,18 @@ def test_an_output_that_was_always_empty_is_not_proven_however_well_it_agrees(su
     assert [(finding.kind, finding.severity) for finding in proved.findings] == [("not-exercised", "error")]
     assert not proved.sound
     assert proved.judgements["honest"], "it agrees, and that proves nothing"
+
+
+def test_an_output_that_other_rows_exercise_is_proven_and_a_candidate_that_finds_nothing_there_is_refused(subject_of, tmp_path):
+    subject = subject_of("FindsNothing")
+    regions.write(tmp_path, [])
+    far = {"x": np.linspace(-9e7, 9e7, 32, dtype="float32").reshape(8, 4)}
+    search = Search([item.spec() for item in subject.model.inputs], tmp_path, more=lambda: [far], real=True)
+    proved = prove(subject, search=search, honest=Honest, silent=Silent)
+    assert proved.sound
+    assert not proved.unexercised
+    assert [name for name, judgement in proved.judgements.items() if judgement] == ["to_static", "honest"]
+    assert [case.name for case in proved.evidence.cases if case.name.startswith("further")] == ["further rows, 1"]
 
 
 def test_a_factory_that_fills_in_float32_values_is_measured_in_float64(subject_of):

@@ -1,0 +1,146 @@
+"""Search for inputs that exercise what the given cases leave unseen: outputs that were empty or constant, and untaken sides of branches.
+
+First further rows of the data, then drawn values, see `drawing`: a detection head may find something in a patch, and a condition
+on a mean or a maximum may turn.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from paddleship.controlflow import regions
+from paddleship.controlflow.tracing import Spot
+from paddleship.errors import CandidateError
+from paddleship.proof import exercise, inputs
+from paddleship.proof.answering import Caller
+from paddleship.proof.drawing import Limits, redraw
+from paddleship.proof.inputs import Case
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays, TensorSpec, batch_axis, batch_dimension, sizes_of
+
+SECONDS = 10.0
+_MAGNITUDES = (3.0, 10.0, 0.1, 100.0, 0.01, 1000.0)  # of the values of an input without a range
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where to search, and for how long.
+
+    `exported` holds the program whose branches count, `more` gives further rows of the data in batches. With `real` cases,
+    values without a declared range stay within those that the cases hold.
+    """
+
+    specs: Sequence[TensorSpec]
+    exported: Path
+    more: Callable[[], Iterable[Batch]] = tuple
+    real: bool = False
+    seed: int = 0
+    seconds: float = SECONDS
+
+
+@dataclass(frozen=True)
+class Found:
+    """A case that was found, eager's answer to it, which ways it took, and what it is the first to exercise."""
+
+    case: Case
+    answer: Arrays
+    taken: Mapping[Spot, set[int]]
+    exercised: tuple[str, ...]
+
+
+def find(
+    search: Search,
+    eager: Caller,
+    cases: Sequence[Case],
+    answers: Sequence[Arrays],
+    taken: Mapping[Spot, set[int]],
+    say: Callable[[str], None],
+) -> list[Found]:
+    """Cases that exercise what `cases`, to which eager gave `answers` while it went the ways `taken`, do not.
+
+    `eager` answers with its method `run`, and names with `taken` the ways since it was last asked for them. What it refuses or
+    does not survive, and what it answers with NaN or infinity, is left out; after a death the search ends.
+    """
+    unseen, found = _Unseen(search.exported, cases, answers, taken), list[Found]()
+    if not unseen.names():
+        return found
+    say(f"looking for inputs that exercise {', '.join(unseen.names())}, for at most {search.seconds:g} s")
+    begun = time.monotonic()
+    try:
+        eager.call("taken")
+        for case in _tries(search, [case.inputs for case in cases if case.group == "rows"], begun + search.seconds / 2):
+            if not unseen.names() or time.monotonic() > begun + search.seconds:
+                break
+            answer, ways = eager.call("run", case.inputs), eager.call("taken")
+            if _finite(answer) and (exercised := unseen.add(case, answer, ways)):
+                found.append(Found(case, answer, ways, exercised))
+    except CandidateError:
+        return found
+    return found
+
+
+def findings(found: Sequence[Found]) -> list[Finding]:
+    """A warning where only drawn inputs exercise something, which real rows do not."""
+    drawn = dict.fromkeys(name for one in found if one.case.group == "edge" for name in one.exercised)
+    if not drawn:
+        return []
+    message = f"only drawn inputs exercise {', '.join(drawn)}, no row of the data does"
+    return [Finding("drawn-only", "warning", message, "add rows that exercise it to the held-out data, or leave it out of the model")]
+
+
+class _Unseen:
+    """What the cases so far leave unseen: outputs without variation, and sides of branches that were not taken."""
+
+    def __init__(self, exported: Path, cases: Sequence[Case], answers: Sequence[Arrays], taken: Mapping[Spot, set[int]]) -> None:
+        self._decisions = regions.read(exported)
+        self._taken = {spot: set(ways) for spot, ways in taken.items()}
+        self._outputs = {name: one for name, one in exercise.variations(cases, answers).items() if one.missing}
+        self._sides = regions.untaken(self._decisions, self._taken)
+
+    def names(self) -> list[str]:
+        """What is unseen, in words."""
+        sides = [f"{len(self._sides)} sides of branches"] if len(self._sides) > 1 else ["a side of a branch"] if self._sides else []
+        return [f"output {name}" for name in self._outputs] + sides
+
+    def add(self, case: Case, answer: Arrays, taken: Mapping[Spot, set[int]]) -> tuple[str, ...]:
+        """What this case is the first to exercise."""
+        for name, one in self._outputs.items():
+            one.add(case, answer.get(name, np.zeros(0)))
+        seen = [name for name, one in self._outputs.items() if not one.missing]
+        self._outputs = {name: one for name, one in self._outputs.items() if one.missing}
+        ways = {spot: self._taken.get(spot, set()) | taken.get(spot, set()) for spot in {*self._taken, *taken}}
+        left = regions.untaken(self._decisions, ways)
+        sides = dict.fromkeys(f"{regions.quote(one.site)} ({one.site.where})" for one, side in self._sides if (one, side) not in left)
+        if seen or sides:
+            self._taken, self._sides = ways, left
+        return (*(f"output {name}" for name in seen), *sides)
+
+
+def _finite(answer: Arrays | str) -> bool:
+    return not isinstance(answer, str) and all(np.isfinite(array).all() for array in answer.values() if array.dtype.kind == "f")
+
+
+def _tries(search: Search, rows: Sequence[Batch], until: float) -> Iterator[Case]:
+    """Cases to try, without end: further rows until some time, then values drawn for the sizes of the known ones."""
+    for number, more in enumerate(search.more(), 1):
+        if time.monotonic() > until:
+            break
+        yield Case(f"further rows, {number}", "rows", more)
+    random, batch = np.random.default_rng(search.seed), batch_dimension(search.specs)
+    for attempt in count():
+        like, size = rows[attempt % len(rows)], _MAGNITUDES[attempt // len(rows) % len(_MAGNITUDES)]
+        limits = {spec.name: _limits(spec, search, sizes_of(search.specs, like), rows) for spec in search.specs}
+        drawn = {spec.name: redraw(like[spec.name], limits[spec.name], size, random, axis=batch_axis(spec, batch)) for spec in search.specs}
+        yield Case(f"drawn values, {attempt + 1}", "edge", drawn)
+
+
+def _limits(spec: TensorSpec, search: Search, sizes: Mapping[str, int], rows: Sequence[Batch]) -> Limits:
+    """The declared range of an input; for real rows, what they hold where no range is declared."""
+    return inputs.value_range(spec, sizes, (batch[spec.name] for batch in rows)) if search.real else spec.limits(sizes)
