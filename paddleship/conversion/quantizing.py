@@ -22,20 +22,13 @@ _HEAVY = ("MatMul", "Convolution", "GroupConvolution", "ConvolutionBackpropData"
 
 
 def dynamic(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
-    """Weights in int8; the range of everything else is taken anew at every call. Raises CandidateError."""
-    from onnxruntime import quantization
+    """Weights in int8, one scale for each channel; the range of everything else is taken anew at every call. Raises CandidateError."""
+    _dynamic(source, target, per_channel=True)
 
-    with tempfile.TemporaryDirectory() as scratch:
-        prepared = _prepare(source, Path(scratch))
-        quantization.quantize_dynamic(
-            prepared,
-            target / "model.onnx",
-            op_types_to_quantize=list(_DYNAMIC),
-            per_channel=True,
-            reduce_range=True,
-            weight_type=quantization.QuantType.QInt8,
-        )
-    _require_quantised(target / "model.onnx", _DYNAMIC)
+
+def dynamic_per_tensor(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
+    """The same with one scale for each tensor: coarser, and faster where a kernel multiplies by many scales. Raises CandidateError."""
+    _dynamic(source, target, per_channel=False)
 
 
 def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
@@ -79,6 +72,22 @@ def openvino(source: Path, target: Path, batches: Sequence[Batch]) -> None:
     dataset = nncf.Dataset([[batch[name] for name in names] for batch in given])
     made = nncf.quantize(model, dataset, target_device=nncf.TargetDevice.CPU, subset_size=len(given))
     ov.save_model(made, str(target / "model.xml"), compress_to_fp16=False)
+
+
+def _dynamic(source: Path, target: Path, *, per_channel: bool) -> None:
+    from onnxruntime import quantization
+
+    with tempfile.TemporaryDirectory() as scratch:
+        prepared = _prepare(source, Path(scratch))
+        quantization.quantize_dynamic(
+            prepared,
+            target / "model.onnx",
+            op_types_to_quantize=list(_DYNAMIC),
+            per_channel=per_channel,
+            reduce_range=True,
+            weight_type=quantization.QuantType.QInt8,
+        )
+    _require_quantised(target / "model.onnx", _DYNAMIC)
 
 
 def _given(batches: Sequence[Batch]) -> Sequence[Batch]:

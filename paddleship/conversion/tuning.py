@@ -20,6 +20,7 @@ from paddleship.numerics import differences
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import batch_dimension
 from paddleship.shipped.runtimes import registry
 from paddleship.system.isolate import Isolated, threads
 
@@ -59,7 +60,7 @@ def row_count(candidate: Candidate) -> int:
 
 
 def tune(folder: Path, batches: Sequence[Batch], *, seconds: float, timeout_s: float) -> Tuned:
-    """Try the settings of the candidate in `folder` within `seconds`; one whose process dies keeps what it had."""
+    """Measure the settings of the candidate in `folder` for `seconds`, loading not counted; one whose process dies keeps what it had."""
     tuned = Tuned(Candidate.load(folder))
     alternatives = list(_alternatives(tuned.candidate))
     if not alternatives or not batches or seconds <= 0:
@@ -67,10 +68,10 @@ def tune(folder: Path, batches: Sequence[Batch], *, seconds: float, timeout_s: f
     try:
         environment = threads(tuned.candidate.threads)
         with Isolated(tuned.candidate.name, Bench, folder, list(batches), timeout_s=timeout_s, environment=environment) as bench:
-            end = time.monotonic() + seconds
+            left_s = seconds
             for place, (setting, values) in enumerate(alternatives):
-                share_s = (end - time.monotonic()) / (len(alternatives) - place)
-                tuned = _decide(bench, tuned, setting, values, share_s=share_s)
+                tuned, spent_s = _decide(bench, tuned, setting, values, share_s=left_s / (len(alternatives) - place))
+                left_s -= spent_s
     except CandidateError as error:
         return replace(tuned, trials=[*tuned.trials, Trial("tuning", "stopped", reason=str(error))])
     return tuned
@@ -95,7 +96,7 @@ class Bench:
         for batch in self._batches:
             answer, padded = self._loaded[key].run(batch), self._loaded[other].run(batch)
             if odd := [name for name, array in answer.items() if not differences.alike(array, padded[name])]:
-                raise CandidateError(f"padding changes {', '.join(odd)}")
+                raise CandidateError(f"it changes the answers: {', '.join(odd)}")
 
     def measure(self, key: str, first: int, seconds: float) -> float:
         """The median of calls in ms: one at least, going on for `seconds` with the batches from `first` on."""
@@ -113,34 +114,33 @@ class Bench:
         self._loaded.clear()
 
 
-def _decide(bench: Isolated, tuned: Tuned, setting: str, values: Sequence[Any], *, share_s: float) -> Tuned:
-    """The candidate with the fastest value of one setting, the first of which is the present one."""
-    began = time.monotonic()
+def _decide(bench: Isolated, tuned: Tuned, setting: str, values: Sequence[Any], *, share_s: float) -> tuple[Tuned, float]:
+    """The candidate with the fastest value of one setting, the first of which is the present one, and the seconds of measuring."""
     refused: dict[Any, str] = {}
     costs: dict[Any, float] = {}
     for value in values:
         candidate = _with(tuned.candidate, setting, value)
         try:
             seconds = bench.call("prepare", str(value), candidate.options, candidate.threads)
-            if setting == BUCKET and costs:
+            if costs and _changes_shapes(tuned.candidate, setting):
                 bench.call("compare", str(values[0]), str(value))
             costs[value] = seconds
         except CandidateError as error:
             if not bench.usable:
                 raise CandidateError(f"{setting}={value}: {error}") from None
             refused[value] = str(error)
-    left_s = share_s - (time.monotonic() - began)
-    rounds = min(_ROUNDS, int(left_s / max(sum(costs.values()), 1e-9)))
+    began = time.monotonic()
+    rounds = min(_ROUNDS, int(share_s / max(sum(costs.values()), 1e-9)))
     samples: dict[Any, list[float]] = {value: [] for value in costs}
     if rounds >= _FEWEST:
         for place in range(rounds):
             for value in costs:
-                samples[value].append(bench.call("measure", str(value), place, left_s / rounds / len(costs) - costs[value]))
+                samples[value].append(bench.call("measure", str(value), place, share_s / rounds / len(costs) - costs[value]))
     bench.call("forget")
     trials = [Trial(setting, value, *_summary(samples.get(value, [])), refused.get(value, "")) for value in values]
     chosen = best(trials)
     candidate = tuned.candidate if chosen == values[0] else _with(tuned.candidate, setting, chosen)
-    return Tuned(candidate, [*tuned.trials, *trials])
+    return Tuned(candidate, [*tuned.trials, *trials]), time.monotonic() - began
 
 
 def best(trials: Sequence[Trial]) -> Any:
@@ -179,9 +179,21 @@ def _alternatives(candidate: Candidate) -> Iterator[tuple[str, Sequence[Any]]]:
     if _may_round(candidate):
         yield BUCKET, [1, 16]
     runtime = registry.get(candidate.runtime).registration
+    dynamic = _has_dynamic_batch(candidate)
     for setting, values in runtime.settings.items():
-        if allowed > 1 or setting not in runtime.thread_settings:
+        if (allowed > 1 or setting not in runtime.thread_settings) and (dynamic or setting not in runtime.batch_settings):
             yield setting, values
+
+
+def _changes_shapes(candidate: Candidate, setting: str) -> bool:
+    """Whether a setting may change answers where a runtime or a model does wrong, since the model is asked in other shapes."""
+    return setting == BUCKET or setting in registry.get(candidate.runtime).registration.batch_settings
+
+
+def _has_dynamic_batch(candidate: Candidate) -> bool:
+    """Whether every program of the candidate takes batches of any size."""
+    batch = batch_dimension(candidate.inputs)
+    return batch is not None and all(batch not in program.sizes for program in candidate.programs)
 
 
 def _may_round(candidate: Candidate) -> bool:

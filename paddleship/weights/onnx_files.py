@@ -29,6 +29,7 @@ def read(folder: Path) -> Tensors:
     arrays = dict(_constants(graph, operators))
     used = {name for operator in operators for name in operator.input} | {value.name for value in graph.output}
     axes = {operator.input[0]: _axis(operator) for operator in operators if operator.op_type == "DequantizeLinear"}
+    axes |= {name: 0 for operator in operators if operator.op_type == "DynamicQuantizeLSTM" for name in operator.input[1:3]}  # directions
     return {
         name.removesuffix(_CODES): _dequantised(name, arrays, axes) if name.endswith(_CODES) else Tensor(array)
         for name, array in arrays.items()

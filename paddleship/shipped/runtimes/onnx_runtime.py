@@ -54,6 +54,9 @@ RUNTIME = Registration(
     candidates={
         "onnxruntime": Kind(packages=("onnxruntime",), examined=True),
         "onnxruntime-int8-dynamic": Kind("int8", packages=("onnxruntime",), maker="paddleship.conversion.quantizing:dynamic"),
+        "onnxruntime-int8-dynamic-per-tensor": Kind(
+            "int8", packages=("onnxruntime",), maker="paddleship.conversion.quantizing:dynamic_per_tensor"
+        ),
         "onnxruntime-int8": Kind("int8", packages=("onnxruntime",), maker="paddleship.conversion.quantizing:static", calibrated=True),
     },
     requirements="onnxruntime.txt",

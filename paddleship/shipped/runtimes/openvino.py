@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import CandidateError
+from paddleship.shipped.common import spec
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.spec import Arrays
 from paddleship.shipped.runtimes import named_outputs
 from paddleship.shipped.runtimes.registration import Kind, Registration
 
 _DEVICE = "CPU"
+_SINGLE = "single_row_program"  # the option for a second program, compiled for a batch of 1, which answers single rows
 _HINTS = {"float32": "f32", "bfloat16": "bf16", "int8": "f32"}  # what is not quantised stays as it is
 
 
@@ -31,6 +33,17 @@ class OpenVino:
         return named_outputs(self._candidate, [answer[place] for place in range(len(answer))], inputs)
 
 
+class SingleAndOthers:
+    """Two programs of one file: one that was compiled for a batch of 1 answers single rows, the other one every other batch."""
+
+    def __init__(self, single: OpenVino, others: OpenVino, axes: Mapping[str, int]) -> None:
+        self._single, self._others = single, others
+        self._name, self._axis = next(iter(axes.items()))
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
+        return (self._single if inputs[self._name].shape[self._axis] == 1 else self._others).run(inputs)
+
+
 def _ours(names: set[str], candidate: Candidate) -> str:
     return next(spec.name for spec in candidate.inputs if spec.name in names)
 
@@ -43,7 +56,7 @@ def module() -> Any:
     return openvino
 
 
-def load(folder: Path, candidate: Candidate) -> OpenVino:
+def load(folder: Path, candidate: Candidate) -> OpenVino | SingleAndOthers:
     """One stream on `candidate.threads` threads. Raises CandidateError where the processor has no bfloat16."""
     core = module().Core()
     if candidate.precision == "bfloat16" and "BF16" not in core.get_property(_DEVICE, "OPTIMIZATION_CAPABILITIES"):
@@ -60,7 +73,25 @@ def load(folder: Path, candidate: Candidate) -> OpenVino:
     }
     if "hyper_threading" in options:
         settings["ENABLE_HYPER_THREADING"] = options["hyper_threading"]
-    return OpenVino(core.compile_model(program, _DEVICE, settings), candidate)
+    loaded = OpenVino(core.compile_model(program, _DEVICE, settings), candidate)
+    if not options.get(_SINGLE):
+        return loaded
+    axes = _batch_axes(candidate)
+    for port in program.inputs:
+        if (name := _ours(port.names, candidate)) in axes:
+            shape = port.partial_shape
+            shape[axes[name]] = 1
+            program.reshape({port: shape})
+    return SingleAndOthers(OpenVino(core.compile_model(program, _DEVICE, settings), candidate), loaded, axes)
+
+
+def _batch_axes(candidate: Candidate) -> dict[str, int]:
+    """The axis that counts rows of each input that has one. Raises CandidateError where none has."""
+    batch = spec.batch_dimension(candidate.inputs)
+    axes = {one.name: axis for one in candidate.inputs if (axis := spec.batch_axis(one, batch)) is not None}
+    if not axes:
+        raise CandidateError(f"candidate {candidate.name!r} has the option {_SINGLE!r} and no input counts rows: convert it again")
+    return axes
 
 
 RUNTIME = Registration(
@@ -83,7 +114,8 @@ RUNTIME = Registration(
     },
     requirements="openvino.txt",
     distributions=("openvino", "nncf"),
-    settings={"hyper_threading": [True, False], "performance_hint": ["LATENCY", "THROUGHPUT"]},
+    settings={"hyper_threading": [True, False], "performance_hint": ["LATENCY", "THROUGHPUT"], _SINGLE: [False, True]},
+    batch_settings=frozenset({_SINGLE}),
     thread_settings=frozenset({"hyper_threading"}),
     weights="paddleship.weights.onnx_files:read",
     not_served=(

@@ -64,7 +64,8 @@ class Registration:
     `distributions` are those whose version the answers or the latency depend on, beside those that are pinned here.
 
     `settings` are options and the values of each that tuning tries, the default first; `thread_settings` are those that
-    matter only with several threads. `weights(folder)` reads the tensors of the program in `folder` by name; without it, the weights
+    matter only with several threads, `batch_settings` those that need a program whose batch is dynamic, and under which a row must
+    have the same answer. `weights(folder)` reads the tensors of the program in `folder` by name; without it, the weights
     in the files are not compared with the checkpoint. `logs_passes` where the options `log_passes`, `without_passes` and
     `optimization_level` work, by which a wrong optimisation pass is found. `not_served` are patterns of files below
     site-packages that the image does not need, `system_libraries` files of the system that it does.
@@ -78,6 +79,7 @@ class Registration:
     distributions: tuple[str, ...] = ()
     settings: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     thread_settings: frozenset[str] = frozenset()
+    batch_settings: frozenset[str] = frozenset()
     weights: str = ""
     logs_passes: bool = False
     not_served: tuple[str, ...] = ()

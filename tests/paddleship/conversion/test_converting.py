@@ -4,12 +4,15 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from paddleship.config.catalogue import kinds
 from paddleship.conversion import converting
+from paddleship.errors import CandidateError
 from paddleship.model.eager import Eager
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
@@ -73,6 +76,26 @@ def test_a_model_of_fixed_sizes_has_one_program_for_each(subject_of, workshop_of
     for answer, right in zip(ask(runtimes.load, tmp_path / name, batches=asked), expected, strict=True):
         (array,), (exact,) = answer.values(), right.values()
         np.testing.assert_allclose(array, exact, atol=0.3 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("candidate", ["openvino", "openvino-int8"])
+def test_a_program_for_single_rows_answers_as_the_one_that_takes_every_batch(workshop_of, tmp_path, candidate):
+    folder = tmp_path / candidate
+    assert workshop_of("Pair").make(candidate, folder).made
+    asked = [batch(1, 91), batch(7, 92), batch(1, 93)]
+    general, both = (ask(partial(runtimes.load, options={"single_row_program": value}), folder, batches=asked) for value in (False, True))
+    for one, other in zip(general, both, strict=True):
+        for key, array in one.items():
+            np.testing.assert_allclose(other[key], array, rtol=1e-4, atol=1e-5, strict=True)
+
+
+def test_a_program_for_single_rows_of_a_model_without_rows_is_refused(workshop_of, tmp_path):
+    folder = tmp_path / "openvino"
+    assert workshop_of("Digits").make("openvino", folder).made
+    made = Candidate.load(folder)
+    replace(made, inputs=(replace(made.inputs[0], shape=(1, 16)),), options={**made.options, "single_row_program": True}).save(folder)
+    with pytest.raises(CandidateError, match="no input counts rows"):
+        ask(runtimes.load, folder, batches=[batch(1)])
 
 
 def hang(source, target, batches):

@@ -9,7 +9,7 @@ import pytest
 
 from paddleship.conversion import tuning
 from paddleship.conversion.tuning import Trial
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.candidate import Candidate, Program
 from paddleship.shipped.common.spec import TensorSpec
 from paddleship.shipped.runtimes import registry
 from paddleship.shipped.runtimes.registry import Registered
@@ -29,8 +29,8 @@ class Slept:
 
 class FasterWithoutArena(tuning.Bench):
     def prepare(self, key, options, thread_count):
-        self._loaded[key] = Slept(0.001 if options.get("arena") is False else 0.003)
-        return 0.003
+        self._loaded[key] = Slept(0.001 if options.get("arena") is False else 0.02)
+        return 0.02
 
 
 class DiesWithoutArena(FasterWithoutArena):
@@ -74,7 +74,8 @@ def test_what_is_faster_goes_into_the_candidate_and_everything_tried_is_told(fol
     tuned = tuning.tune(folder, BATCHES, seconds=2, timeout_s=60)
     assert tuned.candidate.options == {"opset": 17, "arena": False}
     assert [(trial.setting, trial.value) for trial in tuned.trials[-2:]] == [("arena", True), ("arena", False)]
-    assert "arena=False: 1" in str(tuned.trials[-1])
+    assert tuned.trials[-1].median_ms < tuned.trials[-2].median_ms
+    assert str(tuned.trials[-1]).startswith("arena=False: ")
 
 
 def test_a_setting_that_kills_the_process_ends_the_tuning_and_not_the_candidate(folder, monkeypatch):
@@ -118,7 +119,61 @@ def test_round_sizes_are_tried_where_rows_differ_and_the_runtime_may_gain(name, 
     assert ("bucket" in dict(tuning._alternatives(made))) == offered
 
 
-@pytest.mark.parametrize(("name", "words"), [("Sums", ""), ("SumsOfAll", "padding changes sum")])
+@pytest.mark.parametrize(
+    ("shape", "programs", "offered"),
+    [
+        (("batch", 2), (), True),
+        (("batch", "length"), (Program("length4", {"length": 4}),), True),
+        (("batch", "length"), (Program("batch4", {"batch": 4}),), False),
+        ((1, 2), (), False),
+    ],
+)
+def test_a_program_for_single_rows_is_tried_where_the_batch_is_dynamic(shape, programs, offered):
+    specs = (TensorSpec("x", "float32", shape),)
+    made = Candidate("openvino", "m", "openvino", "float32", 1, specs, (), {}, "", "regression", programs=programs)
+    assert ("single_row_program" in dict(tuning._alternatives(made))) == offered
+
+
+class FasterAndWrong(tuning.Bench):
+    """As a runtime whose program for single rows is faster, and answers `wrong` in their place."""
+
+    wrong = 0.0
+
+    def prepare(self, key, options, thread_count):
+        alone = options.get("single_row_program")
+        self._loaded[key] = Answered(0.001 if alone else 0.02, 1.0 + self.wrong * bool(alone))
+        return 0.02
+
+
+class Faster(FasterAndWrong):
+    wrong = 1e-5
+
+
+class Wrong(FasterAndWrong):
+    wrong = 0.5
+
+
+class Answered(Slept):
+    def __init__(self, seconds, value):
+        super().__init__(seconds)
+        self._value = value
+
+    def run(self, inputs):
+        super().run(inputs)
+        return {"y": np.full(3, self._value)}
+
+
+@pytest.mark.parametrize(("bench", "reason"), [(Faster, ""), (Wrong, "it changes the answers: y")])
+def test_a_program_for_single_rows_is_taken_where_it_is_faster_and_answers_the_same(tmp_path, monkeypatch, bench, reason):
+    specs = (TensorSpec("x", "float32", ("batch", 2)),)
+    Candidate("openvino", "m", "openvino", "float32", 1, specs, (), {}, "", "regression").save(tmp_path)
+    monkeypatch.setattr(tuning, "Bench", bench)
+    tuned = tuning.tune(tmp_path, BATCHES, seconds=2, timeout_s=60)
+    assert tuned.candidate.options == ({} if reason else {"single_row_program": True})
+    assert (tuned.trials[-1].value, tuned.trials[-1].reason) == (True, reason)
+
+
+@pytest.mark.parametrize(("name", "words"), [("Sums", ""), ("SumsOfAll", "it changes the answers: sum")])
 def test_round_sizes_are_refused_where_padding_changes_the_answers(workshop_of, tmp_path, monkeypatch, name, words):
     alone = Registered(replace(registry.of("openvino"), settings={}), "here")
     others = registry.found()

@@ -59,7 +59,15 @@ class Mixed(nn.Layer):
 """
 INPUTS = [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 39}]
 DERIVED = 8 + 64 + 64 + 8 + 8  # numbers that weight_norm and spectral_norm are given: they are compared with what those make
-KINDS = ("paddle", "paddle-pruned", "onnxruntime", "onnxruntime-int8-dynamic", "openvino", "openvino-int8")
+KINDS = (
+    "paddle",
+    "paddle-pruned",
+    "onnxruntime",
+    "onnxruntime-int8-dynamic",
+    "onnxruntime-int8-dynamic-per-tensor",
+    "openvino",
+    "openvino-int8",
+)
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +197,9 @@ def test_a_constant_of_the_code_that_was_changed_is_refused(made, copy):
     assert weigh(made, folder).findings[0].message.startswith("table ")
 
 
-@pytest.mark.parametrize("kind", ["paddle", "onnxruntime", "openvino-int8", "onnxruntime-int8-dynamic"])
+@pytest.mark.parametrize(
+    "kind", ["paddle", "onnxruntime", "openvino-int8", "onnxruntime-int8-dynamic", "onnxruntime-int8-dynamic-per-tensor"]
+)
 def test_a_stale_checkpoint_is_refused(made, tmp_path, kind):
     own = load_file(made / "checkpoint" / layers.WEIGHTS)
     random = np.random.default_rng(0)
