@@ -181,7 +181,9 @@ class Optimize(Section):
     )
     threads: Positive = Field(1, description="allowance for every candidate; fewer are used where that is faster")
     calibration_rows: Positive = Field(128, description="rows of the training part that int8 candidates take their ranges from")
-    tune_seconds: Annotated[float, Field(ge=0)] = Field(2, description="of measuring settings, for each candidate, loading not counted; 0: keep the defaults")
+    tune_seconds: Annotated[float, Field(ge=0)] = Field(
+        2, description="of measuring settings, for each candidate, loading not counted; 0: keep the defaults"
+    )
     timeout_s: Seconds = 300
 
 
