@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import read_json, write_text
 from paddleship.statistics import estimates
+from paddleship.system import locks
 from tasks import image
 from tasks.stage import main
 
@@ -60,31 +62,32 @@ def accept(params: Params) -> Report:
     custody.require(f"the candidate {candidate.name!r}", candidate.digest, noted, by="package", again="-f package")
     with closing(image.connect()) as client:
         image.require_built(client, receipt)
-        report = _try(client, receipt, candidate, params)
-        if report.verdict:
-            image.name(client, receipt["image_id"], receipt["image"])
-        else:
-            image.untag(client, receipt["image_id"], receipt["image"], image.latest(receipt["image"]))
+        report, example = _try(client, receipt, candidate, params)
+        with locks.wait_for(locks.of_machine("accepting")):  # so that the image that has the name is the one accepted last
+            if report.verdict:
+                image.name(client, receipt["image_id"], receipt["image"])
+            else:
+                image.untag(client, receipt["image_id"], receipt["image"])
+            _write_release(params, receipt, report, example)
         image.untag(client, receipt["image_id"], receipt["unaccepted"])
     return report
 
 
-def _try(client: Any, receipt: dict[str, Any], candidate: Candidate, params: Params) -> Report:
-    """Run the image, judge what it answered, and write the release."""
+def _try(client: Any, receipt: dict[str, Any], candidate: Candidate, params: Params) -> tuple[Report, dict[str, Any]]:
+    """Run the image and judge what it answered; the report, and a request with its answer where there was one."""
     evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
     try:
         seen = _observe(client, receipt["image_id"], candidate, evidence, params)
     except NotReadyError as obstacle:
-        return _refused("ready", str(obstacle), "the container never became ready")
+        return _refused("ready", str(obstacle), "the container never became ready"), {}
     except ServerError as obstacle:
-        return _refused("first_answer", str(obstacle), "the server does not answer a held-out row")
+        return _refused("first_answer", str(obstacle), "the server does not answer a held-out row"), {}
     served = judging.Served(candidate.precision, tuple(params.data.classes) if candidate.labels else ())
     checks, judgement = judging.checks(seen.observed, evidence, served, params.verify)
     verdict = Verdict(checks=[_digest_check(seen.observed, candidate), *checks, *_checks(seen, params.accept)])
     left_out = len(evidence.cases) - len(seen.observed.asked)
     metrics = {**_metrics(seen, judgement), "batches_left_out": left_out}
-    _write_release(params, receipt, verdict, metrics, seen.observed.example)
-    return Report(
+    report = Report(
         stage="accept",
         headline=(
             f"{len(seen.observed.answers)} batches of up to {seen.observed.max_batch} rows over HTTP as eager"
@@ -102,6 +105,7 @@ def _try(client: Any, receipt: dict[str, Any], candidate: Candidate, params: Par
             "requests": params.accept.load_requests,
         },
     )
+    return report, seen.observed.example
 
 
 def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> Seen:
@@ -178,7 +182,7 @@ def _refused(name: str, obstacle: str, headline: str) -> Report:
     return Report(stage="accept", headline=headline, verdict=Verdict(checks=[check]))
 
 
-def _write_release(params: Params, receipt: dict[str, Any], verdict: Verdict, metrics: dict[str, Any], example: dict[str, Any]) -> None:
+def _write_release(params: Params, receipt: dict[str, Any], report: Report, example: dict[str, Any]) -> None:
     """Everything that leads back from this image, and a request that it answered, in one file."""
     release = {
         "schema_version": 1,
@@ -188,8 +192,9 @@ def _write_release(params: Params, receipt: dict[str, Any], verdict: Verdict, me
         "image_bytes": receipt["size_bytes"],
         "base_image": receipt["base_image"],
         "base_image_id": receipt["base_image_id"],
-        "accepted": verdict.passed,
-        "acceptance": metrics,
+        "accepted": report.verdict.passed,
+        "judged_at": datetime.now(UTC).isoformat(),
+        "acceptance": report.metrics,
         "example": example,
         "params": params.model_dump(mode="json"),
     }

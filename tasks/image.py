@@ -155,15 +155,9 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]} …"
 
 
-def latest(name: str) -> str:
-    """The tag `latest` of the same repository."""
-    return f"{name.rpartition(':')[0]}:latest"
-
-
 def name(client: Any, identity: str, name: str) -> None:
-    """Give an image its name, and `latest` of the same repository. Raises Unavailable where another process took the name meanwhile."""
-    for each in (name, latest(name)):
-        client.images.get(identity).tag(each)
+    """Give an image its name. Raises Unavailable where another process took the name meanwhile."""
+    client.images.get(identity).tag(name)
     if (found := find(client, name)) is None or found.id != identity:
         raise Unavailable(f"{name} does not name the accepted image {identity[:19]}: another run took the name; run accept again")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from paddleship.errors import Unavailable
+
+FOLDER = "PADDLESHIP_LOCKS"  # names the folder of the machine's locks; containers of one machine must mount the same one
+_EVERYONE = 0o777
 
 
 def wait_for(path: Path) -> AcquireReturnProxy[Any]:
@@ -38,6 +42,16 @@ def only_one(path: Path, *, what: str) -> Iterator[None]:
         yield
 
 
+def of_machine(what: str) -> Path:
+    """The lock of `what` that all users of this machine share; not below TMPDIR, which differs between them."""
+    folder = Path(os.environ.get(FOLDER) or "/tmp/paddleship")  # noqa: S108 nothing is read from a lock but who holds it
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.stat().st_uid == os.getuid():
+        folder.chmod(_EVERYONE)
+    return folder / f"{what}.lock"
+
+
 def _lock(path: Path) -> FileLock:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(path, thread_local=False)
+    shared = path.parent.stat().st_mode & 0o002
+    return FileLock(path, thread_local=False, mode=0o666) if shared else FileLock(path, thread_local=False)

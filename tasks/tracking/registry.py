@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from paddleship.errors import CandidateError
 from paddleship.image import foreign, requirements
 from paddleship.shipped.common import preprocess
 from paddleship.shipped.common.candidate import Candidate
@@ -22,23 +23,48 @@ _ROOT = Path(__file__).parents[2]
 
 
 def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, Any]) -> str:
-    """Make a model version of the candidate and point `challenger` at it; one that is there already is used again."""
-    name, digest = release["model"], release["candidate_digest"]
-    version = _find(client, name, digest)
-    if version is None:
+    """Make an accepted candidate a model version, or find the one that it is; `challenger` names the version accepted last.
+
+    Only the time of acceptance counts, so a run that changed nothing, or that is registered late, moves nothing back.
+    Raises CandidateError for a release that was refused.
+    """
+    name = release["model"]
+    if not release["accepted"]:
+        raise CandidateError(f"{release['image']} was refused by accept: only accepted images are registered")
+    found = _find(client, name, release["candidate_digest"])
+    if found is None:
         version = _create(client, name, run_id, candidate, release)
     else:
-        for key in ("image", "image_id"):  # the same model, perhaps in a newer image
-            client.set_model_version_tag(name, version, key, str(release[key]))
-    client.set_registered_model_alias(name, ALIAS, version)
-    return f"{name} version {version} ({ALIAS})"
+        version = str(found.version)
+        if release["judged_at"] > _accepted_at(found):
+            for key in ("image", "image_id", "accepted_at"):  # the same model in a newer image
+                client.set_model_version_tag(name, version, key, str(_tags(release)[key]))
+    return f"{name} version {version}{f' ({ALIAS})' if _point(client, name) == version else ''}"
 
 
-def _find(client: Any, name: str, digest: str) -> str | None:
-    for version in client.search_model_versions(f"name = '{name}'"):
-        if version.tags.get("candidate_digest") == digest:
-            return str(version.version)
-    return None
+def _point(client: Any, name: str) -> str:
+    """Let `challenger` name the version accepted last; look again after each move, since other runs register at the same time."""
+    while True:
+        newest = str(max(client.search_model_versions(f"name = '{name}'"), key=lambda one: (_accepted_at(one), int(one.version))).version)
+        if str(client.get_registered_model(name).aliases.get(ALIAS)) == newest:
+            return newest
+        client.set_registered_model_alias(name, ALIAS, newest)
+
+
+def _find(client: Any, name: str, digest: str) -> Any:
+    """The model version of that candidate, or None."""
+    versions = client.search_model_versions(f"name = '{name}'")
+    return next((version for version in versions if version.tags.get("candidate_digest") == digest), None)
+
+
+def _accepted_at(version: Any) -> str:
+    """When its image was accepted, in ISO 8601 and UTC; versions of before this was noted come first."""
+    return str(version.tags.get("accepted_at", ""))
+
+
+def _tags(release: Mapping[str, Any]) -> dict[str, str]:
+    facts = ("candidate", "candidate_digest", "image", "image_id", "git_commit", "data_sha256")
+    return {"accepted_at": str(release["judged_at"]), **{key: str(release[key]) for key in facts}}
 
 
 def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mapping[str, Any]) -> str:
@@ -67,9 +93,7 @@ def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mappi
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    facts = ("candidate", "candidate_digest", "image", "image_id", "git_commit", "data_sha256")
-    tags = {key: str(release[key]) for key in facts}
-    return str(client.create_model_version(name, f"runs:/{run_id}/model", run_id, tags=tags).version)
+    return str(client.create_model_version(name, f"runs:/{run_id}/model", run_id, tags=_tags(release)).version)
 
 
 def _signature(candidate: Candidate) -> Any:

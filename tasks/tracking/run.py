@@ -67,7 +67,7 @@ class Tracker:
             self._send(lambda: send_report(self._entry, self._uri, report, history=cached))
 
     def register(self, candidate: Path, release: Path) -> str | None:
-        """Make the accepted candidate a model version with the alias `challenger`; what it is called there, in words."""
+        """Make the accepted candidate a model version; what it is called there, in words."""
 
         def copy() -> None:
             shutil.copytree(candidate, self._entry / "candidate", dirs_exist_ok=True)

@@ -221,6 +221,7 @@ def test_only_an_accepted_image_gets_its_name_and_a_refused_one_loses_its_tag(de
     assert not image.exists(engine, receipt["image"]) or image.find(engine, receipt["image"]).id != receipt["image_id"]
     assert stage(checkout, "accept").returncode == 0
     assert image.find(engine, receipt["image"]).id == receipt["image_id"]
+    assert not image.exists(engine, f"{receipt['image'].partition(':')[0]}:latest"), "a tag that moves names what is not promoted"
     assert not image.exists(engine, receipt["unaccepted"])
     values = yaml.safe_load((checkout / "params.yaml").read_text())
     values["accept"]["max_cold_start_ms"] = 1
@@ -235,6 +236,7 @@ def test_a_refused_image_never_gets_a_name(derive, stage, engine):
     assert stage(checkout, "accept").returncode == 3
     assert not image.exists(engine, receipt["unaccepted"])
     assert not image.exists(engine, receipt["image_id"])
+    assert json.loads((checkout / "release.json").read_text())["accepted"] is False
 
 
 def test_without_a_receipt_the_stage_that_makes_it_is_named(packaged, copy_of, stage):

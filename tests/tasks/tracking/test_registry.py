@@ -10,9 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paddleship.errors import CandidateError
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.spec import TensorSpec
+from tasks.tracking import registry
 from tests.tasks.tracking.helpers import client
+
+AT = "2026-01-01T00:00:0{}+00:00"
 
 
 @pytest.fixture
@@ -41,9 +45,14 @@ def winner(tmp_path):
     ).save(folder)
     release = tmp_path / "release.json"
     names = ("candidate", "image", "image_id", "git_commit", "data_sha256")
-    release.write_text(
-        json.dumps({"model": "reviews", "runtime": "onnxruntime", "candidate_digest": candidate.digest} | dict.fromkeys(names, "x"))
-    )
+    facts = {
+        "model": "reviews",
+        "runtime": "onnxruntime",
+        "candidate_digest": candidate.digest,
+        "accepted": True,
+        "judged_at": AT.format(1),
+    }
+    release.write_text(json.dumps(facts | dict.fromkeys(names, "x")))
     return folder, release
 
 
@@ -54,28 +63,87 @@ def register(start, store, winner):
     return version
 
 
+def challenger(store):
+    return int(client(store).get_model_version_by_alias("reviews", "challenger").version)
+
+
 def test_the_winner_is_registered_once_and_found_again(start, store, winner):
     assert register(start, store, winner) == "reviews version 1 (challenger)"
     assert register(start, store, winner) == "reviews version 1 (challenger)"
     assert client(store).get_model_version_by_alias("reviews", "challenger").tags["git_commit"] == "x"
 
 
+def another(winner, **changed):
+    """A release of another candidate in the place of the first one."""
+    candidate = Candidate.load(winner[0])
+    made = Candidate(**{**candidate.__dict__, "threads": candidate.threads + 1}).save(winner[0])
+    change(winner, candidate_digest=made.digest, **changed)
+
+
+def change(winner, **changed):
+    winner[1].write_text(json.dumps(json.loads(winner[1].read_text()) | changed))
+
+
 def test_another_candidate_becomes_the_next_version(start, store, winner):
     register(start, store, winner)
-    candidate = Candidate.load(winner[0])
-    changed = Candidate(**{**candidate.__dict__, "threads": 2}).save(winner[0])
-    release = json.loads(winner[1].read_text())
-    winner[1].write_text(json.dumps(release | {"candidate_digest": changed.digest}))
+    another(winner, judged_at=AT.format(2))
     assert register(start, store, winner) == "reviews version 2 (challenger)"
 
 
-def test_a_version_that_is_used_again_names_the_newest_image(start, store, winner):
+def test_the_challenger_is_the_one_accepted_last_in_whatever_order_runs_end(start, store, winner):
+    another(winner, judged_at=AT.format(2))
     register(start, store, winner)
-    release = json.loads(winner[1].read_text())
-    winner[1].write_text(json.dumps(release | {"image": "reviews:2", "image_id": "sha256:2"}))
+    another(winner, judged_at=AT.format(1))
+    assert register(start, store, winner) == "reviews version 2"
+    assert challenger(store) == 1
+
+
+def test_a_run_that_changed_nothing_moves_nothing(start, store, winner):
+    first = winner[1].read_text()
+    register(start, store, winner)
+    another(winner, judged_at=AT.format(2))
+    register(start, store, winner)
+    candidate = Candidate.load(winner[0])
+    Candidate(**{**candidate.__dict__, "threads": 1}).save(winner[0])
+    winner[1].write_text(first)
+    assert register(start, store, winner) == "reviews version 1"
+    assert challenger(store) == 2
+
+
+def test_the_alias_is_right_when_another_run_moves_it_in_between(start, store, winner):
+    register(start, store, winner)
+    another(winner, judged_at=AT.format(3))
+    register(start, store, winner)
+    api, others = client(store), ["1"]
+
+    class Slow:
+        """Another run that registers at the same time sets its older version between our move and our second look."""
+
+        def __getattr__(self, name):
+            return getattr(api, name)
+
+        def set_registered_model_alias(self, name, alias, version):
+            api.set_registered_model_alias(name, alias, others.pop() if others else version)
+
+    api.set_registered_model_alias("reviews", "challenger", "1")
+    assert registry.register(Slow(), "", winner[0], json.loads(winner[1].read_text())) == "reviews version 2 (challenger)"
+    assert not others
+    assert challenger(store) == 2
+
+
+def test_what_was_refused_is_never_registered(start, store, winner):
+    change(winner, accepted=False)
+    with pytest.raises(CandidateError, match="x was refused by accept"):
+        registry.register(client(store), "", winner[0], json.loads(winner[1].read_text()))
+
+
+@pytest.mark.parametrize(("second", "image"), [(2, "reviews:2"), (0, "x")])
+def test_a_version_that_is_used_again_names_the_image_accepted_last(start, store, winner, second, image):
+    register(start, store, winner)
+    change(winner, image="reviews:2", image_id="reviews:2", judged_at=AT.format(second))
     register(start, store, winner)
     tags = client(store).get_model_version_by_alias("reviews", "challenger").tags
-    assert (tags["image"], tags["image_id"]) == ("reviews:2", "sha256:2")
+    assert (tags["image"], tags["image_id"]) == (image, image)
 
 
 def test_a_version_says_what_goes_in_and_comes_out(start, store, winner):
