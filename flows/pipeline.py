@@ -153,7 +153,7 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
         return "unchanged"
     try:
         how = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
-        if how == "restored" and stage.name == "package" and _image_is_gone(place.root / values.paths.image):
+        if how != "ran" and stage.name == "package" and _image_is_gone(place.root / values.paths.image):
             how = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
         return how
     except StageKilled as error:

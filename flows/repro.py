@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from paddleship.system import locks
 
+Outcome = Literal["ran", "restored", "unchanged"]
+_RESTORED = re.compile(r"Stage '.*' is cached - skipping run|Pulling data for ")
 _EXIT = re.compile(r"exited with (-?\d+)")
 _DVC_NOISE = ("Use `dvc push`", "To track the changes", "\tgit add", "To enable auto staging", "\tdvc config", "Updating lock file")
 _GRACE_S = 10
@@ -22,9 +25,9 @@ _GRACE_S = 10
 
 @dataclass
 class Ended:
-    """How one `dvc repro` ended, as its output tells."""
+    """How one `dvc repro` ended, by its output. `outcome` is "ran" only where DVC says that it runs the command."""
 
-    restored: bool = False
+    outcome: Outcome = "unchanged"
     stage_code: int = 0
     stage_error: str = ""
     dvc_error: str = ""
@@ -35,8 +38,10 @@ class Ended:
         return "is busy, it is being blocked by" in self.dvc_error
 
     def read(self, line: str) -> None:
-        if line.endswith(("is cached - skipping run, checking out outputs", "didn't change, skipping")):
-            self.restored = True
+        if line.startswith("Running stage '"):
+            self.outcome = "ran"
+        elif self.outcome != "ran" and _RESTORED.match(line):  # what a stage prints itself comes after DVC's line
+            self.outcome = "restored"
         elif line.startswith("error: "):
             self.stage_error = line.removeprefix("error: ")
         elif line.startswith("ERROR: "):

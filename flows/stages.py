@@ -69,7 +69,7 @@ def is_current(root: Path, stage: Stage) -> bool:
 
 
 def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool = False) -> str:
-    """Run one stage and stream its lines; "ran" or "restored" (from the run cache, also of the remote).
+    """Run one stage and stream its lines; "ran", "restored" (from the cache, also of the remote) or "unchanged".
 
     Waits for another run in the same folder. Raises the error class of the stage's exit code with the stage's own
     words, and StageKilled. However this function ends, no process of the stage is left.
@@ -82,7 +82,7 @@ def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Calla
                 break
             time.sleep(0.5)  # what a killed run held is free as soon as the system has buried it
     if ended.returncode == 0:
-        return "restored" if ended.restored else "ran"
+        return ended.outcome
     raise _failure(stage, ended)
 
 

@@ -216,10 +216,12 @@ def test_a_fresh_clone_repeats_nothing(toy, pipeline):
     with_lock = clone(toy, "with")
     subprocess.run([DVC, "pull", "--with-deps", "export"], cwd=with_lock, check=True, capture_output=True)
     subprocess.run([DVC, "fetch", "--run-cache"], cwd=without_lock, check=False, capture_output=True)
-    for checkout, outcome in ((with_lock, "unchanged"), (without_lock, "restored")):
+    empty = clone(toy, "empty")
+    for checkout, outcome in ((with_lock, "unchanged"), (without_lock, "restored"), (empty, "restored")):
         done = pipeline(checkout=checkout)
         assert done.returncode == 0, done.stderr
         assert set(how_it_went(done).values()) == {outcome}
+        assert row_of("train", done)[1] == "–", "it took no time here"
 
 
 def test_the_work_goes_on_without_mlflow_and_the_evidence_is_delivered_later(toy, environment, pipeline, free_port):

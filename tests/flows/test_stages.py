@@ -78,6 +78,24 @@ def test_a_stage_that_was_run_with_these_inputs_before_is_restored(fetched, let)
 
 
 @pytest.mark.parametrize(
+    ("lines", "outcome"),
+    [
+        (["Running stage 'train':", "> python -m tasks.train"], "ran"),
+        (["Stage 'train' is cached - skipping run, checking out outputs"], "restored"),
+        (["Pulling data for stage: 'train'", "Data and pipelines are up to date."], "restored"),
+        (["Pulling data for stage: 'train'", "Unable to pull data for stage: 'train'", "Running stage 'train':"], "ran"),
+        (["Stage 'train' didn't change, skipping", "Data and pipelines are up to date."], "unchanged"),
+        (["Running stage 'train':", "Pulling data for a friend", "Stage 'x' is cached - skipping run"], "ran"),
+    ],
+)
+def test_what_dvc_says_of_a_stage_is_what_is_reported(lines, outcome):
+    ended = Ended()
+    for line in lines:
+        ended.read(line)
+    assert ended.outcome == outcome
+
+
+@pytest.mark.parametrize(
     ("how", "kind", "words"),
     [
         ("miss the gate", GateFailed, "score is 3 (limit 2): lower it"),
@@ -147,7 +165,7 @@ def test_a_flow_that_is_killed_outright_takes_its_stage_along_and_the_next_run_r
 def test_two_runs_in_one_folder_take_turns_and_do_the_work_once(fetched):
     with ThreadPoolExecutor(2) as pool:
         outcomes = [done.result()[0] for done in [pool.submit(run, fetched), pool.submit(run, fetched)]]
-    assert sorted(outcomes) == ["ran", "restored"]
+    assert sorted(outcomes) == ["ran", "unchanged"]
     assert stages.is_current(fetched, PREPARE)
 
 
