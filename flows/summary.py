@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.errors import Unavailable
+from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
-from paddleship.system import host
 from tasks import image
 
 _LONGEST_LINE = 1000  # characters that a person copies from a terminal
@@ -38,14 +38,7 @@ class Row:
 
     @property
     def headline(self) -> str:
-        return self.reason or (self.report.headline + self._elsewhere if self.report else "")
-
-    @property
-    def _elsewhere(self) -> str:
-        """That a measurement which was taken over is not one of this machine; empty for what does not depend on the machine."""
-        if self.stage != "benchmark" or self.report is None or not self.report.host or self.report.host == host.fingerprint():
-            return ""
-        return f" (measured on {self.report.host['processor']}, {self.report.host['cores']} cores, not on this machine as it is now)"
+        return self.reason or (self.report.headline + elsewhere(self.report) if self.report else "")
 
 
 def table(rows: Sequence[Row]) -> Any:

@@ -20,11 +20,13 @@ from paddleship.config.params import Params
 from paddleship.plots import charts
 from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
+from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.files import new_folder, read_json
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays
+from paddleship.system import host, locks
 from tasks.stage import main
 
 _NUMBERS = (
@@ -42,16 +44,24 @@ _NUMBERS = (
 )
 
 
+_AGAIN = "end what else runs and measure again with `dvc repro -f -s benchmark`; the choice stands, the figures are not to be relied on"
+
+
 def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and cold start on real rows, and choose by select.objective."""
     participants = Participants(params, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
     participants.require_proven()
-    proven = list(participants.proven)
     preflight.require_cores(params.optimize.threads)
-    preflight.require_choice(params.select, {name: participants.image_bytes(name) for name in proven})
+    preflight.require_choice(params.select, {name: participants.image_bytes(name) for name in participants.proven})
     workload, sizes = Workload.of(Path(params.paths.prepared)), params.benchmark.batch_sizes
     preflight.require_memory(sizes, rows=len(workload.examples), row_bytes=workload.row_bytes, processes=len(list(participants)) + 1)
-    batches = workload.batches(sizes)
+    with locks.turn_on_machine("benchmark", say=lambda line: print(line, flush=True)):
+        return _measure(params, participants, workload, workload.batches(sizes))
+
+
+def _measure(params: Params, participants: Participants, workload: Workload, batches: Mapping[int, Sequence[Batch]]) -> Report:
+    """The race and the choice; no other benchmark runs on this machine meanwhile."""
+    proven = list(participants.proven)
     comparison = _race(params, participants, batches)
     table = participants.table(comparison)
     for name, row in table.items():
@@ -78,14 +88,17 @@ def benchmark(params: Params) -> Report:
     under_load = {name: _measure_load(params, participants, name, workload) for name in ("eager", choice.candidate)}
     checks += under_load[choice.candidate].checks(params.benchmark.slo_p99_ms)
     gain = {key: chosen[key] for key in ("speedup", "speedup_low", "speedup_high")}
-    _keep(comparison, params, {"candidate": choice.candidate, "digest": chosen["digest"], "reason": choice.reason, **gain})
+    disturbed = comparison.disturbed(params.benchmark.max_busy_share)
+    measured = {"measured_on": host.describe(), "benchmark_valid": disturbed is None}
+    _keep(comparison, params, {"candidate": choice.candidate, "digest": chosen["digest"], "reason": choice.reason, **gain, **measured})
     for warning in comparison.warnings():
         print(f"warning: {warning}")
     shown = {name: row for name, row in table.items() if row["status"] == "measured"}
     interval = f"95% interval {gain['speedup_low']:.1f} to {gain['speedup_high']:.1f}"
     return Report(
         stage="benchmark",
-        headline=f"{choice.candidate}: {gain['speedup']:.1f}× eager ({interval}), p50 {chosen['p50_ms']:.3g} ms",
+        headline=f"{choice.candidate}: {gain['speedup']:.1f}× eager ({interval}), p50 {chosen['p50_ms']:.3g} ms"
+        f"{', not valid: the machine was not free' if disturbed else ''}",
         metrics={
             **gain,
             **{key: chosen[key] for key in _NUMBERS if chosen[key] is not None},
@@ -93,8 +106,10 @@ def benchmark(params: Params) -> Report:
             "eager_p50_ms": table["eager"]["p50_ms"],
         },
         verdict=Verdict(checks=checks),
+        findings=[Finding("disturbed", "warning", disturbed, _AGAIN)] if disturbed else [],
         candidates=table,
         facts={
+            **measured,
             "winner": choice.candidate,
             "chosen_by": choice.metric,
             "reason": choice.reason,

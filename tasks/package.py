@@ -105,6 +105,8 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], prove
         speedup=choice["speedup"],
         speedup_low=choice["speedup_low"],
         speedup_high=choice["speedup_high"],
+        measured_on=choice["measured_on"],
+        benchmark_valid=choice["benchmark_valid"],
         mlflow_run_id=os.environ.get("MLFLOW_RUN_ID"),
         mlflow_tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
         prefect_flow_run_id=os.environ.get("PADDLESHIP_FLOW_RUN_ID"),

@@ -34,7 +34,9 @@ def describe(what: str, lineage: Lineage) -> str:
         f"  library       sha256 {lineage.library_sha256}",
         f"  candidate     {lineage.candidate} ({lineage.runtime}), {lineage.candidate_digest}",
         f"  parity        noise ratio {lineage.noise_ratio:.2f} (eager float32 = 1)",
-        f"  benchmark     {lineage.speedup:.1f}× eager (95% interval {lineage.speedup_low:.1f} to {lineage.speedup_high:.1f})",
+        f"  benchmark     {lineage.speedup:.1f}× eager (95% interval {lineage.speedup_low:.1f} to {lineage.speedup_high:.1f})"
+        f"{'' if lineage.benchmark_valid else ', not valid: the machine was not free'}",
+        f"  measured on   {lineage.measured_on}",
         f"  MLflow run    {run}",
         f"  Prefect run   {lineage.prefect_flow_run_id or 'none (made without a flow)'}",
         "",

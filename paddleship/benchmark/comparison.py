@@ -47,6 +47,16 @@ class Comparison:
         found = self.speedup(name)
         return estimates.verdict(found, self.noise, effect=self.effect) if found and name != self.baseline else None
 
+    def disturbed(self, limit: float) -> str | None:
+        """Why these figures are not valid: others had more than `limit` of the machine's processor time; None where they had less."""
+        lost = self.others.busy_share + self.others.stolen_share
+        if lost <= limit:
+            return None
+        return (
+            f"other processes took {self.others.busy_share:.0%} of the machine's processor time and its host kept "
+            f"{self.others.stolen_share:.0%}, together more than benchmark.max_busy_share ({limit:.0%})"
+        )
+
     def warnings(self) -> list[str]:
         """What makes these figures worth less, each with what to do."""
         said = []

@@ -248,6 +248,9 @@ class Benchmark(Section):
     )
     max_seconds: Seconds = 60
     timeout_s: Seconds = 300
+    max_busy_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.6, description="of the machine's processor time that others may take; beyond it the figures are reported as not valid"
+    )
     host: Literal["here", "any"] = Field(
         "here", description="whose measurement is taken: of this machine alone, or of any, which is then named in the result"
     )

@@ -20,8 +20,9 @@ class Lineage(BaseModel):
 
     `code_sha256` is that of the user's code, wherever it lies, and `library_sha256` that of the part of this library in the
     image. `git_changes` names tracked files that differed from the commit; `noise_ratio` and `speedup` are the verdicts of
-    verify and benchmark in one number each. The run ids are None for a run without tracker or flow, `experiment` (the DVC
-    experiment that keeps params and lock of a run in a worktree of its own) for a run in the checkout.
+    verify and benchmark in one number each, `measured_on` the machine of the latter, and `benchmark_valid` whether it was
+    free. The run ids are None for a run without tracker or flow, `experiment` (the DVC experiment that keeps params and
+    lock of a run in a worktree of its own) for a run in the checkout.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -42,6 +43,8 @@ class Lineage(BaseModel):
     speedup: float
     speedup_low: float
     speedup_high: float
+    measured_on: str = "unknown"
+    benchmark_valid: bool = True
     mlflow_run_id: str | None = None
     mlflow_tracking_uri: str | None = None
     prefect_flow_run_id: str | None = None

@@ -43,6 +43,8 @@ KINDS: dict[str, str] = {
     "nan-weights": "the weights hold NaN or infinity",
     "out-of-time": "the time for the examination was over before this was known",
     "assumed-range": "the values of a whole-number input were not declared, and a small range was tried",
+    # the machine
+    "disturbed": "other processes, or the host of a virtual machine, took so much of the machine that its measurements are not valid",
     # a candidate: how it was made
     "unsupported-operator": "a runtime or converter does not know an operator of the model",
     "conversion-failed": "the converter gave up for another reason",

@@ -27,6 +27,11 @@ def fingerprint() -> dict[str, str]:
     }
 
 
+def describe() -> str:
+    """This machine in a few words: its name, processor and number of cores."""
+    return f"{platform.node()} ({_processor()}, {len(core_numbers())} cores)"
+
+
 def core_numbers() -> list[int]:
     """The cores that this process may use."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))

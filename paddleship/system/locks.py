@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +27,7 @@ def wait_for(path: Path) -> AcquireReturnProxy[Any]:
 
 def take(path: Path) -> AcquireReturnProxy[Any] | None:
     """Hold the lock `path` until the block or `lock.release()` ends it; None where another process holds it."""
-    try:
-        return _lock(path).acquire(blocking=False)
-    except Timeout:
-        return None
+    return _acquire(path, within_s=0)
 
 
 @contextmanager
@@ -40,6 +41,43 @@ def only_one(path: Path, *, what: str) -> Iterator[None]:
         )
     with lock:
         yield
+
+
+@contextmanager
+def turn_on_machine(what: str, *, say: Callable[[str], None] = print, every_s: float = 15) -> Iterator[None]:
+    """Let one process of this machine at a time do `what`; while another one does, say which, every `every_s` seconds."""
+    path, began = of_machine(what), time.monotonic()
+    note, lock = path.with_suffix(".holder"), take(path)
+    while lock is None:
+        say(f"waiting to {what}: one at a time on this machine, now {_holder(note)}; {time.monotonic() - began:.0f} s so far")
+        lock = _acquire(path, within_s=every_s)
+    with lock:
+        _sign(note)
+        yield
+
+
+def _acquire(path: Path, *, within_s: float) -> AcquireReturnProxy[Any] | None:
+    try:
+        return _lock(path).acquire(timeout=within_s)
+    except Timeout:
+        return None
+
+
+def _sign(note: Path) -> None:
+    """Leave word of who holds the lock, for those who wait; only they read it, nothing depends on it."""
+    since = datetime.now().astimezone().strftime("%H:%M:%S")
+    facts = {"pid": os.getpid(), "machine": platform.node(), "folder": str(Path.cwd()), "since": since}
+    with suppress(OSError):
+        note.unlink(missing_ok=True)  # it may be another user's
+        note.write_text(json.dumps(facts))
+
+
+def _holder(note: Path) -> str:
+    try:
+        facts = json.loads(note.read_text())
+        return f"process {facts['pid']} in {facts['folder']} ({facts['machine']}, since {facts['since']})"
+    except (OSError, ValueError, KeyError):
+        return "another process"
 
 
 def of_machine(what: str) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from paddleship.reports.finding import Finding
+from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
 
 
@@ -16,7 +17,7 @@ def markdown(reports: Iterable[Report], *, compare: str, failure: str | None = N
     lines = [f"**Failed**: {failure}" if failure else f"**Failed** at {', '.join(failed)}" if failed else "**All gates passed.**"]
     benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
     if benchmark and "winner" in benchmark.facts:
-        lines[0] += f" Winner: **{benchmark.facts['winner']}**, {_times(benchmark)}. {benchmark.facts['reason']}."
+        lines[0] += f" Winner: **{benchmark.facts['winner']}**, {_times(benchmark)}{elsewhere(benchmark)}. {benchmark.facts['reason']}."
     rows = _merge(ordered)
     if rows:
         lines += ["", "| candidate | p50 ms | p99 ms | rows/s | memory MB | noise ratio | verdict |", "|---|---|---|---|---|---|---|"]
@@ -29,10 +30,7 @@ def markdown(reports: Iterable[Report], *, compare: str, failure: str | None = N
             "Noise ratio: error against float64 in units of eager float32's own; 1 is as right as eager.",
         ]
     lines += ["", "| stage | verdict | headline | seconds |", "|---|---|---|---|"]
-    lines += [
-        f"| {report.stage} | {report.outcome if report.verdict else f'**{report.outcome}**'} | {report.headline} | {report.seconds:.1f} |"
-        for report in ordered
-    ]
+    lines += [_stage(report) for report in ordered]
     found = [f"* {report.stage}: {_finding(finding)}" for report in ordered for finding in report.serious()]
     lines += ["", "Findings:", "", *found] if found else []
     return "\n".join(lines) + "\n"
@@ -56,6 +54,11 @@ def _candidate(name: str, row: dict[str, Any]) -> str:
     cells += [_number(row.get("noise_ratio"), 2)]
     words = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
     return f"| {f'**{name}**' if row.get('winner') else name} | {' | '.join(cells)} | {words.replace('|', '/')[:200]} |"
+
+
+def _stage(report: Report) -> str:
+    outcome = report.outcome if report.verdict else f"**{report.outcome}**"
+    return f"| {report.stage} | {outcome} | {report.headline}{elsewhere(report)} | {report.seconds:.1f} |"
 
 
 def _finding(finding: Finding) -> str:

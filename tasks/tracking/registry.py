@@ -63,7 +63,7 @@ def _accepted_at(version: Any) -> str:
 
 
 def _tags(release: Mapping[str, Any]) -> dict[str, str]:
-    facts = ("candidate", "candidate_digest", "image", "image_id", "git_commit", "data_sha256")
+    facts = ("candidate", "candidate_digest", "image", "image_id", "git_commit", "data_sha256", "measured_on", "benchmark_valid")
     return {"accepted_at": str(release["judged_at"]), **{key: str(release[key]) for key in facts}}
 
 

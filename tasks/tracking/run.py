@@ -22,6 +22,8 @@ from paddleship.system import locks
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
 from tasks.tracking.spool import LOCK, abandoned, read, reports, write
 
+_TAGGED = ("data_sha256", "measured_on", "benchmark_valid")  # facts of reports that runs are found and compared by
+
 
 class Tracker:
     """One pipeline run in MLflow. Never raises: on the first trouble it warns, and keeps the rest in the spool.
@@ -98,8 +100,7 @@ class Tracker:
                 tags[tag] = f"{tags.get(tag, '')} {report.stage}".strip()
         if kinds := [finding.kind for finding in report.serious()]:
             tags["findings"] = "; ".join(filter(None, (tags.get("findings"), f"{report.stage}: {', '.join(dict.fromkeys(kinds))}")))
-        if "data_sha256" in report.facts:
-            tags["data_sha256"] = report.facts["data_sha256"]
+        tags |= {key: str(report.facts[key]) for key in _TAGGED if key in report.facts}
         write(self._entry, self._facts)
         kept = self._entry / "reports"
         pages = [report.facts["page"]] if "page" in report.facts else []

@@ -65,8 +65,11 @@ def test_a_large_request_is_read_from_the_release_and_a_large_answer_is_shortene
 
 
 def test_a_measurement_of_another_machine_names_it_and_one_of_this_machine_does_not():
-    mine = REPORT.model_copy(update={"stage": "benchmark", "host": host.fingerprint()})
-    other = mine.model_copy(update={"host": {"processor": "EPYC 9654", "cores": "96"}})
+    mine = REPORT.model_copy(update={"stage": "benchmark", "host": host.fingerprint(), "facts": {"measured_on": host.describe()}})
+    other = mine.model_copy(update={"facts": {"measured_on": "node7 (EPYC 9654, 96 cores)"}})
+    changed = mine.model_copy(update={"host": mine.host | {"numpy": "0.1"}})
     assert Row("benchmark", "restored", mine).headline == "1 of 1"
-    assert Row("benchmark", "restored", other).headline == "1 of 1 (measured on EPYC 9654, 96 cores, not on this machine as it is now)"
-    assert Row("verify", "restored", other).headline == "1 of 1"
+    assert Row("benchmark", "restored", other).headline == "1 of 1 (measured on node7 (EPYC 9654, 96 cores), not here)"
+    assert "(measured on node7 (EPYC 9654, 96 cores), not here)" in summary.markdown([Row("benchmark", "restored", other)])
+    assert Row("benchmark", "restored", changed).headline == "1 of 1 (measured on this machine with another numpy)"
+    assert Row("verify", "restored", REPORT).headline == "1 of 1"

@@ -209,3 +209,12 @@ def test_other_load_is_told_with_what_to_do(busy, stolen, words):
     others = Others(busy, stolen, 1.0)
     comparison = Comparison(found, Measurement("again"), "one", 1, 0.05, others, True, 1, 1.0)
     assert any(words in warning for warning in comparison.warnings())
+
+
+@pytest.mark.parametrize(("busy", "stolen", "valid"), [(0.84, 0, False), (0.3, 0.4, False), (0.6, 0, True), (0.55, 0.02, True)])
+def test_a_race_that_lost_too_much_of_the_machine_is_not_valid(busy, stolen, valid):
+    others = Others(busy, stolen, 1.0)
+    comparison = Comparison({"one": Measurement("one")}, Measurement("again"), "one", 1, 0.05, others, True, 1, 1.0)
+    reason = comparison.disturbed(0.6)
+    assert (reason is None) is valid
+    assert valid or f"other processes took {busy:.0%}" in reason

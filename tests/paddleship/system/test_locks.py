@@ -8,6 +8,14 @@ import pytest
 from paddleship.errors import Unavailable
 from paddleship.system import locks
 
+MEASURING = """
+import time
+from paddleship.system import locks
+with locks.turn_on_machine("benchmark"):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
 HOLDER = """
 import sys, time
 from pathlib import Path
@@ -36,3 +44,29 @@ def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path):
     lock = locks.take(path)
     assert lock is not None
     lock.lock.release()
+
+
+def test_one_benchmark_at_a_time_on_a_machine_and_who_waits_says_for_whom(tmp_path, monkeypatch):
+    monkeypatch.setenv(locks.FOLDER, str(tmp_path / "machine"))
+    told = []
+    with subprocess.Popen([sys.executable, "-c", MEASURING], stdout=subprocess.PIPE, text=True, cwd=tmp_path) as holder:
+        assert holder.stdout.readline() == "held\n"
+
+        def say(line):
+            told.append(line)
+            if len(told) == 2:
+                holder.kill()
+
+        with locks.turn_on_machine("benchmark", say=say, every_s=0.1):
+            pass
+    assert len(told) >= 2
+    assert f"waiting to benchmark: one at a time on this machine, now process {holder.pid} in {tmp_path} (" in told[0]
+    with locks.turn_on_machine("benchmark", say=told.append):
+        assert len(told) < 5, "nobody was there to wait for"
+
+
+def test_the_locks_of_the_machine_are_open_to_all_its_users(tmp_path, monkeypatch):
+    monkeypatch.setenv(locks.FOLDER, str(tmp_path / "machine"))
+    with locks.turn_on_machine("benchmark"):
+        assert (tmp_path / "machine").stat().st_mode & 0o777 == 0o777
+        assert (tmp_path / "machine" / "benchmark.lock").stat().st_mode & 0o666 == 0o666

@@ -44,7 +44,7 @@ def winner(tmp_path):
         **facts,
     ).save(folder)
     release = tmp_path / "release.json"
-    names = ("candidate", "image", "image_id", "git_commit", "data_sha256")
+    names = ("candidate", "image", "image_id", "git_commit", "data_sha256", "measured_on", "benchmark_valid")
     facts = {
         "model": "reviews",
         "runtime": "onnxruntime",

@@ -1,0 +1,17 @@
+"""Where a measurement was made, said wherever it is shown away from there."""
+
+from __future__ import annotations
+
+from paddleship.reports.report import Report
+from paddleship.system import host
+
+
+def elsewhere(report: Report) -> str:
+    """ " (measured on …, not here)" for a benchmark of another machine, or of this one in another state; else empty."""
+    place, now = report.facts.get("measured_on"), host.fingerprint()
+    if place is None:
+        return ""
+    if place != host.describe():
+        return f" (measured on {place}, not here)"
+    changed = [name for name in now | report.host if now.get(name) != report.host.get(name)]
+    return f" (measured on this machine with another {', '.join(changed)})" if changed and report.host else ""
