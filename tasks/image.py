@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,11 +20,13 @@ from typing import Any
 from paddleship.errors import BadInput, PaddleshipError, Unavailable
 from paddleship.lineage.release import DIGEST_LABEL
 from paddleship.shipped.common.files import tree_sha256
+from paddleship.system import processes
 
 CONTENTS = ("model", "app")  # what an image holds of the candidate, and of this library
 _HOME = "/opt/paddleship"
 OUR_SOCKET = "unix:///run/paddleship/docker.sock"
-_OWNER = "io.paddleship.acceptance"
+_OWNER, _UNTIL = "io.paddleship.acceptance", "io.paddleship.acceptance-until"
+_LONGEST_S = 6 * 3600  # of an acceptance
 _ENGINE_TIMEOUT_S = 120
 _NO_ENGINE = "run `make engine`, or start one and set DOCKER_HOST; to go on without, run `make pipeline UNTIL=benchmark`"
 
@@ -110,7 +113,7 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
 
 def contents(client: Any, image: str) -> dict[str, str]:
     """One hash over the files of each of CONTENTS in an image, which is not run."""
-    container = client.containers.create(image, network_disabled=True, labels={_OWNER: str(os.getpid())})
+    container = client.containers.create(image, network_disabled=True, labels=_labels())
     try:
         return {part: tree_sha256(_hashes(container, f"{_HOME}/{part}")) for part in CONTENTS}
     finally:
@@ -232,14 +235,14 @@ def sandbox(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> 
 
 def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterator[Sandbox]:
     local = _shares_our_network(client)
-    network = client.networks.create(f"paddleship-accept-{os.getpid()}", internal=local, labels={_OWNER: str(os.getpid())})
+    network = client.networks.create(f"paddleship-accept-{uuid.uuid4().hex[:12]}", internal=local, labels=_labels())
     container = None
     try:
         container = client.containers.create(
             image,
             network=network.name,
             ports=None if local else {f"{port}/tcp": ("127.0.0.1", None)},
-            labels={_OWNER: str(os.getpid())},
+            labels=_labels(),
             read_only=True,
             tmpfs={"/tmp": "size=64m,mode=1777"},  # noqa: S108 a folder of the container
             cap_drop=["ALL"],
@@ -269,24 +272,24 @@ def _shares_our_network(client: Any) -> bool:
     return sys.platform == "linux" and str(client.api.base_url) == "http+docker://localhost" and not inside
 
 
+def _labels() -> dict[str, str]:
+    """Who made a container or network, and when it is left over even where nobody can see whether its maker lives."""
+    return {_OWNER: processes.identity(), _UNTIL: str(int(time.time() + _LONGEST_S))}
+
+
 def _remove_leftovers(client: Any) -> None:
-    """End containers and networks whose acceptance was killed; those of a living process stay."""
+    """End containers and networks whose acceptance was killed; those of a living process stay, also of one in another pid namespace."""
     for container in client.containers.list(all=True, filters={"label": _OWNER}, ignore_removed=True):
-        if not _lives(int(container.labels[_OWNER])):
+        if _is_left_over(container.labels):
             container.remove(force=True, v=True)
     for network in client.networks.list(filters={"label": _OWNER}):
-        if not _lives(int(network.attrs["Labels"][_OWNER])):
+        if _is_left_over(network.attrs["Labels"]):
             network.remove()
 
 
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def _is_left_over(labels: Mapping[str, str]) -> bool:
+    lives = processes.lives(labels[_OWNER])
+    return time.time() > float(labels[_UNTIL]) if lives is None else not lives
 
 
 @contextmanager

@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
 
+_CLOCK_SET_S = 2.0  # start times are told by the clock, which may be set meanwhile
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def identity(pid: int | None = None) -> str:
+    """What names a process, by default this one, for as long as machines run: boot, pid namespace, pid and start time."""
+    import psutil
+
+    pid = os.getpid() if pid is None else pid
+    return f"{_realm()}/{pid}/{psutil.Process(pid).create_time():.2f}"
+
+
+def lives(identity: str) -> bool | None:
+    """Whether the process of that identity lives; None where it cannot be seen: on another machine, in another pid namespace."""
+    import psutil
+
+    realm, pid, started = identity.rsplit("/", 2)
+    if realm != _realm():
+        return None
+    try:
+        process = psutil.Process(int(pid))
+        return process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - float(started)) < _CLOCK_SET_S
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _realm() -> str:
+    """The boot of this machine and the pid namespace that this process is in: where a process id means one process."""
+    boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
+    if boot.exists() and namespace.is_symlink():
+        return f"{boot.read_text().strip()}/{namespace.readlink()}"
+    return platform.node()
 
 
 def tree(pid: int) -> list[int]:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import psutil
 import pytest
 import yaml
 from onnx import numpy_helper
 
 from paddleship.shipped.common.candidate import Candidate
+from paddleship.system import processes
 from tasks import image
 
 REPOSITORY = Path(__file__).parents[2]
@@ -27,12 +27,12 @@ OWNER = "io.paddleship.acceptance"
 
 def owned(engine, process):
     """Names of containers and networks that the acceptance of a process made."""
-    return [thing.name for thing in _made(engine, f"{OWNER}={process}")]
+    return [thing.name for thing in _made(engine, OWNER) if f"/{process}/" in _labels(thing)[OWNER]]
 
 
 def left_behind(engine):
     """Names of containers and networks whose acceptance has ended; others may go on beside this test."""
-    return [thing.name for thing in _made(engine, OWNER) if not psutil.pid_exists(int(_labels(thing)[OWNER]))]
+    return [thing.name for thing in _made(engine, OWNER) if processes.lives(_labels(thing)[OWNER]) is False]
 
 
 def _made(engine, label):
@@ -255,7 +255,8 @@ def long_acceptance(packaged, copy_of, engine):
         [sys.executable, "-m", "tasks.accept"], cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)}, stdout=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 60
-    while not any(container.status == "running" for container in engine.containers.list(filters={"label": f"{OWNER}={process.pid}"})):
+    label = {"label": f"{OWNER}={processes.identity(process.pid)}"}
+    while not any(container.status == "running" for container in engine.containers.list(filters=label)):
         assert process.poll() is None
         assert time.monotonic() < deadline
     yield process
