@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from flows.deployment import Pool
+from flows.reaper import guard_descendants
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import GateFailed, PaddleshipError
@@ -37,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run the pipeline in this checkout")
     run.add_argument("--params", metavar="FILE", help="a file laid over params.yaml; the run gets a worktree of its own")
     run.add_argument("--until", choices=get_args(Until), default="accept", help="the last stage to run (default: accept)")
+    run.add_argument("--deployment", metavar="NAME", help="let a worker run it, such as develop-to-deploy/local, and follow it")
     run.set_defaults(command=_run)
 
     doctor = commands.add_parser("doctor", help="say whether and how a model converts, and what to change")
@@ -90,17 +92,23 @@ def _run(arguments: argparse.Namespace) -> int:
     checkout, local = _here()
     os.chdir(checkout)
     local.use()
+    guard_descendants()
 
-    from flows.pipeline import develop_to_deploy
-    from paddleship import errors
+    from flows import outcome
 
     overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
-    state = develop_to_deploy(params_file=overlay, until=arguments.until, isolated=False, return_state=True)
-    if state.is_completed():
-        return 0
-    print(f"error: {state.message}", file=sys.stderr)
-    kind = getattr(errors, state.name or "", PaddleshipError)
-    return int(kind.exit_code)
+    if arguments.deployment:
+        from flows import deployment
+
+        state = deployment.follow(local, arguments.deployment, {"params_file": overlay, "until": arguments.until})
+    else:
+        from flows.pipeline import develop_to_deploy
+
+        state = develop_to_deploy(params_file=overlay, until=arguments.until, isolated=False, return_state=True)
+    code = outcome.exit_code(state)
+    if code:
+        print(f"error: {state.message or state.name}", file=sys.stderr)
+    return code
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -113,16 +121,17 @@ def _compare_graph_modes(arguments: argparse.Namespace) -> int:
     checkout, local = _here()
     os.chdir(checkout)
     local.use()
+    guard_descendants()
 
+    from flows import outcome
     from flows.compare_graph_modes import compare_graph_modes
-    from paddleship import errors
     from paddleship.config import params
 
     given = ("full", "networks", "modes", "rounds", "threads", "torch_site")
     state = compare_graph_modes(**{name: getattr(arguments, name) for name in given}, return_state=True)
     if not state.is_completed():
         print(f"error: {state.message}", file=sys.stderr)
-        return int(getattr(errors, state.name or "", PaddleshipError).exit_code)
+        return outcome.exit_code(state)
     print(f"{state.message}: see {params.load(checkout / 'params.yaml').paths.reports}/compare-graph-modes.md")
     return 0
 
@@ -187,7 +196,13 @@ def _here() -> tuple[Path, Any]:
     from flows.workspace import checkout_of
 
     checkout = checkout_of(Path.cwd())
-    return checkout, Local.of(checkout)
+    local = Local.of(checkout)
+    if any(local.spool.glob("*/run.json")):
+        from tasks.tracking.run import bury
+
+        for run_id in bury(local.spool, tracking_uri=local.tracking_uri()):
+            print(f"run {run_id} was killed earlier: MLflow shows it as KILLED", file=sys.stderr)
+    return checkout, local
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from prefect import State, flow, get_run_logger, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
-from prefect.states import Completed, Failed
+from prefect.states import Completed
 
+from flows import outcome
 from flows.local import Local
 from paddleship import errors
 from paddleship.config import params
@@ -54,7 +55,7 @@ def compare_graph_modes(
     try:
         values = _values(root, given)
     except PaddleshipError as error:
-        return _failed(error)
+        return outcome.failed(error)
     local = Local.of(root)
     tags = {"mlflow.runName": str(flow_run.name), "prefect_flow_run": str(flow_run.id)}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
@@ -67,11 +68,11 @@ def compare_graph_modes(
             tracker.log_report(report, reports, cached=False)
             _publish(report, reports, tracker)
     except BaseException as error:
-        tracker.finish(failure=f"ended by {type(error).__name__}")
+        tracker.stop(error)
         raise
-    tracker.finish(failure=str(failure) if failure else None)
+    tracker.finish(failure)
     if failure is not None:
-        return _failed(failure)
+        return outcome.failed(failure)
     return Completed(message=report.headline if report else "")
 
 
@@ -116,8 +117,3 @@ def _publish(report: Report, reports: Path, tracker: Tracker) -> None:
     create_markdown_artifact(key=NAME, markdown=page, description="Each claim and whether this machine confirms it; every mode's figures")
     if tracker.url:
         create_link_artifact(key=f"{NAME}-mlflow", link=tracker.url, link_text="MLflow run", description="Modes, curves and pictures")
-
-
-def _failed(error: PaddleshipError) -> State[Any]:
-    """The error as a state: its name is the class of the error, its message what the user reads."""
-    return Failed(name=type(error).__name__, message=str(error))

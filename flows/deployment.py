@@ -6,15 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from flows.local import HEARTBEAT_S, Local
-from paddleship.errors import Unavailable
+from paddleship.errors import BadInput, Unavailable
+
+if TYPE_CHECKING:
+    from prefect import State
 
 Pool = Literal["local", "docker"]
+_POLL_S = 1
 _TYPES: dict[Pool, str] = {"local": "process", "docker": "docker"}
 
 
@@ -37,6 +42,30 @@ def work(local: Local, *, pool: Pool = "local") -> int:
     os.chdir(local.checkout)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a script starts with `&`, and then Prefect's worker outlives SIGTERM too
     os.execve(command[0], command, environment)  # noqa: S606 the worker takes this process's place, and its signals
+
+
+def follow(local: Local, name: str, parameters: dict[str, Any]) -> State[Any]:
+    """Start a run of a deployment, say how it goes, and give its last state. Raises BadInput and Unavailable."""
+    os.environ["PREFECT_API_URL"] = _url(local)
+    from prefect import get_client
+    from prefect.deployments import run_deployment
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        run: Any = run_deployment(name=name, parameters=parameters, timeout=0, as_subflow=False)
+    except ObjectNotFound:
+        raise BadInput(f"there is no deployment {name!r}: `prefect deployment ls` lists them, and `make ui` registers ours") from None
+    print(f"flow run {run.name} {run.id}", flush=True)
+    shown = ""
+    with get_client(sync_client=True) as client:
+        while True:
+            state = client.read_flow_run(run.id).state
+            if state is not None and state.name != shown:
+                shown = state.name or ""
+                print(f"{shown}{': no worker has taken it yet, see `make worker`' if shown == 'Late' else ''}", flush=True)
+            if state is not None and state.is_final():
+                return state
+            time.sleep(_POLL_S)
 
 
 def _engine(checkout: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -14,19 +15,19 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run
-from prefect.states import Completed, Failed
+from prefect.states import Completed
 
-from flows import stages, summary, workspace
+from flows import outcome, stages, summary, workspace
 from flows.local import Local
 from flows.stages import Stage, StageKilled, Until
 from flows.summary import Row
 from flows.workspace import Workspace
 from paddleship.config import catalogue, params, preflight
-from paddleship.errors import PaddleshipError, Unavailable
+from paddleship.errors import PaddleshipError
 from paddleship.reports.report import Report
 from tasks import image
 from tasks.fingerprint import fingerprint
-from tasks.tracking.run import Tracker
+from tasks.tracking.run import Tracker, bury
 
 Overrides = params.overrides(list(catalogue.kinds()))
 
@@ -53,8 +54,9 @@ def develop_to_deploy(
         values, graph = place.params(), stages.graph(place.root, until=until)
         fingerprint(values, place.root)
     except PaddleshipError as error:
-        return _failed(error)
+        return outcome.failed(error)
     local = Local.of(checkout)
+    bury(local.spool, tracking_uri=local.tracking_uri())
     tags = {"mlflow.runName": str(flow_run.name), "git_commit": workspace.commit(checkout), "prefect_flow_run": str(flow_run.id)}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
     rows: list[Row] = []
@@ -65,13 +67,13 @@ def develop_to_deploy(
             _conclude(place, values, tracker, rows, until)
         _keep_experiment(graph, place, rows)
     except BaseException as error:
-        tracker.finish(failure=f"ended by {type(error).__name__}")
+        tracker.stop(error)
         raise
-    tracker.finish(failure=str(failure) if failure else None, tags={"dvc_lock_sha256": stages.lock_sha256(place.root)})
+    tracker.finish(failure, tags={"dvc_lock_sha256": stages.lock_sha256(place.root)})
     _publish(place, values, tracker, rows)
     _tell(place, values, tracker, rows, local)
     if failure is not None:
-        return _failed(failure)
+        return outcome.failed(failure)
     place.remove()
     changed = [row.stage for row in rows if row.how == "ran"]
     return Completed(message=f"{', '.join(changed)} ran" if changed else "nothing changed")
@@ -147,11 +149,11 @@ def _retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
 def run_stage(stage: Stage, place: Workspace, values: params.Params, environment: dict[str, str], errors: list[PaddleshipError]) -> Any:
     """Run one DVC stage, or find it unchanged; a failure that cannot be helped is a state, not a traceback."""
     log = get_run_logger()
-    force = stage.name == "package" and _image_is_gone(place.root / values.paths.image)
-    if not force and stages.is_current(place.root, stage):
-        log.info("%s: unchanged", stage.name)
-        return "unchanged"
     try:
+        force = stage.name == "package" and _image_is_gone(place.root / values.paths.image)
+        if not force and stages.is_current(place.root, stage):
+            log.info("%s: unchanged", stage.name)
+            return "unchanged"
         how = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
         if how != "ran" and stage.name == "package" and _image_is_gone(place.root / values.paths.image):
             how = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
@@ -161,17 +163,15 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
         raise
     except PaddleshipError as error:
         errors.append(error)
-        return _failed(error)
+        return outcome.failed(error)
 
 
 def _image_is_gone(receipt: Path) -> bool:
-    """Whether the receipt names an image that the engine has no more; DVC sees files, not engines."""
+    """Whether the receipt names an image that the engine has no more; DVC sees files, not engines. Raises Unavailable."""
     if not receipt.exists():
         return False
-    try:
-        return not image.exists(image.connect(), json.loads(receipt.read_text())["image_id"])
-    except Unavailable:
-        return False
+    with closing(image.connect()) as client:
+        return not image.exists(client, json.loads(receipt.read_text())["image_id"])
 
 
 def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], until: str) -> None:
@@ -214,11 +214,6 @@ def _error_of(state: State[Any], errors: list[PaddleshipError]) -> PaddleshipErr
     if state.is_completed():
         return None
     return errors[-1] if errors else PaddleshipError(state.message or "the stage failed: its log above says why")
-
-
-def _failed(error: PaddleshipError) -> State[Any]:
-    """The error as a state: its name is the class of the error, its message what the user reads."""
-    return Failed(name=type(error).__name__, message=str(error))
 
 
 def _publish(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row]) -> None:

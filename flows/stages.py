@@ -26,6 +26,7 @@ class StageKilled(PaddleshipError):
     """A stage's process was ended by a signal: nothing is wrong with its input, and it may be tried again."""
 
     exit_code = 1
+    outcome = "Killed"
 
 
 @dataclass(frozen=True)

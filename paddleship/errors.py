@@ -25,15 +25,17 @@ Every message of a PaddleshipError names the thing, its value, the reason and th
 
 
 class PaddleshipError(Exception):
-    """Base of all errors whose message is meant for the user."""
+    """Base of all errors whose message is meant for the user. `outcome` is what a run that it ended is called."""
 
     exit_code = 1
+    outcome = "Defect"
 
 
 class BadInput(PaddleshipError):
     """Something the user gave cannot be used. `where` is `file:line` in the user's code, where that is known."""
 
     exit_code = 2
+    outcome = "BadInput"
 
     def __init__(self, message: str = "", *, where: str | None = None) -> None:
         super().__init__(message)
@@ -111,15 +113,18 @@ class OutOfTime(PaddleshipError):
     """A deadline (paddleship.system.deadline) was over before the work was done. No BadInput: nothing is known of what was stopped."""
 
     exit_code = 2
+    outcome = "OutOfTime"
 
 
 class GateFailed(PaddleshipError):
     """A measured value missed its limit; the report was written first."""
 
     exit_code = 3
+    outcome = "GateFailed"
 
 
 class Unavailable(PaddleshipError):
     """Something outside paddleship is not there, or in use."""
 
     exit_code = 4
+    outcome = "Unavailable"

@@ -12,11 +12,12 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from paddleship.config.params import Params
-from paddleship.errors import Unavailable
+from paddleship.errors import PaddleshipError, Unavailable
 from paddleship.reports.report import Report
 from paddleship.system import locks
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
@@ -78,10 +79,19 @@ class Tracker:
         version: str | None = self._send(lambda: send_model(self._entry, self._uri)) if self._keep(copy) else None
         return version
 
-    def finish(self, *, failure: str | None = None, tags: Mapping[str, str] | None = None) -> None:
+    def finish(self, failure: PaddleshipError | None = None, *, tags: Mapping[str, str] | None = None) -> None:
         """Close the run, as failed with its reason or as finished, and drop the spool entry when all of it has arrived."""
-        self._facts["tags"] |= {**(tags or {}), **({"failure": failure} if failure else {})}
-        self._facts["status"] = "FAILED" if failure else "FINISHED"
+        self._facts["tags"] |= tags or {}
+        self._close(_ended("FAILED", failure.outcome, str(failure)) if failure else {"status": "FINISHED"})
+
+    def stop(self, error: BaseException) -> None:
+        """Close the run that an exception ended: as killed where somebody ended it, else as failed by a defect."""
+        words = f"ended by {type(error).__name__}"
+        self._close(_ended("FAILED", "Defect", words) if isinstance(error, Exception) else _ended("KILLED", "Cancelled", words))
+
+    def _close(self, end: Mapping[str, Any]) -> None:
+        self._facts["tags"] |= end.get("tags", {})
+        self._facts["status"] = end["status"]
         self._keep(lambda: write(self._entry, self._facts))
         if self._send(lambda: close_run(self._entry, self._uri)):
             shutil.rmtree(self._entry, ignore_errors=True)
@@ -89,8 +99,8 @@ class Tracker:
             self._lock.lock.release()
 
     def _claim(self) -> None:
+        self._lock = locks.wait_for(self._entry / LOCK)  # before there is anything to deliver
         write(self._entry, self._facts)
-        self._lock = locks.wait_for(self._entry / LOCK)
 
     def _note(self, report: Report, folder: Path, *, cached: bool) -> None:
         """Put one stage's evidence into the spool entry."""
@@ -135,6 +145,20 @@ class Tracker:
             self._keep(lambda: self._facts.update(read(self._entry)))
 
 
+def bury(spool: Path, *, tracking_uri: str) -> list[str]:
+    """Close the runs whose process was killed, as KILLED with the reason; their run ids. What MLflow does not take now waits.
+
+    A run is dead when nothing holds its lock any more, which the kernel knows in every container that shares the folder.
+    """
+    buried = []
+    for entry in sorted(path.parent for path in spool.glob("*/run.json")):
+        with abandoned(entry) as ours, suppress(Exception):
+            if ours and "status" not in read(entry):
+                buried.append(_deliver(entry, tracking_uri))
+                shutil.rmtree(entry)
+    return buried
+
+
 def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
     """Send every spool entry that was left, each into the run it belongs to; their run ids.
 
@@ -157,7 +181,15 @@ def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
     return sent
 
 
+def _ended(status: str, reason: str, failure: str) -> dict[str, Any]:
+    return {"status": status, "tags": {"reason": reason, "failure": failure}}
+
+
 def _deliver(entry: Path, uri: str) -> str:
+    facts = read(entry)
+    if "status" not in facts:
+        end = _ended("KILLED", "Killed", "its process was killed, or the machine went down")
+        write(entry, facts | end | {"tags": facts["tags"] | end["tags"]})
     run_id = open_run(entry, uri)
     for report in reports(entry):
         send_report(entry, uri, report, history=True)

@@ -30,10 +30,10 @@ def wait_for(condition, *, seconds=60):
     return found
 
 
-def hanging(root):
+def hanging(root, *, seconds=60):
     """Processes of a stage that hangs, once it does."""
     path = root / "pids"
-    return [int(pid) for pid in wait_for(lambda: path.exists() and path.read_text()).split()]
+    return [int(pid) for pid in wait_for(lambda: path.exists() and path.read_text(), seconds=seconds).split()]
 
 
 def is_alive(pid):

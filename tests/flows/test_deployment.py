@@ -134,6 +134,19 @@ def test_a_wrong_value_is_refused(deploy):
     assert done.returncode == 1
 
 
+def test_a_run_that_a_worker_does_ends_the_command_that_follows_it_with_its_own_exit_code(served, tmp_path):
+    checkout, environment, _ = served
+    (tmp_path / "gate.yaml").write_text(yaml.safe_dump({"train": {"min_score": 0.999999}}))
+    command = [PROGRAM, "run", "--deployment", "develop-to-deploy/local", "--until", "train"]
+    for file, code, state in ((tmp_path / "gate.yaml", 3, "GateFailed"), (tmp_path / "none.yaml", 2, "BadInput")):
+        done = subprocess.run([*command, "--params", str(file)], cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert done.stdout.splitlines()[-1] == state
+    none = subprocess.run([*command[:3], "x/y"], cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    assert none.returncode == 2
+    assert "there is no deployment 'x/y'" in none.stderr
+
+
 def test_cancel_ends_the_whole_process_tree(served):
     checkout, environment, _ = served
     overrides = {"model": {"factory": "examples.linear.model:hang"}}
@@ -148,7 +161,7 @@ def test_cancel_ends_the_whole_process_tree(served):
         return api(checkout, "flow_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})[0]["state_type"]
 
     wait_for(lambda: state() == "CANCELLED", seconds=60)
-    assert "FAILED" in [status for status, failure in mlflow_runs(checkout) if failure == "ended by TerminationSignal"]
+    assert "KILLED" in [status for status, failure in mlflow_runs(checkout) if failure == "ended by TerminationSignal"]
     assert yaml.safe_load((folder / "params.yaml").read_text())["model"]["factory"].endswith(":hang"), "the folder of the run is kept"
 
 

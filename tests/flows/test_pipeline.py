@@ -4,8 +4,10 @@ import json
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 import yaml
 
@@ -60,6 +62,23 @@ def test_a_failed_stage_ends_the_run_with_its_code_and_words(toy, let, pipeline,
     assert mlflow_runs(toy) == [("FAILED", words)]
     assert "Traceback" not in done.stdout + done.stderr
     assert not (toy / "export.txt").exists()
+
+
+PACKAGED = """import json; from pathlib import Path; Path('image.json').write_text(json.dumps({'image_id': 'sha256:0', 'image': 'x:1'}))"""
+
+
+def test_with_nothing_changed_and_no_engine_the_run_does_not_say_that_there_is_an_image(toy, pipeline):
+    graph = yaml.safe_load((toy / "dvc.yaml").read_text())
+    graph["stages"]["package"] = {"cmd": "python pack.py", "deps": ["pack.py", "export.txt"], "outs": ["image.json"]}
+    (toy / "dvc.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
+    (toy / "pack.py").write_text(PACKAGED)
+    nowhere = {"DOCKER_HOST": "tcp://127.0.0.1:1"}
+    assert pipeline("--until", "package", **nowhere).returncode == 0
+    done = pipeline("--until", "package", **nowhere)
+    assert done.returncode == 4
+    assert last_error(done).startswith("error: no Docker engine is reachable (DOCKER_HOST is 'tcp://127.0.0.1:1')")
+    assert mlflow_runs(toy)[-1][0] == "FAILED"
+    assert pipeline("--until", "export", **nowhere).returncode == 0, "what needs no image needs no engine"
 
 
 def test_a_warning_is_shown_once_and_counted_in_the_table_in_prefect_and_in_mlflow(toy, let, pipeline, prefect_url):
@@ -155,7 +174,7 @@ def test_an_interrupt_ends_the_run_its_stage_and_the_mlflow_run(toy, let, enviro
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert not any(is_alive(pid) for pid in pids)
-    assert [status for status, _ in mlflow_runs(toy)] == ["FAILED"]
+    assert mlflow_runs(toy) == [("KILLED", "ended by KeyboardInterrupt")]
     assert "Traceback" not in stderr
 
 
@@ -171,6 +190,7 @@ def test_after_a_kill_in_mid_stage_the_next_run_goes_on_where_it_was(toy, let, e
     done = pipeline()
     assert done.returncode == 0, done.stderr
     assert how_it_went(done) == {"fetch": "unchanged", "prepare": "unchanged", "train": "ran", "export": "ran"}
+    assert mlflow_runs(toy) == [("KILLED", "its process was killed, or the machine went down"), ("FINISHED", None)]
     assert (toy / "train.txt").read_text().startswith("whole")
 
 
@@ -241,3 +261,17 @@ def test_without_a_server_the_run_brings_its_own(toy, environment):
     assert how_it_went(done) == {"fetch": "ran", "prepare": "ran"}
     assert list((toy / ".paddleship/prefect").glob("*.db"))
     assert not (toy / "mlruns").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc")
+def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, environment):
+    del environment["PREFECT_API_URL"], environment["PREFECT_HOME"]
+    let("train", "hang")
+    with subprocess.Popen([PROGRAM, "run", "--until", "train"], cwd=toy, env=environment) as process:
+        stage = hanging(toy, seconds=300)
+        left = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+        programs = [" ".join(psutil.Process(pid).cmdline()) for pid in left]
+        process.kill()
+    assert any("uvicorn" in program for program in programs), "Prefect's temporary server is among them"
+    wait_for(lambda: not any(is_alive(pid) for pid in {*left, *stage}))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from paddleship.errors import Unavailable
-from tasks.tracking.run import deliver
+from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
+from tasks.tracking.run import bury, deliver
 from tests.tasks.tracking.helpers import children, client, runs
 
 REPOSITORY = Path(__file__).parents[3]
@@ -75,7 +75,7 @@ def test_a_server_that_was_never_there_gets_a_whole_run_later(start, store, repo
     tracker = start("http://127.0.0.1:9")
     assert tracker.run_id is None
     tracker.log_report(reports[0][0], reports[1], cached=False)
-    tracker.finish(failure="gate")
+    tracker.finish(GateFailed("gate"))
     (run_id,) = deliver(tmp_path / "spool", tracking_uri=store)
     run = client(store).get_run(run_id)
     assert run.info.status == "FAILED"
@@ -88,6 +88,69 @@ def test_deliver_leaves_a_run_that_still_goes_on_alone(start, store, reports, tm
     tracker.log_report(reports[0][0], reports[1], cached=False)
     tracker.finish()
     assert client(store).get_run(tracker.run_id).info.status == "FINISHED"
+
+
+def ending(store, run_id):
+    run = client(store).get_run(run_id)
+    return run.info.status, run.data.tags.get("reason")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (None, ("FINISHED", None)),
+        (GateFailed("x is 3"), ("FAILED", "GateFailed")),
+        (BadInput("no rows"), ("FAILED", "BadInput")),
+        (Unavailable("no engine"), ("FAILED", "Unavailable")),
+        (PaddleshipError("x"), ("FAILED", "Defect")),
+    ],
+)
+def test_a_run_says_why_it_ended(start, store, error, expected):
+    tracker = start(store)
+    tracker.finish(error)
+    assert ending(store, tracker.run_id) == expected
+
+
+@pytest.mark.parametrize(("error", "expected"), [(KeyboardInterrupt(), ("KILLED", "Cancelled")), (ValueError(), ("FAILED", "Defect"))])
+def test_who_ended_a_run_by_an_exception_is_told(start, store, error, expected):
+    tracker = start(store)
+    tracker.stop(error)
+    assert ending(store, tracker.run_id) == expected
+
+
+def test_a_run_of_a_living_process_is_never_buried_and_one_that_waits_for_mlflow_keeps_its_end(start, store, tmp_path):
+    living, waiting = start(store), start("http://127.0.0.1:9")
+    waiting.finish(GateFailed("x is 3"))
+    assert bury(tmp_path / "spool", tracking_uri=store) == []
+    assert client(store).get_run(living.run_id).info.status == "RUNNING"
+    (run_id,) = deliver(tmp_path / "spool", tracking_uri=store)
+    assert ending(store, run_id) == ("FAILED", "GateFailed")
+    living.finish()
+
+
+def test_a_run_whose_process_was_killed_is_buried_in_another_pid_namespace_and_a_living_one_is_not(store, tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; from paddleship.config import params; from tasks.tracking.run import Tracker; "
+        "tracker = Tracker.start(params.load(Path('params.yaml')), tracking_uri=sys.argv[1], "
+        "artifact_root='file://' + sys.argv[2], spool=Path(sys.argv[2]), tags={}); print(tracker.run_id, flush=True); time.sleep(600)"
+    )
+    closing = (
+        "import sys; from pathlib import Path; from tasks.tracking.run import bury; "
+        "print(*bury(Path(sys.argv[2]), tracking_uri=sys.argv[1]))"
+    )
+    arguments = [store, str(tmp_path / "spool")]
+    elsewhere = ["unshare", "--pid", "--fork", sys.executable, "-c", closing, *arguments]
+    with subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+        run_id = process.stdout.readline().strip()
+        done = subprocess.run(elsewhere, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        if "unshare" in done.stderr:
+            process.kill()
+            pytest.skip(done.stderr.strip())
+        assert done.stdout.split() == []
+        process.kill()
+    done = subprocess.run(elsewhere, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [run_id]
+    assert ending(store, run_id) == ("KILLED", "Killed")
 
 
 def test_the_run_of_a_killed_process_is_delivered_without_doubling_what_came_live(store, reports, tmp_path):
@@ -110,7 +173,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     command = [sys.executable, "-c", code, store, str(tmp_path / "spool"), str(reports[1])]
     assert subprocess.run(command, cwd=REPOSITORY, check=False).returncode == -signal.SIGKILL
     (run_id,) = deliver(tmp_path / "spool", tracking_uri=store)
-    assert client(store).get_run(run_id).info.status == "FAILED"
+    assert ending(store, run_id) == ("KILLED", "Killed")
     points = client(store).get_metric_history(run_id, "epoch/loss")
     assert sorted((point.step, point.value) for point in points) == [(0, 2.0), (1, 1.0)]
 
