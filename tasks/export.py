@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from paddleship.model import classes
 from paddleship.model.eager import Subject
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.candidate import Candidate, Program
 from paddleship.shipped.common.files import new_folder
 from paddleship.shipped.common.preprocess import Preprocess
 from paddleship.shipped.common.spec import Dimension, TensorSpec, batch_dimension, sizes_of
@@ -59,6 +59,7 @@ def export(params: Params) -> Report:
             sizes=partial(_sizes, params, preprocess, specs, dimensions),
             skip=params.export.skip,
         )
+    rows = _row_sizes(params, preprocess, specs) if candidate.programs else []
     size = sum((folder / name).stat().st_size for name in candidate.files)
     inputs = ", ".join(f"{spec.name}:{spec.dtype}[{','.join(map(str, spec.shape))}]" for spec in candidate.inputs)
     outputs = ", ".join(f"{spec.name}:{spec.dtype}[{','.join(map(str, spec.shape))}]" for spec in candidate.outputs)
@@ -66,7 +67,7 @@ def export(params: Params) -> Report:
         stage="export",
         headline=f"{inputs} → {outputs}, {size / 1e6:.1f} MB",
         metrics={"program_bytes": size, "outputs": len(candidate.outputs), "programs": max(1, len(candidate.programs))},
-        verdict=Verdict(checks=[Check.at_least("programs", max(1, len(candidate.programs)), 1)]),
+        verdict=Verdict(checks=checks(candidate.programs, rows)),
         facts={
             "inputs": inputs,
             "outputs": outputs,
@@ -78,14 +79,25 @@ def export(params: Params) -> Report:
 
 def _sizes(params: Params, preprocess: Preprocess, specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> dict[str, list[int]]:
     """Sizes that every dynamic dimension may be fixed to: those of export.buckets, or what the data shows and the largest allowed."""
-    rows = [dataset.read(Path(params.paths.prepared), split) for split in dataset.SPLITS]
-    batches = [preprocess.collate([example]) for part in rows for example in dataset.encode(preprocess, part)]
     found = {str(batch_dimension(specs)): [1, params.verify.max_batch]}
-    seen = [sizes_of(specs, batch) for batch in batches]
+    seen = _row_sizes(params, preprocess, specs)
     for rule in dimensions:
         largest = [] if rule.high is None else [rule.high]
         found[rule.name] = sorted({*shape_buckets.buckets([sizes[rule.name] for sizes in seen]), *largest})
     return found | params.export.buckets
+
+
+def _row_sizes(params: Params, preprocess: Preprocess, specs: Sequence[TensorSpec]) -> list[dict[str, int]]:
+    """The sizes of the dynamic dimensions of every prepared row, alone in its batch."""
+    parts = [dataset.read(Path(params.paths.prepared), split) for split in dataset.SPLITS]
+    return [sizes_of(specs, preprocess.collate([example])) for part in parts for example in dataset.encode(preprocess, part)]
+
+
+def checks(programs: Sequence[Program], rows: Sequence[Mapping[str, int]]) -> list[Check]:
+    """Every row must fit into a program; one program for all sizes, which no Program stands for, takes all of them."""
+    large = [sizes for sizes in rows if not any(all(sizes[name] <= size for name, size in program.sizes.items()) for program in programs)]
+    advice = f"the sizes {dict(large[0])} exceed export.buckets: enlarge them, or remove them to take the data's" if large else ""
+    return [Check.at_most("rows_without_program", len(large), 0, advice=advice)]
 
 
 if __name__ == "__main__":

@@ -58,8 +58,8 @@ def train(params: Params) -> Report:
         on_epoch=log or (lambda *_: None),
     )
     _write_history(Path(params.paths.reports) / "train" / "history.json", history)
-    if history.diverged or not history.epochs:
-        return _diverged(history)
+    if not (loss := check_loss(history)).passed:
+        return _diverged(history, loss)
 
     test_loss, test_score = training.evaluate(layer, splits["test"], preprocess, form=form, task=task, batch_size=params.train.batch_size)
     building.save(
@@ -71,7 +71,7 @@ def train(params: Params) -> Report:
         answers = restored.call("run", sample)
 
     score = task.score_name
-    checks = [check_round_trip(trained, answers), *check_score(history, score, params.train.min_score)]
+    checks = [loss, check_round_trip(trained, answers), *check_score(history, score, params.train.min_score)]
     return Report(
         stage="train",
         headline=f"test {score} {test_score:.4f} after {len(history.epochs)} epochs",
@@ -90,6 +90,13 @@ def train(params: Params) -> Report:
         findings=findings,
         facts={"history": history.epochs},
     )
+
+
+def check_loss(history: training.History) -> Check:
+    """Whether every loss was a finite number."""
+    finite = bool(history.epochs) and not history.diverged
+    advice = "lower train.learning_rate, or look for NaN in the data"
+    return Check(name="loss", measured="finite" if finite else history.diverged, limit="finite", passed=finite, advice=advice)
 
 
 def check_round_trip(trained: Arrays, restored: Arrays) -> Check:
@@ -125,17 +132,9 @@ def _check_classes(
     )
 
 
-def _diverged(history: training.History) -> Report:
-    check = Check(
-        name="loss",
-        measured=history.diverged,
-        limit="finite",
-        passed=False,
-        advice="lower train.learning_rate, or look for NaN in the data",
-    )
-    return Report(
-        stage="train", headline=f"diverged: {history.diverged}", verdict=Verdict(checks=[check]), facts={"history": history.epochs}
-    )
+def _diverged(history: training.History, loss: Check) -> Report:
+    headline = f"diverged: {history.diverged}"
+    return Report(stage="train", headline=headline, verdict=Verdict(checks=[loss]), facts={"history": history.epochs})
 
 
 def _write_history(path: Path, history: training.History) -> None:

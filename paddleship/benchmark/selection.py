@@ -118,7 +118,7 @@ def _missed(row: Row, settings: Select) -> str:
             continue
         if measured is None:
             return f"has too few samples for {key}, which select.{limit} asks for: raise benchmark.max_seconds"
-        if measured > allowed:
+        if not measured <= allowed:
             return f"misses select.{limit} ({key} is {measured:.4g}, allowed {allowed:.4g})"
     return ""
 

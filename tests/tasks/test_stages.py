@@ -12,6 +12,7 @@ import yaml
 
 from paddleship.config import params
 from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.files import sha256
 from paddleship.system import locks
 from tasks import verify
 
@@ -91,6 +92,34 @@ def test_a_missed_gate_leaves_its_evidence(trained, tmp_path):
     assert failed[0]["limit"] == 1.0
 
 
+FORGETFUL = """
+
+class Forgetful(nn.Linear):
+    seen = 0
+
+    def forward(self, x):
+        self.seen += self.training
+        return super().forward(x) + self.seen / 1000
+"""
+
+
+def test_a_model_that_learns_what_its_checkpoint_does_not_hold_misses_the_round_trip(trained, tmp_path):
+    checkout = tmp_path / "checkout"
+    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
+    source = (checkout / "examples/linear/model.py").read_text().replace("nn.Linear(features, 1)", "Forgetful(features, 1)")
+    (checkout / "examples/linear/model.py").write_text(source + FORGETFUL)
+    assert run(checkout, "train").returncode == 3
+    failed = [check["name"] for check in report(checkout, "train")["verdict"]["checks"] if not check["passed"]]
+    assert "round_trip_max_rel_diff" in failed
+
+
+def test_where_no_candidate_can_be_made_optimize_misses_its_gate(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked, optimize={"candidates": ["paddle-pruned"]})
+    done = stage(checkout, "optimize")
+    assert done.returncode == 3, done.stderr
+    assert report(checkout, "optimize")["metrics"]["candidates_made"] == 0
+
+
 def test_a_diverged_training_keeps_the_last_good_checkpoint(trained, tmp_path):
     checkout = tmp_path / "checkout"
     subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
@@ -108,12 +137,19 @@ def test_a_stage_that_runs_in_the_folder_already_is_not_run_twice_at_once(traine
     assert "train is running in" in last_line(done)
 
 
-def test_training_is_seeded(trained, tmp_path):
-    checkout = tmp_path / "checkout"
-    subprocess.run(["cp", "-r", str(trained), str(checkout)], check=True)
-    before = (checkout / "models/checkpoint/weights.safetensors").read_bytes()
-    assert run(checkout, "train").returncode == 0
-    assert (checkout / "models/checkpoint/weights.safetensors").read_bytes() == before
+def test_the_same_commit_in_another_folder_gives_the_same_checkpoint_and_candidates(benchmarked, linear_checkout_of, stage):
+    other = linear_checkout_of("again")
+    for name in ("prepare", "train", "export", "optimize"):
+        done = stage(other, name)
+        assert done.returncode == 0, done.stderr
+    for folder in ("data/prepared", "models/checkpoint", "models/exported", "models/candidates"):
+        assert contents(other / folder) == contents(benchmarked / folder)
+        assert contents(other / folder)
+
+
+def contents(folder):
+    """The hash of every file below a folder."""
+    return {path.relative_to(folder): sha256(path) for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_conversion_error_names_the_users_line(trained, tmp_path):
