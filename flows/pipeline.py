@@ -17,7 +17,7 @@ from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import outcome, stages, summary, workspace
+from flows import leftovers, outcome, stages, summary, workspace
 from flows.local import Local
 from flows.stages import Stage, StageKilled, Until
 from flows.summary import Row
@@ -50,11 +50,20 @@ def develop_to_deploy(
     try:
         checkout = workspace.checkout_of(Path.cwd())
         overlay = _overlay(checkout, overrides, params_file)
+        leftovers.sweep(checkout, on_line=get_run_logger().warning)
         place = _place(checkout, overlay, isolated=isolated, until=until)
-        values, graph = place.params(), stages.graph(place.root, until=until)
-        fingerprint(values, place.root)
+        try:
+            return _run(place, until)
+        finally:
+            place.leave()
     except PaddleshipError as error:
         return outcome.failed(error)
+
+
+def _run(place: Workspace, until: Until) -> State[Any]:
+    """The stages in this place, told to MLflow, Prefect and the terminal. Raises PaddleshipError where they cannot begin."""
+    values, graph, checkout = place.params(), stages.graph(place.root, until=until), place.checkout
+    fingerprint(values, place.root)
     local = Local.of(checkout)
     bury(local.spool, tracking_uri=local.tracking_uri())
     tags = {"mlflow.runName": str(flow_run.name), "git_commit": workspace.commit(checkout), "prefect_flow_run": str(flow_run.id)}
@@ -114,7 +123,7 @@ def _run_stages(
     """Run the graph in order as Prefect tasks; the error that ended it early, or None."""
     environment = {"PADDLESHIP_FLOW_RUN_ID": str(flow_run.id or ""), "MLFLOW_TRACKING_URI": uri}
     if place.isolated:
-        environment["PADDLESHIP_EXPERIMENT"] = _experiment()
+        environment["PADDLESHIP_EXPERIMENT"] = workspace.experiment(str(flow_run.id))
     if tracker.run_id:
         environment["MLFLOW_RUN_ID"] = tracker.run_id
     states: dict[str, State[Any]] = {}
@@ -190,12 +199,9 @@ def _keep_experiment(graph: list[Stage], place: Workspace, rows: list[Row]) -> N
     passed = {row.stage for row in rows if row.how in ("ran", "unchanged", "restored")}
     if place.isolated and any(row.how == "ran" for row in rows):
         addresses = [stage.address for stage in graph if stage.name in passed]
-        stages.save_experiment(place.root, place.checkout, _experiment(), addresses, on_line=get_run_logger().warning)
-
-
-def _experiment() -> str:
-    """The DVC experiment that keeps params, lock and code of this run; ids of one minute start alike, so it is their end."""
-    return f"run-{str(flow_run.id)[-8:]}"
+        stages.save_experiment(
+            place.root, place.checkout, workspace.experiment(str(flow_run.id)), addresses, on_line=get_run_logger().warning
+        )
 
 
 def _winner(rows: list[Row]) -> str:
@@ -264,4 +270,4 @@ def _tell(place: Workspace, values: params.Params, tracker: Tracker, rows: list[
     if tracker.undelivered:
         say("MLflow did not get all of this run: start it, then run .venv/bin/paddleship deliver", style="yellow")
     if place.isolated and any(row.how == "failed" for row in rows):
-        say(f"the run's folder is kept: {place.root}", highlight=False)
+        say(f"the run's folder is kept until the next run: {place.root}", highlight=False)

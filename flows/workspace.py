@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from flows.local import FOLDER
 from paddleship.config import params
 from paddleship.config.params import Params
-from paddleship.errors import BadInput
+from paddleship.errors import BadInput, Unavailable
 from paddleship.shipped.common.files import write_text
+from paddleship.system import locks
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """`root` is where stages run, `checkout` the user's; they differ for an isolated run."""
+    """`root` is where stages run, `checkout` the user's; they differ for an isolated run, which holds the lock of its worktree."""
 
     root: Path
     checkout: Path
+    lock: Any = field(default=None, compare=False, repr=False)
 
     @property
     def isolated(self) -> bool:
@@ -32,7 +36,12 @@ class Workspace:
     def remove(self) -> None:
         """Take the worktree away; the checkout itself stays, of course."""
         if self.isolated:
-            _git(self.checkout, "worktree", "remove", "--force", str(self.root))
+            remove(self.checkout, self.root)
+
+    def leave(self) -> None:
+        """Let go of the worktree: whoever comes next may remove it."""
+        if self.lock is not None:
+            self.lock.lock.release()
 
 
 def checkout_of(folder: Path) -> Path:
@@ -49,14 +58,59 @@ def in_place(checkout: Path) -> Workspace:
 
 
 def isolate(checkout: Path, run_id: str, overlay: Mapping[str, Any]) -> Workspace:
-    """A worktree of the checked-out commit for one run, its params overlaid; a retry of the same run finds it again."""
+    """A worktree of the checked-out commit for one run, its params overlaid; a retry of the same run finds it again.
+
+    Raises BadInput where git does not work, and Unavailable while another process has the same run.
+    """
     root = checkout / FOLDER / "runs" / run_id
+    lock = locks.take(_lock(checkout, root))
+    if lock is None:
+        raise Unavailable(f"the flow run {run_id} is running in another process: wait for its end, then retry it")
     if not root.exists():
         _git(checkout, "worktree", "prune")
         _git(checkout, "worktree", "add", "--quiet", "--detach", str(root), "HEAD")
     _share_cache(checkout, root)
     _overlay(root / "params.yaml", overlay)
-    return Workspace(root, checkout)
+    return Workspace(root, checkout, lock)
+
+
+def experiment(run_id: str) -> str:
+    """The DVC experiment that keeps params, lock and code of a run; ids of one minute start alike, so it is their end."""
+    return f"run-{run_id[-8:]}"
+
+
+def has_experiment(checkout: Path, name: str) -> bool:
+    return bool(_git(checkout, "for-each-ref", f"refs/exps/*/*/{name}"))
+
+
+def worktrees(checkout: Path) -> list[Path]:
+    """The worktrees of runs, of living and of dead ones."""
+    return sorted(path for path in (checkout / FOLDER / "runs").glob("*") if path.is_dir())
+
+
+@contextmanager
+def abandoned(checkout: Path, root: Path) -> Iterator[bool]:
+    """Hold the lock of a run's worktree; False when its run holds it."""
+    lock = locks.take(_lock(checkout, root))
+    if lock is None:
+        yield False
+        return
+    with lock:
+        yield root.exists()
+
+
+def remove(checkout: Path, root: Path) -> None:
+    """Take the worktree of a run away; its lock must be held."""
+    if (root / ".git").exists():
+        _git(checkout, "worktree", "remove", "--force", str(root))
+    else:  # it was never whole
+        shutil.rmtree(root)
+        _git(checkout, "worktree", "prune")
+    _lock(checkout, root).unlink(missing_ok=True)
+
+
+def _lock(checkout: Path, root: Path) -> Path:
+    return checkout / FOLDER / "locks" / f"{root.name}.lock"
 
 
 def commit(checkout: Path) -> str:

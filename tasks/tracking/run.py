@@ -87,7 +87,12 @@ class Tracker:
     def stop(self, error: BaseException) -> None:
         """Close the run that an exception ended: as killed where somebody ended it, else as failed by a defect."""
         words = f"ended by {type(error).__name__}"
-        self._close(_ended("FAILED", "Defect", words) if isinstance(error, Exception) else _ended("KILLED", "Cancelled", words))
+        if isinstance(error, PaddleshipError):
+            self.finish(error)
+        elif isinstance(error, Exception):
+            self._close(_ended("FAILED", "Defect", words))
+        else:
+            self._close(_ended("KILLED", "Cancelled", words))
 
     def _close(self, end: Mapping[str, Any]) -> None:
         self._facts["tags"] |= end.get("tags", {})

@@ -1,6 +1,7 @@
 """`paddleship run` in a toy checkout: real Prefect, real DVC, real MLflow; stages that fail on demand."""
 
 import json
+import re
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -217,6 +218,10 @@ def test_an_isolated_run_keeps_its_folder_when_it_fails_and_warns_of_uncommitted
     assert str(folder) in done.stdout
     assert "how/export" in done.stdout + done.stderr
     assert (folder / "params.yaml").read_text().startswith("# the toy's params")
+    (id_of_run,) = re.findall(r"until the next run: .*/(\S+)$", done.stdout, re.MULTILINE)
+    assert pipeline("--until", "prepare").returncode == 0
+    assert list((toy / ".paddleship/runs").iterdir()) == []
+    assert git(toy, "for-each-ref", f"refs/exps/*/*/run-{id_of_run[-8:]}"), "what passed leads back to the params of the run"
 
 
 def clone(toy, name):

@@ -1,11 +1,15 @@
 """Git's door: worktrees of their own for runs of their own."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import yaml
 
-from flows import workspace
-from paddleship.errors import BadInput, ParamsError
-from tests.flows.helpers import git
+from flows import leftovers, workspace
+from paddleship.errors import BadInput, ParamsError, Unavailable
+from tests.flows.helpers import DVC, git
 
 
 def values(root):
@@ -44,6 +48,9 @@ def test_a_section_of_free_keys_is_replaced_as_a_whole(toy):
 def test_a_retry_of_a_run_finds_its_folder_with_what_is_in_it(toy):
     first = workspace.isolate(toy, "run-1", {})
     (first.root / "prepare.txt").write_text("finished")
+    with pytest.raises(Unavailable, match="run-1 is running in another process"):
+        workspace.isolate(toy, "run-1", {})
+    first.leave()
     again = workspace.isolate(toy, "run-1", {})
     assert again == first
     assert (again.root / "prepare.txt").read_text() == "finished"
@@ -75,3 +82,30 @@ def test_a_folder_without_a_commit_cannot_have_isolated_runs(tmp_path):
     git(tmp_path, "init", "-q")
     with pytest.raises(BadInput, match="git worktree did not work"):
         workspace.isolate(tmp_path, "run-1", {})
+
+
+def test_the_worktree_of_a_living_run_is_left_alone_and_that_of_a_dead_one_goes_with_its_lineage_kept(toy):
+    code = (
+        "import sys, time; from pathlib import Path; from flows import workspace; "
+        "place = workspace.isolate(Path.cwd(), sys.argv[1], {'train': {'epochs': 11}}); print(place.root, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, "0123456789"], cwd=toy, stdout=subprocess.PIPE, text=True) as process:
+        root = Path(process.stdout.readline().strip())
+        (root / "data/raw").mkdir()
+        (root / "data/raw/rows").write_text("rows\n")
+        subprocess.run([DVC, "repro", "-s", "prepare"], cwd=root, check=True, capture_output=True)
+        (root / "train.txt").write_text("half")
+        assert leftovers.sweep(toy, on_line=print) == []
+        process.kill()
+    assert leftovers.sweep(toy, on_line=print) == ["0123456789"]
+    assert workspace.worktrees(toy) == []
+    assert git(toy, "worktree", "list").count("\n") == 1
+    ref = git(toy, "for-each-ref", "--format=%(refname)", "refs/exps/*/*/run-23456789").strip()
+    assert yaml.safe_load(git(toy, "show", f"{ref}:params.yaml"))["train"]["epochs"] == 11
+    assert list(yaml.safe_load(git(toy, "show", f"{ref}:dvc.lock"))["stages"]) == ["prepare"]
+
+
+def test_a_worktree_that_was_never_whole_goes_too(toy):
+    (toy / ".paddleship/runs/half").mkdir(parents=True)
+    assert leftovers.sweep(toy, on_line=print) == ["half"]
+    assert workspace.worktrees(toy) == []
