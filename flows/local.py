@@ -14,6 +14,7 @@ from paddleship.shipped.common.files import write_text
 
 FOLDER = ".paddleship"
 HEARTBEAT_S = 30  # between two signs of life of a flow run; after three without one it counts as crashed
+_JOBS = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"  # of MLflow's generative part: eight processes and a gigabyte that nothing here uses
 _OUR_SETTINGS = "# Written by `make ui`, removed by `make stop`.\n"
 
 
@@ -127,6 +128,7 @@ class Local:
             port_variable="MLFLOW_PORT",
             command=[_program("mlflow"), "server", "--host", "127.0.0.1", "--port", str(self.mlflow_port), "--workers", "1", *store],
             health="/health",
+            environment={_JOBS: os.environ.get(_JOBS, "false")},
         )
 
 

@@ -82,6 +82,13 @@ def test_without_servers_everything_is_embedded(tmp_path, monkeypatch):
     assert "PREFECT_API_URL" not in os.environ
 
 
+def test_mlflow_starts_no_jobs_of_its_generative_part_where_the_user_did_not_ask_for_them(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", raising=False)
+    assert Local(tmp_path)._mlflow().environment == {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "true")
+    assert Local(tmp_path)._mlflow().environment == {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "true"}
+
+
 def test_what_the_user_set_wins(tmp_path, monkeypatch):
     monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example/api")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.example")
