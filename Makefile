@@ -43,9 +43,9 @@ worker: setup ## run a worker for the deployments of a work pool, in the foregro
 stop: setup ## end what `make ui` started
 	@$(BIN)/paddleship stop
 
-test: setup ## run the whole test suite; starts a Docker engine if there is none
+test: setup ## run the test suite; starts a Docker engine if there is none: [LONG=1] [TESTS=paths]
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
-	@$(BIN)/pytest -n 2 --dist loadfile $(TESTS)
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(LONG),--long) $(TESTS)
 
 zoo: setup ## examine models with known traps and forms, and real ones: [SHORT=1] [NAMES='traps Gated']
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.zoo $(NAMES)

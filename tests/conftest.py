@@ -1,13 +1,65 @@
+import multiprocessing
+import os
 import subprocess
+import sys
+import types
 from pathlib import Path
 
+import filelock
 import pytest
 import yaml
 
 from paddleship.config import params
-from paddleship.system import locks
+from paddleship.system import isolate, locks
+from tests import warm
 
 REPOSITORY = Path(__file__).parents[1]
+WARM = (  # what measures, or is about processes, spawns its children
+    "benchmarks",
+    *(f"paddleship/{name}" for name in ("controlflow", "conversion", "diagnosis", "doctor", "proof", "weights")),
+)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--long", action="store_true", help="run the tests that are marked `long` too, and spawn every child process")
+
+
+def pytest_configure(config):
+    warm.site[:] = [] if config.getoption("long") else [str(REPOSITORY / "tests/warm_site")]
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is long, and begin with the long files: two workers then end at about the same time."""
+    items.sort(key=lambda item: item.path.parent.is_relative_to(REPOSITORY / "tests/paddleship") or item.path.parent.name == "tests")
+    if not config.getoption("long"):
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+
+
+@pytest.fixture(scope="session")
+def warm_context():
+    context = warm.Context()
+    context.start()
+    return context
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm_children(request):
+    """Let the child processes that a module's tests start be warm, in the short form of the suite."""
+    folder = request.path.parent.relative_to(REPOSITORY / "tests").as_posix()
+    with pytest.MonkeyPatch.context() as patch:
+        if folder in WARM and not request.config.getoption("long"):
+            context = request.getfixturevalue("warm_context")
+            patch.setattr(isolate, "multiprocessing", types.SimpleNamespace(get_context=lambda _method: context))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _spawned_children(request, monkeypatch):
+    """Let those of a test that is marked `spawned` start as a user's do."""
+    if request.node.get_closest_marker("spawned"):
+        monkeypatch.setattr(isolate, "multiprocessing", multiprocessing)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -65,6 +117,7 @@ def linear_checkout_of(checkout_of, base_params):
                 "starts": 1,
                 "blocks": 4,
                 "samples_per_block": 20,
+                "scenario_seconds": 1,
                 "max_seconds": 2,
                 "max_busy_share": 1.0,  # other tests run beside it
             },
@@ -75,6 +128,66 @@ def linear_checkout_of(checkout_of, base_params):
         return checkout
 
     return make
+
+
+@pytest.fixture(scope="session")
+def stage():
+    """Run one stage in a checkout as a person does."""
+
+    def run(checkout, name, **environment):
+        return subprocess.run(
+            [sys.executable, "-m", f"tasks.{name}"],
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *warm.site]), **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Make a folder once for all workers: copy what it holds, change nothing in it."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+    def find(name, make):
+        folder = root / f"once-{name}"
+        with filelock.FileLock(f"{folder}.lock"):
+            if not folder.exists():
+                make().rename(folder)
+        return folder
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def linear_benchmarked(once, linear_checkout_of, stage):
+    """A checkout of the linear example after everything before packaging, for all workers."""
+
+    def make():
+        checkout = linear_checkout_of("benchmarked")
+        for name in ("prepare", "train", "export", "optimize", "verify", "benchmark"):
+            done = stage(checkout, name)
+            assert done.returncode == 0, done.stderr
+        return checkout
+
+    return once("linear-benchmarked", make)
+
+
+@pytest.fixture(scope="session")
+def mlflow_db(once, tmp_path_factory):
+    """An MLflow store with its tables, for all workers; making them costs seconds each time."""
+    from tasks.tracking.client import connect
+
+    def make():
+        folder = tmp_path_factory.mktemp("mlflow")
+        connect(f"sqlite:///{folder / 'mlflow.db'}").search_experiments()
+        return folder
+
+    return once("mlflow", make) / "mlflow.db"
 
 
 @pytest.fixture(scope="session")

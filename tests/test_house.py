@@ -110,3 +110,7 @@ def test_a_candidate_is_named_in_the_file_of_its_runtime_and_nowhere_else():
         if path not in doors:
             constants = {node.value for node in ast.walk(ast.parse((REPOSITORY / path).read_text())) if isinstance(node, ast.Constant)}
             assert not constants & names, f"{path} names {', '.join(map(str, constants & names))}: ask the registry"
+
+
+def test_every_gate_is_made_to_refuse_in_the_short_form_too():
+    assert "mark.long" not in (REPOSITORY / "tests/test_gates.py").read_text()

@@ -241,7 +241,7 @@ def _text_of(client: Any, identity: str, path: str) -> str:
 
 
 def _run(checkout: Path, stage: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(checkout), os.environ.get("PYTHONPATH"))))}
     return subprocess.run(
         [sys.executable, "-m", f"tasks.{stage}"], cwd=checkout, env=environment, capture_output=True, text=True, check=False
     )

@@ -11,6 +11,7 @@ from benchmarks.choice.__main__ import line, met, summary, table
 from benchmarks.choice.contest import ROOT, Regret, Result
 from benchmarks.choice.subjects import SUBJECTS
 from paddleship.statistics.estimates import Interval
+from tests import warm
 
 
 @pytest.mark.slow
@@ -18,7 +19,7 @@ def test_a_model_goes_through_the_stages_and_its_choice_is_looked_at_again():
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.choice"],
         cwd=ROOT,
-        env={**os.environ, "SHORT": "1"},
+        env={**os.environ, "SHORT": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), *warm.site])},
         capture_output=True,
         text=True,
         check=False,

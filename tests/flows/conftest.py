@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -123,22 +124,38 @@ def free_port():
 
 
 @pytest.fixture(scope="session")
-def prefect_url(tmp_path_factory, free_port):
-    """A real Prefect server for the session; an ephemeral one per run would cost seconds each."""
-    checkout = tmp_path_factory.mktemp("prefect")
-    local = replace(Local(checkout), prefect_port=free_port())
-    yield local._prefect().start() + "/api"
-    local.stop()
+def prefect_db(once, tmp_path_factory):
+    """A Prefect database with its tables, for all workers; making them costs seconds each time."""
+
+    def make():
+        home = tmp_path_factory.mktemp("prefect-tables")
+        command = [str(Path(PROGRAM).with_name("prefect")), "server", "database", "upgrade", "-y"]
+        subprocess.run(command, env={**os.environ, "PREFECT_HOME": str(home)}, capture_output=True, check=True)
+        return home
+
+    return once("prefect", make) / "prefect.db"
 
 
 @pytest.fixture(scope="session")
-def mlflow_db(tmp_path_factory):
-    """An MLflow store with its tables; making them costs seconds each time."""
-    from tasks.tracking.client import connect
+def with_tables(prefect_db, mlflow_db):
+    """Give a checkout the databases that `make ui` would make first."""
 
-    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
-    connect(f"sqlite:///{path}").search_experiments()
-    return path
+    def give(checkout):
+        (checkout / ".paddleship/prefect").mkdir(parents=True)
+        shutil.copy(prefect_db, checkout / ".paddleship/prefect/prefect.db")
+        shutil.copy(mlflow_db, checkout / ".paddleship/mlflow.db")
+        return checkout
+
+    return give
+
+
+@pytest.fixture(scope="session")
+def prefect_url(tmp_path_factory, free_port, with_tables):
+    """A real Prefect server for the session; an ephemeral one per run would cost seconds each."""
+    checkout = with_tables(tmp_path_factory.mktemp("prefect"))
+    local = replace(Local(checkout), prefect_port=free_port())
+    yield local._prefect().start() + "/api"
+    local.stop()
 
 
 @pytest.fixture

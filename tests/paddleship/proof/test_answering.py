@@ -3,6 +3,7 @@
 import os
 
 import psutil
+import pytest
 
 from paddleship.errors import BadInput
 from paddleship.proof.answering import Contender, Queue
@@ -31,6 +32,7 @@ def test_the_next_contender_is_there_when_its_turn_comes_and_one_that_cannot_loa
     assert len({os.getpid(), told[0][1], told[2][1]}) == 3
 
 
+@pytest.mark.spawned
 def test_a_contender_that_loaded_and_was_never_asked_is_ended():
     before = set(psutil.Process().children(recursive=True))
     with Queue([("one", WELL), ("two", WELL)], timeout_s=60) as queue:
