@@ -46,8 +46,14 @@ def read(raw, limit):
 """
 
 
-@pytest.fixture
-def team(tmp_path, checkout_of):
+QUICK = {
+    "optimize": {"tune_seconds": 0},
+    "benchmark": {"batch_sizes": [1, 4], "concurrency": [], "starts": 1, "blocks": 4, "samples_per_block": 10, "scenario_seconds": 1},
+}
+
+
+@pytest.fixture(params=[QUICK, pytest.param({}, marks=pytest.mark.long)], ids=["quick", "as params.yaml has it"])
+def team(request, tmp_path, checkout_of):
     """Their package and data in a folder of their own, and a checkout with a params file that points at them."""
     package = tmp_path / "theirs" / "my_package"
     package.mkdir(parents=True)
@@ -62,7 +68,7 @@ def team(tmp_path, checkout_of):
             row = {"signal": signal.round(4).tolist(), "flag": int(random.integers(3)), "kind": ("low", "middle", "high")[kind]}
             rows.write(json.dumps(row) + "\n")
     checkout = checkout_of("team")
-    (tmp_path / "theirs" / "params.yaml").write_text(yaml.safe_dump(overlay(tmp_path / "theirs")))
+    (tmp_path / "theirs" / "params.yaml").write_text(yaml.safe_dump(overlay(tmp_path / "theirs") | request.param))
     return checkout, tmp_path / "theirs" / "params.yaml"
 
 

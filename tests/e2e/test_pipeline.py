@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import pytest
@@ -88,10 +88,11 @@ def _does_something(path):
 
 
 def stale(checkout):
-    """The stages that DVC would run again."""
-    done = run(checkout, "status", "--json", module="dvc")
-    assert done.returncode == 0, done.stderr
-    return set(json.loads(done.stdout)) - {"fingerprint"}
+    """The stages that DVC would run again, as `dvc status` says."""
+    from dvc.repo import Repo
+
+    with chdir(checkout), Repo() as repo:
+        return set(repo.status()) - {"fingerprint"}
 
 
 @contextmanager

@@ -11,12 +11,12 @@ from tests.flows.helpers import PROGRAM, mlflow_runs, report_of
 
 
 @pytest.fixture
-def compared(linear_checkout_of):
+def compared(linear_checkout_of, with_tables, environment):
     def run(*arguments):
-        done = subprocess.run([PROGRAM, "compare-graph-modes", *arguments], cwd=checkout, capture_output=True, text=True, check=False)
-        return done, checkout
+        command = [PROGRAM, "compare-graph-modes", *arguments]
+        return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False), checkout
 
-    checkout = linear_checkout_of("compared")
+    checkout = with_tables(linear_checkout_of("compared"))
     return run
 
 

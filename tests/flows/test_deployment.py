@@ -22,9 +22,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def served(linear_checkout_of, free_port):
+def served(linear_checkout_of, with_tables, free_port):
     """A committed checkout whose `make ui` and worker run; its user has exported nothing but the two ports."""
-    checkout = linear_checkout_of("served")
+    checkout = with_tables(linear_checkout_of("served"))
     with (checkout / "examples/linear/model.py").open("a") as model:
         model.write(SLOW_MODEL)
     git(checkout, "commit", "-qam", "linear")

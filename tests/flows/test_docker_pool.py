@@ -23,9 +23,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 
 @pytest.fixture(scope="module")
-def checkout(linear_checkout_of):
+def checkout(linear_checkout_of, with_tables):
     """A checkout whose deployment asks for an image of its own, with this environment's packages in it."""
-    checkout = linear_checkout_of("docker-pool")
+    checkout = with_tables(linear_checkout_of("docker-pool"))
     path = checkout / "prefect.yaml"
     values = yaml.safe_load(path.read_text())
     (in_docker,) = [one for one in values["deployments"] if one["work_pool"]["name"] == "docker"]

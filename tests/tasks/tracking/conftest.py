@@ -1,5 +1,6 @@
 """Reports as stages leave them, and a tracker for them."""
 
+import shutil
 from datetime import UTC, datetime
 
 import pytest
@@ -50,7 +51,8 @@ def reports(tmp_path):
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path, mlflow_db):
+    shutil.copy(mlflow_db, tmp_path / "mlflow.db")
     return f"sqlite:///{tmp_path / 'mlflow.db'}"
 
 

@@ -1,6 +1,7 @@
 """A server that goes away, or was never there: nothing is lost, and nothing comes twice."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,24 +20,27 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def server(tmp_path):
+def server(tmp_path, mlflow_db):
     """A real tracking server, and how to end it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
 
+    shutil.copy(mlflow_db, tmp_path / "server.db")
+
     def run():
         command = [str(Path(sys.executable).parent / "mlflow"), "server", "--port", str(port), "--workers", "1"]
         command += ["--backend-store-uri", f"sqlite:///{tmp_path / 'server.db'}", "--artifacts-destination", str(tmp_path / "server")]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
                 urllib.request.urlopen(f"{url}/health", timeout=1).close()  # noqa: S310 an address on loopback
                 return process
             except OSError:
-                continue
+                time.sleep(0.1)
         raise AssertionError("no server")
 
     def end(process):
@@ -223,7 +227,8 @@ def test_a_spool_that_cannot_be_written_never_stops_the_work(start, store, repor
     assert tracker.undelivered is None
 
 
-def test_first_runs_that_start_together_share_one_new_database(store, tmp_path):
+def test_first_runs_that_start_together_share_one_new_database(tmp_path):
+    store = f"sqlite:///{tmp_path / 'new.db'}"
     code = (
         "import sys; from pathlib import Path; from paddleship.config import params; from tasks.tracking.run import Tracker; "
         "tracker = Tracker.start(params.load(Path('params.yaml')), tracking_uri=sys.argv[1], "
