@@ -65,8 +65,8 @@ parity-bench: setup ## faults put into exports and images on purpose: who catche
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.faults
 
-bench: setup ## ten models, eager against every candidate, and whether the choice was right: [SHORT=1] [NAMES='textcnn lstm']
-	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.choice $(NAMES)
+bench: setup ## ten models, eager against every candidate, and whether the choice was right: [SHORT=1] [NAMES='textcnn lstm'] [PEERS=1]
+	@SHORT=$(SHORT) PEERS="$(PEERS)" $(BIN)/python -m benchmarks.choice $(NAMES)
 
 aa-bench: setup ## the benchmark's verdicts on what is known: a model against itself, and 10% slower: [SHORT=1]
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.aa

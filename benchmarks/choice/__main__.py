@@ -1,7 +1,8 @@
 """`make bench`: ten models through the stages; eager, to_static and every candidate side by side, and whether the choice was right.
 
 Prints a table for people and, as the last line, its figures as JSON; exits 3 when a goal is missed. `SHORT=1` is the
-form that CI runs: one small model. Names of subjects choose some: `python -m benchmarks.choice textcnn lstm`.
+form that CI runs: one small model. Names of subjects choose some: `python -m benchmarks.choice textcnn lstm`. `PEERS=1` races
+each choice with what others choose by default from the same float ONNX file; names of peers choose some.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.choice import peer_table, peers
 from benchmarks.choice.contest import Result, hold
 from benchmarks.choice.subjects import SUBJECTS
 from paddleship.config.catalogue import kinds
+from paddleship.errors import ParamsError
 from paddleship.shipped.common.paddle_logs import quiet
 from paddleship.system import host
 
@@ -37,14 +40,21 @@ def main() -> None:
     unknown = [name for name in names if name not in SUBJECTS]
     if unknown:
         sys.exit(f"error: no subject is named {unknown[0]!r}: choose of {', '.join(SUBJECTS)}")
+    try:
+        rivals = peers.chosen(os.environ.get("PEERS", ""))
+    except ParamsError as error:
+        sys.exit(f"error: {error}")
     start = time.monotonic()
     results = []
     with tempfile.TemporaryDirectory() as work, redirect_stdout(sys.stderr):  # what the races say of their progress
         for name in names:
-            results.append(hold(name, Path(work) / name, short=short))
+            results.append(hold(name, Path(work) / name, short=short, peers=rivals))
             print(f"{len(results)}/{len(names)} {line(results[-1])}", file=sys.stderr, flush=True)
     print(table(results))
-    figures = summary(results) | {"seconds": round(time.monotonic() - start, 1), "host": host.fingerprint()}
+    compared = {result.name: result.peers for result in results if result.peers}
+    if rivals:
+        print(peer_table.table(compared))
+    figures = summary(results) | peer_table.figures(compared) | {"seconds": round(time.monotonic() - start, 1), "host": host.fingerprint()}
     print(json.dumps(figures))
     sys.exit(0 if met(figures) else 3)
 

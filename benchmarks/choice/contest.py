@@ -7,14 +7,14 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.choice import subjects
+from benchmarks.choice import peer_race, subjects
 from paddleship.benchmark import benchmarking
 from paddleship.benchmark.sampling import speedup
 from paddleship.benchmark.workload import Workload
@@ -49,7 +49,10 @@ class Regret:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one subject; `rows` by participant, with the reason of those that were not made, proven or measured."""
+    """What came of one subject; `rows` by participant, with the reason of those that were not made, proven or measured.
+
+    `peers` are our choice and what others choose by default, where they were asked for.
+    """
 
     name: str
     rows: dict[str, dict[str, Any]]
@@ -58,10 +61,11 @@ class Result:
     regret: Regret | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     failed: str = ""
+    peers: dict[str, peer_race.Row] = field(default_factory=dict)
 
 
-def hold(name: str, work: Path, *, short: bool) -> Result:
-    """Put the subject through the stages up to benchmark. A stage that fails is in the result, not raised."""
+def hold(name: str, work: Path, *, short: bool, peers: Sequence[str] = ()) -> Result:
+    """Put the subject through the stages up to benchmark, and race its choice with `peers`. A failed stage is in the result, not raised."""
     work.mkdir(parents=True)
     (work / "seed").write_text("7", encoding="utf-8")
     values = params.merge(params.read(ROOT / "params.yaml"), subjects.settings(name, work, short=short))
@@ -80,7 +84,8 @@ def hold(name: str, work: Path, *, short: bool) -> Result:
     regret = look_again(settings, rows, chosen)
     trained = _report(work / "reports", "train")["metrics"]
     score = trained.get("validation_accuracy", trained.get("validation_r2"))
-    return Result(name, rows, chosen, score, regret, seconds)
+    others = peer_race.race(settings, chosen, peers, work / "peers") if peers else {}
+    return Result(name, rows, chosen, score, regret, seconds, peers=others)
 
 
 def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: str) -> Regret:

@@ -36,7 +36,7 @@ def main() -> None:
         at_ends = ends.measure(Path(work), short=short)
         costs = {} if short else cost.measure(Path(work))
     outcomes = [outcome for part in parts for outcome in part]
-    missing = "" if (peers.HOME / "ready").exists() else "not installed: run the long form" if short else peers.install()
+    missing = "" if peers.ENVIRONMENT.ready else "not installed: run the long form" if short else peers.install()
     refused = peers.polygraphy_refuses([outcome.pair for outcome in outcomes]) if not missing else [None] * len(outcomes)
     rows = [(outcome, allclose_refuses(outcome.pair), peer) for outcome, peer in zip(outcomes, refused, strict=True)]
     print(table(rows, missing))

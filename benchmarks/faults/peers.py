@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.peer_environments import Environment
 from paddleship.shipped.common.spec import Arrays
 
-HOME = Path(__file__).parents[2] / ".peers" / "polygraphy"
+ENVIRONMENT = Environment("polygraphy", ("polygraphy", "numpy<2.4"))
 _ASK = """
 import json, sys
 import numpy as np
@@ -35,18 +35,7 @@ print(json.dumps(refused))
 
 def install() -> str:
     """Make the environment where it is not there; the reason why it cannot be had, or nothing."""
-    if (HOME / "ready").exists():
-        return ""
-    commands = [
-        [sys.executable, "-m", "venv", "--clear", str(HOME)],
-        [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", str(HOME / "bin/python"), "polygraphy", "numpy<2.4"],
-    ]
-    for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            return (done.stderr.strip().splitlines() or ["no reason was given"])[-1]
-    (HOME / "ready").touch()
-    return ""
+    return ENVIRONMENT.install()
 
 
 def polygraphy_refuses(pairs: Sequence[tuple[Arrays, Arrays]]) -> list[bool]:
@@ -60,5 +49,5 @@ def polygraphy_refuses(pairs: Sequence[tuple[Arrays, Arrays]]) -> list[bool]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pairs.npz"
         np.savez(path, **flat)
-        done = subprocess.run([HOME / "bin/python", "-c", _ASK, path], capture_output=True, text=True, check=True)
+        done = subprocess.run([ENVIRONMENT.python, "-c", _ASK, path], capture_output=True, text=True, check=True)
     return [bool(value) for value in json.loads(done.stdout.strip().splitlines()[-1])]
