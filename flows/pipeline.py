@@ -80,7 +80,7 @@ def _run(place: Workspace, until: Until) -> State[Any]:
         raise
     tracker.finish(failure, tags={"dvc_lock_sha256": stages.lock_sha256(place.root)})
     _publish(place, values, tracker, rows)
-    _tell(place, values, tracker, rows, local)
+    _print_summary(place, values, tracker, rows, local)
     if failure is not None:
         return outcome.failed(failure)
     place.remove()
@@ -243,7 +243,7 @@ def _publish(place: Workspace, values: params.Params, tracker: Tracker, rows: li
         create_markdown_artifact(key="release", markdown=text, description="Where the image comes from")
 
 
-def _tell(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], local: Local) -> None:
+def _print_summary(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], local: Local) -> None:
     """The end of the run on the terminal."""
     from rich.console import Console
 

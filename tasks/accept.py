@@ -142,9 +142,9 @@ def _checks(seen: Seen, limits: Accept) -> list[Check]:
 
 def _digest_check(observed: Observed, candidate: Candidate) -> Check:
     """Whether the server says that it serves the candidate of the receipt."""
-    told = observed.candidate_digest
+    served = observed.candidate_digest
     advice = "the image serves another model: build it again with `dvc repro -f package`"
-    return Check(name="candidate_digest", measured=told, limit=candidate.digest, passed=told == candidate.digest, advice=advice)
+    return Check(name="candidate_digest", measured=served, limit=candidate.digest, passed=served == candidate.digest, advice=advice)
 
 
 def _metrics(seen: Seen, judgement: parity.Judgement | None) -> dict[str, float | int]:
@@ -157,7 +157,7 @@ def _metrics(seen: Seen, judgement: parity.Judgement | None) -> dict[str, float 
         "container_peak_memory_bytes": seen.peak_memory_bytes,
         "stop_ms": 1000 * seen.stop_s,
         "accepted_batches": len(seen.observed.answers),
-        "accepted_answers_to_many_callers": len(seen.observed.crowd.samples_ms),
+        "accepted_answers_to_many_callers": len(seen.observed.concurrent_load.samples_ms),
     }
 
 

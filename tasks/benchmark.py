@@ -9,7 +9,7 @@ from typing import Any
 
 from paddleship.benchmark import benchmarking, load_scenarios, result_table, samples, selection
 from paddleship.benchmark.comparison import Comparison
-from paddleship.benchmark.load_scenarios import UnderLoad
+from paddleship.benchmark.load_scenarios import ScenarioResults
 from paddleship.benchmark.participants import Participants
 from paddleship.benchmark.sampling import speedup
 from paddleship.benchmark.selection import Choice
@@ -151,7 +151,7 @@ def _keep(comparison: Comparison, params: Params, decision: Mapping[str, Any] | 
             (beside / "choice.json").write_text(json.dumps(decision, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _measure_load(params: Params, participants: Participants, name: str, workload: Workload) -> UnderLoad:
+def _measure_load(params: Params, participants: Participants, name: str, workload: Workload) -> ScenarioResults:
     """One model under the loads of MLPerf Inference, on real rows."""
     print(f"{name}: under the loads of MLPerf Inference")
     threads = params.optimize.threads

@@ -11,7 +11,7 @@ from paddleship.config import catalogue, preflight
 from paddleship.config.catalogue import PROGRAM
 from paddleship.config.params import Params
 from paddleship.conversion import calibration
-from paddleship.conversion.converting import Outcome, Workshop
+from paddleship.conversion.converting import Converter, Outcome
 from paddleship.data import dataset
 from paddleship.image import requirements
 from paddleship.lineage import custody
@@ -34,7 +34,7 @@ def optimize(params: Params) -> Report:
     probe = preprocess.collate(dataset.encode(preprocess, rows))
     outcomes = []
     with tempfile.TemporaryDirectory() as scratch, new_folder(Path(params.paths.candidates)) as folder:
-        workshop = Workshop(
+        converter = Converter(
             Path(params.paths.exported),
             Path(scratch),
             threads=params.optimize.threads,
@@ -47,7 +47,7 @@ def optimize(params: Params) -> Report:
         )
         for name in names:
             print(f"{name}: converting")
-            outcome = workshop.make(name, folder / name)
+            outcome = converter.make(name, folder / name)
             print(f"{name}: " + (f"made, {outcome.bytes / 1e6:.1f} MB" if outcome.made else f"not available because {outcome.reason}"))
             outcomes.append(outcome)
         custody.write_made(folder, [outcome.name for outcome in outcomes if outcome.made])

@@ -12,7 +12,7 @@ import numpy as np
 from paddleship.config.params import Params, Preprocess
 from paddleship.data import dataset, near_repeats
 from paddleship.data.dataset import Rows
-from paddleship.data.row_validation import Intake, content_hash
+from paddleship.data.row_validation import RowValidator, content_hash
 from paddleship.errors import DataError
 from paddleship.plots import charts
 from paddleship.reports.report import Report
@@ -24,7 +24,7 @@ from tasks.stage import main
 
 def prepare(params: Params) -> Report:
     """Read the raw data, clean and split it, and write Parquet with the schema of its preprocessing."""
-    splits, counts = dataset.clean(dataset.read_raw(params.data), params.data, Intake.of(params))
+    splits, counts = dataset.clean(dataset.read_raw(params.data), params.data, RowValidator.of(params))
     schema = dataset.describe(splits, params)
     folder = Path(params.paths.prepared)
     with new_folder(folder) as beside:
@@ -60,11 +60,11 @@ def prepare(params: Params) -> Report:
         labels = written["train"].labels
         names = params.data.classes or [str(label) for label in np.unique(labels)]
         facts["class_share"] = {name: round(float((labels == index).mean()), 4) for index, name in enumerate(names)}
-    told = f"; {len(near.pairs):,} held-out rows nearly repeat training rows" if near.pairs else ""
-    told += f"; the model cannot tell {alike} held-out rows from training rows" if alike else ""
+    notes = f"; {len(near.pairs):,} held-out rows nearly repeat training rows" if near.pairs else ""
+    notes += f"; the model cannot tell {alike} held-out rows from training rows" if alike else ""
     return Report(
         stage="prepare",
-        headline=f"{counts['kept']:,} rows of {counts['rows']:,}, {facts['dropped']['repeated']:,} repeats dropped, {leaks} leaks{told}",
+        headline=f"{counts['kept']:,} rows of {counts['rows']:,}, {facts['dropped']['repeated']:,} repeats dropped, {leaks} leaks{notes}",
         metrics={
             **{f"{split}_rows": len(rows) for split, rows in written.items()},
             "raw_rows": counts["rows"],

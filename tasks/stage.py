@@ -17,7 +17,7 @@ from paddleship.config.params import Params
 from paddleship.errors import GateFailed, PaddleshipError, Unavailable
 from paddleship.reports.report import Report
 from paddleship.shipped.common import files
-from paddleship.shipped.common.paddle_logs import quiet
+from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.system import defects, host, locks
 
 Verb = Callable[[Params], Report]
@@ -53,7 +53,7 @@ def main(verb: Verb) -> None:
     parser = argparse.ArgumentParser(prog=f"python -m tasks.{verb.__name__}", description=verb.__doc__)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params file (default: params.yaml)")
     arguments = parser.parse_args()
-    quiet()
+    silence_paddle()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that containers and half-written outs are cleared away
     try:
         report = _run_here(verb, arguments.params)

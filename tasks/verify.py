@@ -31,9 +31,9 @@ from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import new_folder
 from paddleship.shipped.common.preprocess import Batch, Preprocess
 from paddleship.shipped.common.spec import TensorSpec
-from paddleship.weights import weighing
-from paddleship.weights.comparing import Weighed
-from paddleship.weights.weighing import Files
+from paddleship.weights import candidate_files
+from paddleship.weights.candidate_files import Files
+from paddleship.weights.comparing import WeightComparison
 from tasks.stage import main
 
 
@@ -55,17 +55,19 @@ def verify(params: Params) -> Report:
         raise CandidateError(f"{params.paths.candidates} is missing, so there are no candidates: make them with `dvc repro -f optimize`")
     folder = Path(params.paths.candidates)
     entries = {name: _entry(folder / name, params, config, specs) for name in catalogue.chosen(params.optimize.candidates)}
-    contenders: dict[str, answering.Contender] = {name: contender for name, (_, contender) in entries.items() if contender}
-    weighed = _weigh(params, contenders)
+    models_under_test: dict[str, answering.ModelUnderTest] = {
+        name: model_under_test for name, (_, model_under_test) in entries.items() if model_under_test
+    }
+    compared_weights = _compare_weights(params, models_under_test)
     further = partial(_further, preprocess, held_out.take(range(len(rows), len(held_out))), max_batch)
     proved = proving.prove(
         Subject.of(params),
         cases,
-        contenders,
+        models_under_test,
         settings=params.verify,
         task=params.data.task,
         labels=rows.labels,
-        weighed=weighed,
+        compared_weights=compared_weights,
         search=Search(specs, Path(params.paths.exported), further, real=True, seed=params.seed),
     )
     hidden = influences.find(Subject.of(params), proved.evidence, timeout_s=params.verify.timeout_s)
@@ -101,8 +103,8 @@ def _further(preprocess: Preprocess, rows: Rows, size: int) -> Iterator[Batch]:
 
 def _entry(
     folder: Path, params: Params, config: dict[str, Any], specs: Sequence[TensorSpec]
-) -> tuple[dict[str, Any], answering.Contender | None]:
-    """The row of a candidate before it is asked, and the contender if it can be. Raises CandidateError for a changed folder."""
+) -> tuple[dict[str, Any], answering.ModelUnderTest | None]:
+    """The row of a candidate before it is asked, and the model under test if it can be. Raises CandidateError for a changed folder."""
     if not folder.exists():
         return row("not made", "see the report of optimize", precision=catalogue.kinds()[folder.name].precision), None
     candidate = Candidate.load(folder)
@@ -113,18 +115,18 @@ def _entry(
         finding = Finding("preprocess-differs", "error", message, advice)
         print(f"{folder.name}: {finding}")
         return row("failed", f"{message}: {advice}", precision=candidate.precision, digest=candidate.digest, finding=finding), None
-    contender = answering.candidate(folder, precision=candidate.precision, thread_count=candidate.threads)
-    return row(precision=candidate.precision, digest=candidate.digest), contender
+    model_under_test = answering.candidate(folder, precision=candidate.precision, thread_count=candidate.threads)
+    return row(precision=candidate.precision, digest=candidate.digest), model_under_test
 
 
-def _weigh(params: Params, names: Iterable[str]) -> dict[str, Weighed]:
+def _compare_weights(params: Params, names: Iterable[str]) -> dict[str, WeightComparison]:
     """Every weight in the files of the candidates and of the exported program, compared with the checkpoint."""
     folders = {name: Path(params.paths.candidates) / name for name in names}
     files = Files(Path(params.paths.checkpoint), Path(params.paths.exported), folders)
-    weighed = weighing.weigh(files, timeout_s=params.verify.timeout_s)
-    for problem in weighed[weighing.EXPORTED].problems():
+    compared_weights = candidate_files.compare(files, timeout_s=params.verify.timeout_s)
+    for problem in compared_weights[candidate_files.EXPORTED].problems():
         print(f"the exported program: {problem}")
-    return weighed
+    return compared_weights
 
 
 def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[str, float]]:
@@ -153,7 +155,7 @@ def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str,
             settings=params.verify,
             failed=[check.name for check in judgement.checks if not check.passed],
             preprocess=config,
-            weighed=proved.weighed.get(name),
+            compared_weights=proved.compared_weights.get(name),
         )
         for finding in found[name].findings:
             print(f"{name}: {finding}")

@@ -16,7 +16,7 @@ from paddleship.acceptance import judging
 from paddleship.acceptance.http_load import Load
 from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
-from paddleship.benchmark.load_scenarios import UnderLoad
+from paddleship.benchmark.load_scenarios import ScenarioResults
 from paddleship.config.params import Accept, Package, Select, Verify
 from paddleship.conversion.converting import Outcome
 from paddleship.diagnosis import verify_report
@@ -31,7 +31,7 @@ from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.candidate import Candidate, Program
-from paddleship.weights.comparing import Weighed
+from paddleship.weights.comparing import WeightComparison
 from tasks import accept, benchmark, compare_graph_modes, export, optimize, package, prepare, train
 
 REPOSITORY = Path(__file__).parents[1]
@@ -51,19 +51,19 @@ PASSED = Judgement({"noise_ratio": 1.0}, [])
 RIGHT = Trace([1.0, 0.5], {"weight": np.array([1.0, 2.0])})
 
 
-def told(**changes):
+def given(**changes):
     """What eager answers, with some outputs replaced."""
     tables = {name: np.asarray(table).astype(np.int64 if name == "kind" else np.float32) for name, table in {**TABLES, **changes}.items()}
     return [{name: table[[*case.rows]] for name, table in tables.items()} for case in CASES]
 
 
 def known(**facts):
-    truth = [{name: array.astype(np.float64) if name != "kind" else array for name, array in one.items()} for one in told()]
-    return evidence.gather(CASES, told(), truth, **{"task": "classification", "labels": LABELS, **facts})
+    truth = [{name: array.astype(np.float64) if name != "kind" else array for name, array in one.items()} for one in given()]
+    return evidence.gather(CASES, given(), truth, **{"task": "classification", "labels": LABELS, **facts})
 
 
 def judged(precision="float32", known=known, **changes):
-    return parity.judge(known(), told(**changes), limits=Verify(), precision=precision).checks
+    return parity.judge(known(), given(**changes), limits=Verify(), precision=precision).checks
 
 
 def unlabelled():
@@ -72,16 +72,16 @@ def unlabelled():
 
 def served(classes=(), **changes):
     """What `accept` makes of a server that differs from a right one."""
-    answers = [{**one, "label": np.array([CLASSES[row.argmax()] for row in one["scores"]], object)} for one in told()]
-    quiet = Load([1.0], 1.0, [], [])
-    right = Observed(ROWS, "digest", [0, 1], answers, [], quiet, quiet, {0: [answers[0]]}, [], {})
+    answers = [{**one, "label": np.array([CLASSES[row.argmax()] for row in one["scores"]], object)} for one in given()]
+    idle = Load([1.0], 1.0, [], [])
+    right = Observed(ROWS, "digest", [0, 1], answers, [], idle, idle, {0: [answers[0]]}, [], {})
     checks, _ = judging.checks(replace(right, **changes), known(), judging.Served("float32", classes), Verify())
     return checks
 
 
 def of_some_rows(**changes):
     """What `accept` makes of decisions where it left batches out."""
-    judgement = parity.judge(known(), told(**changes), limits=Verify(), precision="int8")
+    judgement = parity.judge(known(), given(**changes), limits=Verify(), precision="int8")
     return [judging._at_its_value(check, judgement) for check in judgement.checks]
 
 
@@ -221,10 +221,10 @@ GATES = {
         lambda: invariance_checks.add(PASSED, {"departure_share": 0.1}, {"departure_share": 0.5}).checks,
     ),
     "weights": (
-        lambda: hold_to_checkpoint(PASSED, Weighed(4, 4, 3, findings=(WEIGHT,))).checks,
-        lambda: hold_to_checkpoint(PASSED, Weighed(4, 4, 4)).checks,
+        lambda: hold_to_checkpoint(PASSED, WeightComparison(4, 4, 3, findings=(WEIGHT,))).checks,
+        lambda: hold_to_checkpoint(PASSED, WeightComparison(4, 4, 4)).checks,
     ),
-    "negative_controls": (lambda: proving._without_yardstick(PASSED, [ERROR]).checks, None),
+    "negative_controls": (lambda: proving._unproven_rule(PASSED, [ERROR]).checks, None),
     "training": (lambda: training_parity.refused("forward does not convert").checks, None),
     "training_eager_loss": (lambda: trained(reference=Trace([1.0, float("nan")], {})), trained),
     "training_random": (lambda: trained(again=1.5), trained),
@@ -242,10 +242,10 @@ GATES = {
         lambda: chosen("peak_memory_bytes", {"max_memory_bytes": 5}, 4),
     ),
     "candidates_within_constraints": (lambda: chosen_of_two(99), lambda: chosen_of_two(9)),
-    "scenarios": (lambda: UnderLoad(reason="it died").checks(None), lambda: UnderLoad(engine="plain").checks(None)),
+    "scenarios": (lambda: ScenarioResults(reason="it died").checks(None), lambda: ScenarioResults(engine="plain").checks(None)),
     "peak_p99_ms": (
-        lambda: UnderLoad(engine="plain", reason="no load holds it").checks(5.0),
-        lambda: UnderLoad(engine="plain", peak_qps=9.0, peak_p99_ms=4.0).checks(5.0),
+        lambda: ScenarioResults(engine="plain", reason="no load holds it").checks(5.0),
+        lambda: ScenarioResults(engine="plain", peak_qps=9.0, peak_p99_ms=4.0).checks(5.0),
     ),
     "image_bytes": (lambda: package.checks(3, LIMITS), lambda: package.checks(2, LIMITS)),
     "ready": (lambda: accept._refused("ready", "the container ended with 1", "").verdict.checks, None),
@@ -254,8 +254,8 @@ GATES = {
     "failed_requests": (lambda: served(load=Load([1.0], 1.0, ["the server answered 500"], [])), served),
     "hostile_requests": (lambda: served(hostile=["no JSON: 500"]), served),
     "max_batch": (lambda: served(max_batch=ROWS + 1), served),
-    "crowd_batches": (lambda: served(crowded={}), served),
-    "crowd_*": (lambda: served(crowded={0: [told(place=TABLES["place"] + 1)[0]]}), served),
+    "concurrent_batches": (lambda: served(concurrent_answers={}), served),
+    "concurrent_*": (lambda: served(concurrent_answers={0: [given(place=TABLES["place"] + 1)[0]]}), served),
     "flip_rate": (lambda: of_some_rows(scores=SCORES[:, ::-1]), of_some_rows),
     "metric_drop": (lambda: of_some_rows(scores=SCORES[:, ::-1]), of_some_rows),
     "labels": (lambda: served(classes=CLASSES[::-1]), lambda: served(classes=CLASSES)),

@@ -23,7 +23,7 @@ from paddleship.benchmark import benchmarking
 from paddleship.benchmark.sampling import paired
 from paddleship.config.params import Benchmark
 from paddleship.shipped import runtimes
-from paddleship.shipped.common.paddle_logs import quiet
+from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.statistics import estimates
 from paddleship.system import host
 from paddleship.system.isolate import Load
@@ -51,7 +51,7 @@ class Race:
 
 
 def main() -> None:
-    quiet()
+    silence_paddle()
     short = bool(os.environ.get("SHORT"))
     print(HEADER)
     races = []

@@ -24,7 +24,7 @@ from benchmarks.choice.contest import Result, hold
 from benchmarks.choice.subjects import SUBJECTS
 from paddleship.config.catalogue import kinds
 from paddleship.errors import ParamsError
-from paddleship.shipped.common.paddle_logs import quiet
+from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.system import host
 
 _SHORT = "recommender"
@@ -34,7 +34,7 @@ _MARKS = {"optimize": "–", "verify": "✗", "benchmark": "†"}  # by the stag
 
 
 def main() -> None:
-    quiet()
+    silence_paddle()
     short = bool(os.environ.get("SHORT"))
     names = sys.argv[1:] or ([_SHORT] if short else list(SUBJECTS))
     unknown = [name for name in names if name not in SUBJECTS]

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.faults import cost, ends, hidden, peers
 from benchmarks.faults.forge import Forge, Outcome, allclose_refuses
 from benchmarks.faults.models import INPUTS
-from paddleship.shipped.common.paddle_logs import quiet
+from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.system import host, isolate
 
 _SHORT = ("TwoTowers", "Tagger", "Branching", "Seasonal")
@@ -27,7 +27,7 @@ _TIMEOUT_S = 900
 
 
 def main() -> None:
-    quiet()
+    silence_paddle()
     short = bool(os.environ.get("SHORT"))
     names, seeds = (_SHORT, 4) if short else (tuple(INPUTS), 18)
     start = time.monotonic()

@@ -236,8 +236,8 @@ def _derive(client: Any, fault: Fault, checkout: Path) -> None:
 
 def _text_of(client: Any, identity: str, path: str) -> str:
     command = f"import pathlib; p = pathlib.Path({path!r}); print(p.read_text() if p.exists() else '', end='')"
-    told: bytes = client.containers.run(identity, ["-c", command], entrypoint="python", remove=True, network_disabled=True)
-    return told.decode()
+    content: bytes = client.containers.run(identity, ["-c", command], entrypoint="python", remove=True, network_disabled=True)
+    return content.decode()
 
 
 def _run(checkout: Path, stage: str) -> subprocess.CompletedProcess[str]:

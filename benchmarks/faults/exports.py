@@ -22,8 +22,8 @@ from paddleship.proof.inputs import Case
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.spec import Arrays
-from paddleship.weights.comparing import Weighed
-from paddleship.weights.weighing import Scales
+from paddleship.weights.candidate_files import WeightsWorker
+from paddleship.weights.comparing import WeightComparison
 
 PROGRAM = "paddle"  # the exported program on eager's own kernels; the others are converted from it or run it otherwise
 _STALE = 10_000
@@ -120,11 +120,11 @@ class Exports:
         """The export in every runtime that takes it, the program itself first."""
         return {kind: runtimes.load(folder) for kind, folder in self._folders(exported).items()}
 
-    def weigh(self, subject: Subject) -> dict[str, Weighed]:
+    def compare_weights(self, subject: Subject) -> dict[str, WeightComparison]:
         """What comparing the files of the last export with the subject's checkpoint finds."""
         folders = {PROGRAM: "exported", "paddle-onednn": "onednn", "onnxruntime": "onnx"}
-        scales = Scales(subject.checkpoint, self._work / "exported")
-        return {kind: scales.weigh(self._work / folder) for kind, folder in folders.items()}
+        worker = WeightsWorker(subject.checkpoint, self._work / "exported")
+        return {kind: worker.compare(self._work / folder) for kind, folder in folders.items()}
 
     def _folders(self, exported: Path) -> dict[str, Path]:
         made, base = {PROGRAM: exported}, Candidate.load(exported)

@@ -29,7 +29,7 @@ _RARE = 6  # ids
 class Fault:
     """One kind of fault and the models that it can be put into: changed weights, changed code, or a wrapped runtime.
 
-    `crowd` marks what only shows when several callers ask at once.
+    `concurrent` marks what only shows when several callers ask at once.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Fault:
     weights: Callable[[Weights, Weights], Weights] | None = None
     code: str | None = None
     wrap: Callable[[Any], Any] | None = None
-    crowd: bool = False
+    concurrent: bool = False
 
 
 class Wrapped:
@@ -320,6 +320,6 @@ FAULTS = (
     Fault("answers reversed in time", SERIES, wrap=after(lambda array: array[:, ::-1])),
     Fault("the answer to the question before", ALL, wrap=Previous),
     Fault("wrong after many questions", ALL, wrap=Forgets),
-    Fault("threads overwrite each other's question", ALL, wrap=Racing, crowd=True),
-    Fault("wrong under concurrency at larger batches", ALL, wrap=RacingInLargeBatches, crowd=True),
+    Fault("threads overwrite each other's question", ALL, wrap=Racing, concurrent=True),
+    Fault("wrong under concurrency at larger batches", ALL, wrap=RacingInLargeBatches, concurrent=True),
 )

@@ -17,14 +17,14 @@ from benchmarks.faults.small import SMALL, Small
 from paddleship.config.params import Verify
 from paddleship.model.eager import Subject
 from paddleship.proof import invariance, invariance_checks, proving
-from paddleship.proof.answering import Answering, Contender
+from paddleship.proof.answering import AnswerWorker, ModelUnderTest
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.parity import Judgement
 from paddleship.proof.weights import CHECK as WEIGHTS
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.shipped.common.spec import Arrays
 from paddleship.shipped.runtimes.turns import Turns
-from paddleship.weights.comparing import Weighed
+from paddleship.weights.comparing import WeightComparison
 
 SETTINGS = Verify()
 RANDOM_INPUT = "batch of 2"  # what the usual checks are given
@@ -54,9 +54,9 @@ class Outcome:
 
 
 class Near:
-    """An Answering in this very process, called like one in another."""
+    """An AnswerWorker in this very process, called like one in another."""
 
-    def __init__(self, answering: Answering) -> None:
+    def __init__(self, answering: AnswerWorker) -> None:
         self._answering = answering
 
     def call(self, method: str, *arguments: Any) -> Any:
@@ -77,7 +77,7 @@ class Forge:
         """A clean export in each runtime."""
         evidence, subject = self._exports.evidence(seed)
         made = self._made(subject, evidence)
-        return list(self._ask(HONEST, evidence, made, weighed=self._exports.weigh(subject)))
+        return list(self._ask(HONEST, evidence, made, compared_weights=self._exports.compare_weights(subject)))
 
     def faulty(self, seed: int) -> list[Outcome]:
         """Every fault that can be put into this model: in each runtime where it changes the export, else around one."""
@@ -89,12 +89,12 @@ class Forge:
             if self._name in fault.models:
                 last = next(reversed(runtimes))
                 made = {last: fault.wrap(runtimes[last])} if fault.wrap else self._made(self._broken(subject, fault), evidence)
-                weighed = {} if fault.wrap else self._exports.weigh(subject)
-                outcomes += self._ask(fault.name, evidence, made, clean, weighed=weighed, crowd=fault.crowd)
+                compared_weights = {} if fault.wrap else self._exports.compare_weights(subject)
+                outcomes += self._ask(fault.name, evidence, made, clean, compared_weights=compared_weights, concurrent=fault.concurrent)
         for kind in () if self._name in FLOAT32_ONLY else SMALL:  # without a truth, nobody tells faults of a few roundings
             for size in small.SIZES:
                 made = self._made(self._slightly_broken(subject, evidence, kind, size), evidence)
-                outcomes += self._ask(kind.name, evidence, made, clean, weighed=self._exports.weigh(subject))
+                outcomes += self._ask(kind.name, evidence, made, clean, compared_weights=self._exports.compare_weights(subject))
         return outcomes
 
     def _made(self, subject: Subject, evidence: Evidence) -> dict[str, Any]:
@@ -124,25 +124,25 @@ class Forge:
         made: Mapping[str, Any],
         clean: Answers | None = None,
         *,
-        weighed: Mapping[str, Weighed],
-        crowd: bool = False,
+        compared_weights: Mapping[str, WeightComparison],
+        concurrent: bool = False,
     ) -> Iterator[Outcome]:
         """Each runtime's outcome, the program's first: what is converted from one that departs is held to it, as `verify` does.
 
-        `weighed` says what comparing the files with the checkpoint found, where they are the ones that were loaded.
+        `compared_weights` says what comparing the files with the checkpoint found, where they are the ones that were loaded.
         """
         program: list[Arrays] | None = None
         for kind, runtime in made.items():
-            judgement, told = _question(evidence, runtime, exact=kind == PROGRAM, crowd=crowd)
+            judgement, answers = _question(evidence, runtime, exact=kind == PROGRAM, concurrent=concurrent)
             if invariance_checks.departs(judgement):
-                program = told
+                program = answers
             elif program:
-                judgement = invariance_checks.hold_to_program(judgement, evidence, told, program=program)
-            judgement = hold_to_checkpoint(judgement, weighed.get(kind))
-            yield self._outcome(name, kind, evidence, judgement, told, clean[kind] if clean else None)
+                judgement = invariance_checks.hold_to_program(judgement, evidence, answers, program=program)
+            judgement = hold_to_checkpoint(judgement, compared_weights.get(kind))
+            yield self._outcome(name, kind, evidence, judgement, answers, clean[kind] if clean else None)
 
     def _outcome(
-        self, name: str, kind: str, evidence: Evidence, judgement: Judgement, told: list[Arrays], clean: list[Arrays] | None
+        self, name: str, kind: str, evidence: Evidence, judgement: Judgement, answers: list[Arrays], clean: list[Arrays] | None
     ) -> Outcome:
         ways = [judgement.metrics.get(key, 0.0) for key in ("repeat_ratio", "threads_ratio")]
         place = next(place for place, case in enumerate(evidence.cases) if case.name == RANDOM_INPUT)
@@ -153,19 +153,19 @@ class Forge:
             not judgement,
             any(not check.passed for check in judgement.checks if check.name != WEIGHTS),
             "; ".join(check.name for check in judgement.checks if not check.passed),
-            max([invariance.change(evidence, range(len(told)), clean, told), *ways]) if clean else 0.0,
+            max([invariance.change(evidence, range(len(answers)), clean, answers), *ways]) if clean else 0.0,
             judgement.metrics.get("noise_ratio", float("inf")),
             judgement.metrics.get("typical_ratio", float("inf")),
             max(judgement.metrics.get(key, 0.0) for key in ("repeat_ratio", "threads_ratio", "departure_ratio", "batch_ratio")),
-            (evidence.reference[place], told[place]),
+            (evidence.reference[place], answers[place]),
         )
 
 
-def _question(evidence: Evidence, runtime: Any, *, exact: bool, crowd: bool) -> tuple[Judgement, list[Arrays]]:
+def _question(evidence: Evidence, runtime: Any, *, exact: bool, concurrent: bool) -> tuple[Judgement, list[Arrays]]:
     """What the gate says of one runtime, and what that answered; in this very process, to ask many."""
-    told: list[Arrays] = []
-    contender = Contender(lambda: runtime, (), share=NoTurns if crowd else Turns)
-    return proving.question(Near(Answering(contender)), evidence, told, exact=exact, settings=SETTINGS), told
+    answers: list[Arrays] = []
+    model_under_test = ModelUnderTest(lambda: runtime, (), share=NoTurns if concurrent else Turns)
+    return proving.question(Near(AnswerWorker(model_under_test)), evidence, answers, exact=exact, settings=SETTINGS), answers
 
 
 def allclose_refuses(pair: tuple[Arrays, Arrays]) -> bool:

@@ -16,17 +16,17 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from benchmarks.zoo.keeper import Observation, observe
+from benchmarks.zoo.observing import Observation, observe
 from benchmarks.zoo.specimen import PROVEN, Specimen
 from paddleship.doctor.examination import RuntimeRow
-from paddleship.shipped.common.paddle_logs import quiet
+from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.system import host
 
 _AT_ONCE = 2
 
 
 def main() -> None:
-    quiet()
+    silence_paddle()
     from benchmarks.zoo import catalogue
 
     try:

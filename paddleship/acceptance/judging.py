@@ -31,7 +31,7 @@ def checks(observed: Observed, evidence: Evidence, served: Served, settings: Ver
     """All checks on what was observed, and the judgement on the answers that one caller got; None where some went unanswered."""
     made = [
         _none("unanswered_batches", observed.faults, advice="the server failed: "),
-        _none("failed_requests", [*observed.load.failures, *observed.crowd.failures], advice="under load: "),
+        _none("failed_requests", [*observed.load.failures, *observed.concurrent_load.failures], advice="under load: "),
         _none("hostile_requests", observed.hostile, advice="the server must refuse bad requests with 4xx and go on: "),
         _proven_batches(observed, evidence),
     ]
@@ -40,18 +40,26 @@ def checks(observed: Observed, evidence: Evidence, served: Served, settings: Ver
     places = len(evidence.cases)
     sent = {id(evidence.cases[place]) for place in observed.asked}
     evidence = evidence.only(lambda case: id(case) in sent)
-    tellings = [observed.answers, *_crowd(observed)]
+    answer_sets = [observed.answers, *_concurrent_sets(observed)]
     judgements = [
-        parity.judge(evidence, [_scores(one, evidence) for one in told], limits=settings, precision=served.precision) for told in tellings
+        parity.judge(evidence, [_scores(one, evidence) for one in answers], limits=settings, precision=served.precision)
+        for answers in answer_sets
     ]
     left_out = len(observed.asked) < places
     made += [_at_its_value(check, judgements[0]) if left_out else check for check in judgements[0].checks]
-    failures = next((verdict.failures for told in judgements[1:] if not (verdict := Verdict(checks=told.checks))), [])
-    made += [check.model_copy(update={"name": f"crowd_{check.name}"}) for check in failures]
+    failures = next((verdict.failures for judgement in judgements[1:] if not (verdict := Verdict(checks=judgement.checks))), [])
+    made += [check.model_copy(update={"name": f"concurrent_{check.name}"}) for check in failures]
     if not failures:
-        made.append(Check(name="crowd_batches", measured=len(observed.crowded), limit="1 or more", passed=bool(observed.crowded)))
+        made.append(
+            Check(
+                name="concurrent_batches",
+                measured=len(observed.concurrent_answers),
+                limit="1 or more",
+                passed=bool(observed.concurrent_answers),
+            )
+        )
     if served.classes and _LABEL not in evidence.reference[0]:
-        wrong = [fault for told in tellings for fault in label_faults(told, evidence, served, settings)]
+        wrong = [fault for answers in answer_sets for fault in label_faults(answers, evidence, served, settings)]
         made.append(_none("labels", wrong, advice="the label is not the class of eager's highest score: "))
     return made, judgements[0]
 
@@ -87,20 +95,20 @@ def _misnamed(eager: Any, scores: Any, label: str, classes: Sequence[str], tie: 
     right = int(eager.argmax())
     if label == classes[right]:
         return ""
-    told = int(scores.argmax())
-    if label == classes[told] and eager[right] - eager[told] <= tie:
+    served = int(scores.argmax())
+    if label == classes[served] and eager[right] - eager[served] <= tie:
         return ""
     return f"{label!r} for {classes[right]!r}"
 
 
-def _crowd(observed: Observed) -> list[list[Outputs]]:
+def _concurrent_sets(observed: Observed) -> list[list[Outputs]]:
     """All answers again for each telling that the callers got, with theirs in place of the one caller's."""
-    count = max((len(told) for told in observed.crowded.values()), default=0)
-    tellings = []
+    count = max((len(distinct) for distinct in observed.concurrent_answers.values()), default=0)
+    answer_sets = []
     for number in range(count):
-        replaced = {place: told[min(number, len(told) - 1)] for place, told in observed.crowded.items() if told}
-        tellings.append([replaced.get(place, answer) for place, answer in zip(observed.asked, observed.answers, strict=True)])
-    return tellings
+        replaced = {place: distinct[min(number, len(distinct) - 1)] for place, distinct in observed.concurrent_answers.items() if distinct}
+        answer_sets.append([replaced.get(place, answer) for place, answer in zip(observed.asked, observed.answers, strict=True)])
+    return answer_sets
 
 
 def _scores(answer: Outputs, evidence: Evidence) -> Arrays:

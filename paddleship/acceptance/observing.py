@@ -15,15 +15,15 @@ from paddleship.acceptance import hostile
 from paddleship.acceptance.client import Client, ServerError
 from paddleship.acceptance.http_load import Load, closed_loop
 from paddleship.acceptance.questions import Question, mixed, plain_request, questions, repeated, repeated_bytes, within
-from paddleship.acceptance.triton import Outputs, Stranger, read_answer, request_body
+from paddleship.acceptance.triton import Outputs, TritonClient, read_answer, request_body
 from paddleship.numerics import differences
 from paddleship.system.progress import Progress
 
 _IN_LOAD = 4  # different requests of one row
-_IN_CROWD = 24  # batches of different sizes
+_CONCURRENT_BATCHES = 24  # batches of different sizes
 _TIMEOUT_S = 600  # callers of a slow model wait for each other's batches; whether it is fast enough is not asked here
-_ALL_BYTES, _CROWD_BYTES = 200 * 2**20, 50 * 2**20
-_CROWD_ROUNDS, _CROWD_SECONDS = 8, 3
+_ALL_BYTES, _CONCURRENT_BYTES = 200 * 2**20, 50 * 2**20
+_CONCURRENT_ROUNDS, _CONCURRENT_SECONDS = 8, 3
 _SAME = 1e-3  # of the size of an output: far above rounding, far below another answer
 
 
@@ -32,7 +32,7 @@ class Observed:
     """What was seen from outside the server.
 
     `asked` are the places of the batches that were sent: all that the server takes, unless they would take too long together.
-    `answers` are in their order, `faults` what went unanswered. `crowded` are the distinct answers that many callers got, by
+    `answers` are in their order, `faults` what went unanswered. `concurrent_answers` are the distinct answers that many callers got, by
     the place of the batch. `hostile` names bad requests that were not refused as they must be and what the server did not
     survive. `example` is one request of one row, with its answer. `max_batch` and `candidate_digest` are what the server says
     of itself.
@@ -44,8 +44,8 @@ class Observed:
     answers: list[Outputs]
     faults: list[str]
     load: Load
-    crowd: Load
-    crowded: dict[int, list[Outputs]]
+    concurrent_load: Load
+    concurrent_answers: dict[int, list[Outputs]]
     hostile: list[str]
     example: dict[str, Any]
 
@@ -69,8 +69,8 @@ def observe(
     Raises ServerError where there is no metadata to ask by, or no single row to show.
     """
     connect = partial(Client, host, port, model=model, timeout_s=_TIMEOUT_S)
-    with closing(Stranger(host, port, model=model, timeout_s=_TIMEOUT_S)) as stranger:
-        metadata = stranger.metadata()
+    with closing(TritonClient(host, port, model=model, timeout_s=_TIMEOUT_S)) as client:
+        metadata = client.metadata()
         says = metadata.get("parameters", {})
         limit, body_bytes = int(says.get("max_batch", 0)), int(says.get("max_bytes", _ALL_BYTES))
         every = questions(batches, metadata, pads)
@@ -79,17 +79,19 @@ def observe(
         asked = within(every, body_bytes=body_bytes, total_bytes=_ALL_BYTES)
         if not asked:
             raise ServerError(f"the server takes {body_bytes} bytes, and no batch of held-out rows fits: raise accept.memory_bytes")
-        answers, faults = _ask(stranger, asked)
+        answers, faults = _ask(client, asked)
         small = _smallest(asked)[:_IN_LOAD]
         single = [request_body(one.tensors) for one in small]
         load = closed_loop(connect, single, requests=requests, concurrency=concurrency, seconds=seconds)
-        many = within(mixed(asked, count=_IN_CROWD), body_bytes=body_bytes, total_bytes=_CROWD_BYTES)
+        many = within(mixed(asked, count=_CONCURRENT_BATCHES), body_bytes=body_bytes, total_bytes=_CONCURRENT_BYTES)
         bodies = [request_body(one.tensors) for one in many]
-        crowd = closed_loop(connect, bodies, requests=_CROWD_ROUNDS * len(many), concurrency=concurrency, seconds=_CROWD_SECONDS)
-        told: dict[int, set[bytes]] = {}
-        for question, distinct in [*zip(small, load.answers, strict=True), *zip(many, crowd.answers, strict=True)]:
-            told.setdefault(question.place, set()).update(distinct)
-        crowded = {place: [read_answer(answer) for answer in distinct] for place, distinct in told.items()}
+        concurrent_load = closed_loop(
+            connect, bodies, requests=_CONCURRENT_ROUNDS * len(many), concurrency=concurrency, seconds=_CONCURRENT_SECONDS
+        )
+        by_place: dict[int, set[bytes]] = {}
+        for question, distinct in [*zip(small, load.answers, strict=True), *zip(many, concurrent_load.answers, strict=True)]:
+            by_place.setdefault(question.place, set()).update(distinct)
+        concurrent_answers = {place: [read_answer(answer) for answer in distinct] for place, distinct in by_place.items()}
         one_too_many = repeated_bytes(small[0], limit + 1) <= body_bytes  # a larger body is refused for its size already
         too_many = request_body(repeated(small[0].tensors, limit + 1)) if one_too_many else None
         hostile_faults = _provoke(connect, (host, port), example, too_many)
@@ -101,19 +103,19 @@ def observe(
         answers,
         faults,
         load,
-        crowd,
-        crowded,
+        concurrent_load,
+        concurrent_answers,
         hostile_faults,
         example,
     )
 
 
-def _ask(stranger: Stranger, asked: Sequence[Question]) -> tuple[list[Outputs], list[str]]:
+def _ask(client: TritonClient, asked: Sequence[Question]) -> tuple[list[Outputs], list[str]]:
     progress = Progress("comparing over HTTP", len(asked), "batches")
     answers, faults = [], []
     for question in asked:
         try:
-            answers.append(stranger.ask(question.tensors))
+            answers.append(client.ask(question.tensors))
         except ServerError as error:
             faults.append(f"a batch of {question.rows}: {error}")
         progress.advance()

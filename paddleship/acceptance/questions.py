@@ -1,4 +1,4 @@
-"""Requests of a stranger: raw rows in the batches that were proven, in the form that the server's metadata asks for."""
+"""Requests of a client: raw rows in the batches that were proven, in the form that the server's metadata asks for."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Tensors = Mapping[str, np.ndarray[Any, Any]]
 Outputs = dict[str, np.ndarray[Any, Any]]
 
 
-class Stranger:
+class TritonClient:
     """One client of one server. For one thread."""
 
     def __init__(self, host: str, port: int, *, model: str, timeout_s: float = 60) -> None:

@@ -25,8 +25,8 @@ from paddleship.system.isolate import Load
 from paddleship.system.progress import Progress
 
 _CURVE_BLOCKS = 4
-_CURVE_SHARE, _CROWD_SHARE = 0.2, 0.25  # of max_seconds
-_CROWD_S = 0.5
+_CURVE_SHARE, _TOGETHER_SHARE = 0.2, 0.25  # of max_seconds
+_TOGETHER_S = 0.5
 _ENDURANCE_S = 5.0
 
 Judge = Callable[[str, list[Arrays]], str]
@@ -50,7 +50,7 @@ def compare(
     One that dies, hangs, leaks, or (the baseline apart) whose answers to `questions` `judge` has something to say about,
     keeps its reason and loses its samples; the rest go on.
     """
-    began, bystander = time.monotonic(), system_metrics.Bystander()
+    began, bystander = time.monotonic(), system_metrics.LoadMonitor()
     size = next(iter(batches))
     base, available = baseline or next(iter(participants)), host.core_numbers()
     cores = system_metrics.cores_for(thread_count)
@@ -59,7 +59,7 @@ def compare(
     starts = _run(race, batches, settings, base, _examiner(race, questions, judge, base) if judge else None, began=began)
     _refuse_leaks(race, settings, size)
     parts = {count: _parts(count, thread_count, available) for count in settings.concurrency}
-    _crowds(race, list(participants), parts, size, deadline=began + settings.max_seconds + race.lost_s)
+    _scale_processes(race, list(participants), parts, size, deadline=began + settings.max_seconds + race.lost_s)
     found = dict(race.found)
     again = found.pop(base + AGAIN)
     pinned = bool(cores) and thread_count < len(available)
@@ -95,8 +95,8 @@ def _run(
     size, *others = batches
     blocks = -(-settings.blocks // settings.starts)
     curve_s = settings.max_seconds * _CURVE_SHARE / max(len(others), 1)
-    end = began + settings.max_seconds * (1 - _CROWD_SHARE * bool(settings.concurrency))
-    alone_s = _CROWD_S if 1 in settings.concurrency else 0
+    end = began + settings.max_seconds * (1 - _TOGETHER_SHARE * bool(settings.concurrency))
+    alone_s = _TOGETHER_S if 1 in settings.concurrency else 0
     progress = Progress("measuring", settings.starts, "starts")
     wanted: Sequence[str] = list(race.found)
     starts, last_s = 0, 0.0
@@ -152,7 +152,7 @@ def _refuse_leaks(race: Race, settings: Benchmark, size: int) -> None:
         if growth.low <= settings.max_growth_bytes if growth else len(race.found[name].samples(size)) < estimates.ENOUGH["p50_ms"]:
             continue
         seconds = min(_ENDURANCE_S, settings.max_seconds / 6)
-        growth = estimates.lasting_slope(race.endure(name, size=size, seconds=seconds))
+        growth = estimates.lasting_slope(race.watch_memory(name, size=size, seconds=seconds))
         if growth and growth.low > settings.max_growth_bytes and name in race.left():
             race.found[name].status = "leaks"  # its samples stay: it may be a baseline, and what it would gain is worth knowing
             race.found[name].reason = (
@@ -167,7 +167,7 @@ def _parts(count: int, thread_count: int, available: Sequence[int]) -> list[Sequ
     return parts if len(parts[-1]) == thread_count else []
 
 
-def _crowds(race: Race, names: Sequence[str], parts: Mapping[int, Sequence[Sequence[int]]], size: int, *, deadline: float) -> None:
+def _scale_processes(race: Race, names: Sequence[str], parts: Mapping[int, Sequence[Sequence[int]]], size: int, *, deadline: float) -> None:
     """Throughput of several processes of one participant, as a server runs them, for as long as there is time; the baselines last."""
     cost_s = 0.0
     for count, cores in parts.items():
@@ -176,5 +176,5 @@ def _crowds(race: Race, names: Sequence[str], parts: Mapping[int, Sequence[Seque
             if start + cost_s > deadline:
                 return
             if len(cores) > 1 and name in race.left():  # one alone was seen before
-                race.crowd(name, cores, size=size, seconds=_CROWD_S)
+                race.run_together(name, cores, size=size, seconds=_TOGETHER_S)
                 cost_s = max(cost_s, (time.monotonic() - start) * (count + 1) / count)

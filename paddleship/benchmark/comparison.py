@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paddleship.benchmark.sampling import Measurement, speedup
-from paddleship.benchmark.system_metrics import Others
+from paddleship.benchmark.system_metrics import OtherLoad
 from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Interval, Word
 
@@ -27,7 +27,7 @@ class Comparison:
     baseline: str
     size: int
     effect: float
-    others: Others
+    others: OtherLoad
     pinned: bool
     starts: int
     seconds: float

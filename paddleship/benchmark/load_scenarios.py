@@ -22,7 +22,7 @@ _ENOUGH = loadgen.needed(0.99)  # queries, for a 99th percentile that may be sta
 
 
 @dataclass(frozen=True)
-class UnderLoad:
+class ScenarioResults:
     """What one model bore; with no `engine`, it died, and `reason` says of what.
 
     `peak_qps` is the highest load of random arrivals that held `benchmark.slo_p99_ms`, where that is given. Percentiles
@@ -75,17 +75,17 @@ class LoadWorker:
         self._model.run(batch)
 
 
-def measure(name: str, load: Load, workload: Workload, *, settings: Benchmark, thread_count: int, seed: int) -> UnderLoad:
+def measure(name: str, load: Load, workload: Workload, *, settings: Benchmark, thread_count: int, seed: int) -> ScenarioResults:
     """Run every scenario on one model, each for `scenario_seconds` at most."""
     limit_s = settings.timeout_s + settings.max_seconds
     try:
         with Isolated(name, LoadWorker, load, workload, timeout_s=limit_s, environment=threads(thread_count)) as worker:
             return _measure(worker, settings, seed)
     except BadInput as error:
-        return UnderLoad(reason=str(error))
+        return ScenarioResults(reason=str(error))
 
 
-def _measure(worker: Isolated, settings: Benchmark, seed: int) -> UnderLoad:
+def _measure(worker: Isolated, settings: Benchmark, seed: int) -> ScenarioResults:
     seconds = settings.scenario_seconds
     single: Measured = worker.call("run", SingleStream(max_seconds=seconds), seed)
     several: Measured = worker.call("run", MultiStream(max_seconds=seconds), seed)
@@ -93,7 +93,7 @@ def _measure(worker: Isolated, settings: Benchmark, seed: int) -> UnderLoad:
     offline: Measured = worker.call("run", Offline(batch_size=max(settings.batch_sizes), min_samples=rows), seed)
     peak: Peak | None = worker.call("peak", settings.slo_p99_ms, settings.max_seconds / 2, seed) if settings.slo_p99_ms else None
     alone, together = percentiles(single.latencies_ms), percentiles(several.latencies_ms)
-    return UnderLoad(
+    return ScenarioResults(
         single.engine,
         alone["p50_ms"],
         alone["p90_ms"],

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.benchmark import system_metrics
-from paddleship.benchmark.worker import BenchWorker, Engine, Warmth, loop
+from paddleship.benchmark.worker import BenchWorker, Engine, WarmUp, loop
 from paddleship.benchmark.worker_process import WorkerProcess, together
 from paddleship.config.params import Benchmark
 from paddleship.errors import PaddleshipError
@@ -161,7 +161,7 @@ class Race:
             for worker in workers.values():
                 worker.close()
 
-    def crowd(self, name: str, cores: Sequence[Sequence[int]], *, size: int, seconds: float) -> None:
+    def run_together(self, name: str, cores: Sequence[Sequence[int]], *, size: int, seconds: float) -> None:
         """Let a process of one participant on each of `cores` answer at the same time, and note their rows per second."""
         workers: list[WorkerProcess] = []
         try:
@@ -170,7 +170,7 @@ class Race:
             for worker in workers:
                 worker.close()
 
-    def endure(self, name: str, *, size: int, seconds: float) -> list[tuple[float, float]]:
+    def watch_memory(self, name: str, *, size: int, seconds: float) -> list[tuple[float, float]]:
         """Keep one participant busy in a new process: resident bytes against thousands of requests, in equal parts of the time."""
         workers: list[WorkerProcess] = []
         try:
@@ -221,11 +221,11 @@ class Race:
         typical: dict[str, float] = {}
         limit_s = min(self._settings.warmup_s, seconds / 3 / max(len(workers), 1))
         for name in self._in_race(workers):
-            warmth = self._guarded(name, workers[name].warm_up, size, limit_s)
-            if warmth:
-                typical[name] = warmth.typical_ms
-                self._row_ms[name] = warmth.typical_ms / size
-                self._note(name, warmth)
+            warm_up = self._guarded(name, workers[name].warm_up, size, limit_s)
+            if warm_up:
+                typical[name] = warm_up.typical_ms
+                self._row_ms[name] = warm_up.typical_ms / size
+                self._note(name, warm_up)
         left_ms = 1000 * max(0.0, end + self.lost_s - time.monotonic())
         for block in range(blocks):
             if block >= _FEWEST_BLOCKS and time.monotonic() > end + self.lost_s + seconds:
@@ -250,10 +250,10 @@ class Race:
         measurement.peak_memory_bytes = max(measurement.peak_memory_bytes, worker.peak_bytes)
         measurement.peak_device_memory_bytes = system_metrics.more(measurement.peak_device_memory_bytes, worker.peak_device_bytes)
 
-    def _note(self, name: str, warmth: Warmth) -> None:
-        self.found[name].warmup_s.append(warmth.seconds)
-        self.found[name].unstable_warmups += not warmth.stable
-        self.found[name].new_shape_ms.extend(warmth.new_shape_ms)
+    def _note(self, name: str, warm_up: WarmUp) -> None:
+        self.found[name].warmup_s.append(warm_up.seconds)
+        self.found[name].unstable_warmups += not warm_up.stable
+        self.found[name].new_shape_ms.extend(warm_up.new_shape_ms)
 
     def _in_race(self, names: Mapping[str, Any]) -> list[str]:
         return [name for name in names if name in self.left()]

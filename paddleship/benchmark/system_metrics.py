@@ -101,7 +101,7 @@ def size_bytes(path: Path) -> int:
 
 
 @dataclass(frozen=True)
-class Others:
+class OtherLoad:
     """Shares of the machine's processor time that other processes took, and that the host under a virtual machine kept."""
 
     busy_share: float
@@ -115,19 +115,19 @@ def own_seconds() -> float:
     return own.user + own.system + own.children_user + own.children_system
 
 
-class Bystander:
+class LoadMonitor:
     """Notes from its making to `seen` how much of the machine's processor time was not ours; our children must have ended by then."""
 
     def __init__(self) -> None:
         self._start = _clocks()
 
-    def seen(self) -> Others:
+    def seen(self) -> OtherLoad:
         import psutil
 
         wall, busy, stolen, ours = (now - before for now, before in zip(_clocks(), self._start, strict=True))
         whole = max(wall * (psutil.cpu_count() or 1), 1e-9)
         average = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-        return Others(max(0.0, busy - ours) / whole, max(0.0, stolen) / whole, average)
+        return OtherLoad(max(0.0, busy - ours) / whole, max(0.0, stolen) / whole, average)
 
 
 def _clocks() -> tuple[float, float, float, float]:

@@ -40,7 +40,7 @@ def loop(answer: Callable[[Sequence[int]], Any], places: int, count: int) -> Seq
 
 
 @dataclass(frozen=True)
-class Warmth:
+class WarmUp:
     """What the warm-up of one batch size showed; none of its samples is a measurement.
 
     `new_shape_ms` is what the first call of a shape cost beyond a typical one, for each shape that was new.
@@ -81,10 +81,10 @@ class BenchWorker:
         self._known.add(_shape(self._batches[size][0]))
         return self._load_ns / 1e6, taken / 1e6
 
-    def warm_up(self, size: int, limit_s: float) -> Warmth:
+    def warm_up(self, size: int, limit_s: float) -> WarmUp:
         """Answer every batch once, and go on until successive windows agree or `limit_s` is over."""
         start = time.perf_counter()
-        known, new = self._meet(size, limit_s / _WINDOWS)
+        known, new = self._answer_each(size, limit_s / _WINDOWS)
         windows: list[float] = []
         stable = False
         while not stable and (not windows or time.perf_counter() - start < limit_s):
@@ -92,7 +92,7 @@ class BenchWorker:
             last = windows[-_WINDOWS:]
             stable = len(last) == _WINDOWS and max(last) <= (1 + _AGREE) * min(last)
         extra = tuple(max(0.0, ms - self._timed(size, place)) for place, ms in new)
-        return Warmth(windows[-1], time.perf_counter() - start, stable, extra)
+        return WarmUp(windows[-1], time.perf_counter() - start, stable, extra)
 
     def measure(self, size: int, count: int) -> tuple[list[float], list[int], str]:
         """Milliseconds of `count` calls, the places of their batches, and what was wrong with the last answer (empty: nothing)."""
@@ -124,7 +124,7 @@ class BenchWorker:
         """What it says to other batches now."""
         return [self._model.run(question) for question in questions]
 
-    def _meet(self, size: int, limit_s: float) -> tuple[int, list[tuple[int, float]]]:
+    def _answer_each(self, size: int, limit_s: float) -> tuple[int, list[tuple[int, float]]]:
         """Answer every batch once, for as long as `limit_s`, and keep the answers.
 
         Returns how many were answered, and the places and milliseconds of those whose shape was new.

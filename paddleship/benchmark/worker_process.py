@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from paddleship.benchmark import system_metrics
-from paddleship.benchmark.worker import Warmth
+from paddleship.benchmark.worker import WarmUp
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays
 from paddleship.system.isolate import Isolated
@@ -30,7 +30,7 @@ class WorkerProcess:
     def first(self, size: int) -> tuple[float, float]:
         return self._call("first", size)  # type: ignore[no-any-return]
 
-    def warm_up(self, size: int, limit_s: float) -> Warmth:
+    def warm_up(self, size: int, limit_s: float) -> WarmUp:
         return self._call("warm_up", size, limit_s)  # type: ignore[no-any-return]
 
     def measure(self, size: int, count: int) -> tuple[list[float], list[int], str]:

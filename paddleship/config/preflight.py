@@ -73,9 +73,9 @@ def left_out(
 ) -> list[str]:
     """What was asked for and not measured, with what to do; `measured`: of each name its batch sizes and its numbers of processes."""
     said = []
-    crowded = [count for count in counts if count * thread_count > cores]
-    if crowded:
-        words = ", ".join(map(str, crowded))
+    too_many = [count for count in counts if count * thread_count > cores]
+    if too_many:
+        words = ", ".join(map(str, too_many))
         said.append(
             f"{words} processes at the same time were not measured, because {cores} cores are not enough for {thread_count} threads each: "
             "lower benchmark.concurrency, or use a larger machine"
@@ -87,7 +87,7 @@ def left_out(
                 "take the size out of benchmark.batch_sizes"
             )
     for count in counts:
-        if count not in crowded and (names := [name for name, _, seen in measured if count not in seen]):
+        if count not in too_many and (names := [name for name, _, seen in measured if count not in seen]):
             said.append(f"there was no time for {count} processes at the same time of {', '.join(names)}: raise benchmark.max_seconds")
     return said
 

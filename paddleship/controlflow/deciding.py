@@ -70,7 +70,7 @@ def watching(layer: Any) -> Iterator[Decisions]:
 
     try:
         dy2static.IfElse, dy2static.While = not_to_static(choose), not_to_static(repeat)
-        program_translator._FUNCTION_CACHE._code_to_ast_caches = _Forgetful()
+        program_translator._FUNCTION_CACHE._code_to_ast_caches = _NeverCached()
         with following(decisions.ways):
             yield decisions
     finally:
@@ -78,7 +78,7 @@ def watching(layer: Any) -> Iterator[Decisions]:
         program_translator._FUNCTION_CACHE._code_to_ast_caches = originals[2]
 
 
-class _Forgetful(dict[str, Any]):
+class _NeverCached(dict[str, Any]):
     """Paddle keeps rewritten functions by their text, so that two of one text would both have the lines of the first."""
 
     def __contains__(self, key: object) -> bool:

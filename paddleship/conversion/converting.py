@@ -47,7 +47,7 @@ class Outcome:
         return not self.reason
 
 
-class Workshop:
+class Converter:
     """Makes candidates of the program in `exported`; what several of them are made from is made once, in `scratch`.
 
     Everything is made in child processes, and every candidate answers `probe` once in a process of its own. `batches` of
@@ -129,7 +129,7 @@ class Workshop:
             maker: Maker = _resolve(kind.maker) if kind.maker else _copy
             return maker
         change, verb = _resolve(kind.change), kind.change.partition(":")[2]
-        return re_export.Remaker(self._eager(f"Paddle can {verb} only the eager model itself"), self._base.inputs, sizes, change, verb)
+        return re_export.ReExporter(self._eager(f"Paddle can {verb} only the eager model itself"), self._base.inputs, sizes, change, verb)
 
     def _each(
         self, words: str, maker_of: Callable[[Mapping[str, int]], Maker], source: Path, target: Path, *, calibrated: bool = False
@@ -154,7 +154,7 @@ class Workshop:
 def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Batch, timeout_s: float) -> Outcome:
     """Make one candidate in `target`, with nothing kept for others."""
     with tempfile.TemporaryDirectory() as scratch:
-        return Workshop(exported, Path(scratch), threads=threads, probe=probe, timeout_s=timeout_s).make(name, target)
+        return Converter(exported, Path(scratch), threads=threads, probe=probe, timeout_s=timeout_s).make(name, target)
 
 
 def plan(name: str, base: Candidate, *, threads: int) -> Candidate:

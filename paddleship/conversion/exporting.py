@@ -107,10 +107,10 @@ class Attempt:
         try:
             candidate = self._save(programs)
             with isolate.Isolated("the exported program", runtimes.load, self.folder, timeout_s=self.timeout_s) as program:
-                told = [program.call("run", probe) for probe in self.probes]
+                exported = [program.call("run", probe) for probe in self.probes]
         except BadInput as obstacle:
             return obstacle
-        return candidate if trusting else self._compared(told) or candidate
+        return candidate if trusting else self._compared(exported) or candidate
 
     def _save(self, programs: tuple[Program, ...]) -> Candidate:
         saved = Saved("", {}, {})
@@ -123,14 +123,14 @@ class Attempt:
         check_form(self.subject.model.factory, [spec.name for spec in self.base.outputs], structure.constants(self.base.nesting), saved)
         return replace(self.base, sources=saved.sources, weights_sha256=saved.weights, programs=programs).save(self.folder)
 
-    def _compared(self, told: Sequence[Arrays]) -> WrongError | None:
+    def _compared(self, exported: Sequence[Arrays]) -> WrongError | None:
         """What is plainly different from eager; the proof is verify's."""
-        for probe, expected, answer in zip(self.probes, self.answers, told, strict=True):
+        for probe, expected, answer in zip(self.probes, self.answers, exported, strict=True):
             for name, array in expected.items():
                 shape = ", ".join(f"{key}{list(value.shape)}" for key, value in probe.items())
                 if answer[name].shape != array.shape:
                     return WrongError(f"the program answers {shape} with {name}{list(answer[name].shape)}, eager with {list(array.shape)}")
-                if not differences.alike(array, answer[name]):
+                if not differences.roughly_equal(array, answer[name]):
                     return WrongError(f"the program answers {shape} with other values of {name} than eager")
         return None
 

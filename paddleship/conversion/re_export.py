@@ -19,7 +19,7 @@ Change = Callable[[Any, Form, Sequence[Batch]], Any]
 
 
 @dataclass(frozen=True)
-class Remaker:
+class ReExporter:
     """Makes the program of one subject, with these inputs, for one set of fixed sizes, after `change`, which `verb` names in an error.
 
     `change` is given the layer in evaluation mode, how inputs become its arguments, and batches of real rows.

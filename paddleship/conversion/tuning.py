@@ -67,17 +67,17 @@ def tune(folder: Path, batches: Sequence[Batch], *, seconds: float, timeout_s: f
         return tuned
     try:
         environment = threads(tuned.candidate.threads)
-        with Isolated(tuned.candidate.name, Bench, folder, list(batches), timeout_s=timeout_s, environment=environment) as bench:
+        with Isolated(tuned.candidate.name, TuningWorker, folder, list(batches), timeout_s=timeout_s, environment=environment) as worker:
             left_s = seconds
             for place, (setting, values) in enumerate(alternatives):
-                tuned, spent_s = _decide(bench, tuned, setting, values, share_s=left_s / (len(alternatives) - place))
+                tuned, spent_s = _decide(worker, tuned, setting, values, share_s=left_s / (len(alternatives) - place))
                 left_s -= spent_s
     except CandidateError as error:
         return replace(tuned, trials=[*tuned.trials, Trial("tuning", "stopped", reason=str(error))])
     return tuned
 
 
-class Bench:
+class TuningWorker:
     """Lives in the child: one candidate under several settings."""
 
     def __init__(self, folder: Path, batches: Sequence[Batch]) -> None:
@@ -95,7 +95,7 @@ class Bench:
         """Raises CandidateError where the answers under two settings differ by more than rounding."""
         for batch in self._batches:
             answer, padded = self._loaded[key].run(batch), self._loaded[other].run(batch)
-            if odd := [name for name, array in answer.items() if not differences.alike(array, padded[name])]:
+            if odd := [name for name, array in answer.items() if not differences.roughly_equal(array, padded[name])]:
                 raise CandidateError(f"it changes the answers: {', '.join(odd)}")
 
     def measure(self, key: str, first: int, seconds: float) -> float:
@@ -114,19 +114,19 @@ class Bench:
         self._loaded.clear()
 
 
-def _decide(bench: Isolated, tuned: Tuned, setting: str, values: Sequence[Any], *, share_s: float) -> tuple[Tuned, float]:
+def _decide(worker: Isolated, tuned: Tuned, setting: str, values: Sequence[Any], *, share_s: float) -> tuple[Tuned, float]:
     """The candidate with the fastest value of one setting, the first of which is the present one, and the seconds of measuring."""
     refused: dict[Any, str] = {}
     costs: dict[Any, float] = {}
     for value in values:
         candidate = _with(tuned.candidate, setting, value)
         try:
-            seconds = bench.call("prepare", str(value), candidate.options, candidate.threads)
+            seconds = worker.call("prepare", str(value), candidate.options, candidate.threads)
             if costs and _changes_shapes(tuned.candidate, setting):
-                bench.call("compare", str(values[0]), str(value))
+                worker.call("compare", str(values[0]), str(value))
             costs[value] = seconds
         except CandidateError as error:
-            if not bench.usable:
+            if not worker.usable:
                 raise CandidateError(f"{setting}={value}: {error}") from None
             refused[value] = str(error)
     began = time.monotonic()
@@ -135,8 +135,8 @@ def _decide(bench: Isolated, tuned: Tuned, setting: str, values: Sequence[Any], 
     if rounds >= _FEWEST:
         for place in range(rounds):
             for value in costs:
-                samples[value].append(bench.call("measure", str(value), place, share_s / rounds / len(costs) - costs[value]))
-    bench.call("forget")
+                samples[value].append(worker.call("measure", str(value), place, share_s / rounds / len(costs) - costs[value]))
+    worker.call("forget")
     trials = [Trial(setting, value, *_summary(samples.get(value, [])), refused.get(value, "")) for value in values]
     chosen = best(trials)
     candidate = tuned.candidate if chosen == values[0] else _with(tuned.candidate, setting, chosen)

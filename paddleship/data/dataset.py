@@ -14,7 +14,7 @@ import numpy as np
 
 from paddleship.config.params import Data, Params
 from paddleship.data import ranges
-from paddleship.data.row_validation import Intake, content_hash, value_bytes
+from paddleship.data.row_validation import RowValidator, content_hash, value_bytes
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.common.preprocess import Preprocess, UnicodeForm, build, vocabulary
 from paddleship.shipped.common.references import explain, resolve
@@ -69,7 +69,7 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
     return rows
 
 
-def clean(rows: Sequence[Mapping[str, Any]], data: Data, intake: Intake | None = None) -> tuple[dict[str, Rows], dict[str, int]]:
+def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator | None = None) -> tuple[dict[str, Rows], dict[str, int]]:
     """Clean, drop repeats, drop contradictions, split by content hash; return the splits and what was dropped.
 
     Text stays as it came, what the model takes is brought to the dtype it takes it in. Texts that are equal once they
@@ -77,16 +77,16 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, intake: Intake | None =
     dropped altogether. The split depends on a row's content alone, so that it stays when data grows. Raises DataError
     with the number of a row that cannot be used.
     """
-    intake = intake or Intake(data)
+    validator = validator or RowValidator(data)
     counts = Counter(rows=len(rows))
     groups: dict[str, dict[bytes, tuple[list[Any], Any]]] = defaultdict(dict)
     for number, row in enumerate(rows):
-        values, label = intake.values(number, row), row.get(data.label)
+        values, label = validator.values(number, row), row.get(data.label)
         if label is None or values is None:
             counts["empty"] += 1
             continue
-        label = intake.label(number, label)
-        groups[intake.identity(values)].setdefault(value_bytes(label), (values, label))
+        label = validator.label(number, label)
+        groups[validator.identity(values)].setdefault(value_bytes(label), (values, label))
         counts["usable"] += 1
     kept: dict[str, list[tuple[str, list[Any], Any]]] = {split: [] for split in SPLITS}
     for key in sorted(groups):

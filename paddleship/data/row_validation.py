@@ -27,7 +27,7 @@ _WORDS = {"U": "text", "b": "truth values"}
 _GIVE = "let the reader give numbers, truth values or text"
 
 
-class Intake:
+class RowValidator:
     """Checks every row against data.inputs, data.label and what the model takes.
 
     `tensors` are the model's inputs where they are columns already, with declared `dimensions`;
@@ -55,7 +55,7 @@ class Intake:
         self._label_shape: tuple[int, tuple[int, ...]] | None = None
 
     @classmethod
-    def of(cls, params: Params) -> Intake:
+    def of(cls, params: Params) -> RowValidator:
         form = params.preprocess.unicode_form
         if params.preprocess.kind == "characters":
             return cls(params.data, text=params.preprocess.column, unicode_form=form)

@@ -24,7 +24,7 @@ from paddleship.shipped.common.spec import Arrays
 from paddleship.shipped.runtimes import registry
 from paddleship.shipped.runtimes.registration import OTHER_WEIGHTS, Registration
 from paddleship.system import isolate
-from paddleship.weights.comparing import Weighed
+from paddleship.weights.comparing import WeightComparison
 
 _SUFFICIENT = {
     "weights-differ",
@@ -60,7 +60,7 @@ class Diagnosis:
 
 
 @dataclass
-class Looked:
+class Inspection:
     """What was looked at without finding anything, and what was not or could not be, in words for a person."""
 
     clean: list[str] = field(default_factory=list)
@@ -80,19 +80,23 @@ def explain(
     settings: Verify,
     failed: Sequence[str] = (),
     preprocess: Mapping[str, Any] | None = None,
-    weighed: Weighed | None = None,
+    compared_weights: WeightComparison | None = None,
     say: Say = lambda _: None,
 ) -> Diagnosis:
     """Explain a candidate that failed its proof.
 
     `folder` is None for `to_static` in memory, `answers` None for a candidate that died. `failed` names the checks that
-    it missed; `preprocess` is the config that the data was prepared with, `weighed` what comparing its files with the checkpoint
+    it missed; `preprocess` is the config that the data was prepared with, `compared_weights` what comparing its files with the checkpoint
     found. Each child process has `settings.timeout_s`; when the deadline of the block is over, the findings are those that were
     made by then.
     """
     limit = settings.noise_limit * (replay.coarseness(Candidate.load(folder).precision) if folder is not None else 1)
-    looked = Looked()
-    findings = [*_facts(subject, folder, preprocess), *_weights(weighed, looked), *_contents(subject, folder, settings, looked)]
+    inspection = Inspection()
+    findings = [
+        *_facts(subject, folder, preprocess),
+        *_weights(compared_weights, inspection),
+        *_contents(subject, folder, settings, inspection),
+    ]
     ratios = symptoms.case_ratios(evidence, answers) if answers is not None else []
     if answers is not None:
         specs = [item.spec() for item in subject.model.inputs]
@@ -102,22 +106,22 @@ def explain(
     if folder is not None and Candidate.load(folder).precision in OTHER_WEIGHTS:  # a layer by itself is not changed as the whole was
         return Diagnosis([*findings, *_coarse(folder, failed)])
     if _is_eager(folder):
-        return Diagnosis([*findings, _nothing(evidence, ratios, limit, looked)])
+        return Diagnosis([*findings, _nothing(evidence, ratios, limit, inspection)])
     if folder is not None and max(ratios, default=inf) <= limit and (coarse := _coarse(folder, failed)):
         return Diagnosis([*findings, *coarse])  # no answer is wrong in itself, so there is no layer or pass to look for
     place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
     located = _locate(subject, _stripped(subject, folder), evidence, place, settings, say)
     if isinstance(located, str):
-        looked.left.append(f"layers (they could not be replayed: {located})")
+        inspection.left.append(f"layers (they could not be replayed: {located})")
     else:
         findings += located.findings
-        _note_layers(located, looked)
+        _note_layers(located, inspection)
     try:
-        findings += _optimiser(folder, evidence, place, settings, looked, limit=limit) if folder is not None else []
+        findings += _optimiser(folder, evidence, place, settings, inspection, limit=limit) if folder is not None else []
     except OutOfTime:
-        looked.left.append("optimisation passes (there was no time left)")
+        inspection.left.append("optimisation passes (there was no time left)")
     if not any(finding.severity == "error" for finding in findings):
-        findings += (_coarse(folder, failed) if folder is not None else []) or [_nothing(evidence, ratios, limit, looked)]
+        findings += (_coarse(folder, failed) if folder is not None else []) or [_nothing(evidence, ratios, limit, inspection)]
     return Diagnosis(findings, [] if isinstance(located, str) else located.errors)
 
 
@@ -170,38 +174,38 @@ def _by_chance(failed: Sequence[str]) -> bool:
     return "repeat_ratio" in failed or (bool(failed) and set(failed) <= _CIRCUMSTANCES)
 
 
-def _weights(weighed: Weighed | None, looked: Looked) -> list[Finding]:
-    if weighed is None:
-        looked.left.append("weights")
+def _weights(compared_weights: WeightComparison | None, inspection: Inspection) -> list[Finding]:
+    if compared_weights is None:
+        inspection.left.append("weights")
         return []
-    if weighed:
-        looked.clean.append(f"weights ({weighed.compared_share:.0%} of them compared)")
-    looked.left += [f"{share:.1%} of the weights ({why})" for why, share in weighed.left().items()]
-    return weighed.problems()
+    if compared_weights:
+        inspection.clean.append(f"weights ({compared_weights.compared_share:.0%} of them compared)")
+    inspection.left += [f"{share:.1%} of the weights ({why})" for why, share in compared_weights.left().items()]
+    return compared_weights.problems()
 
 
-def _contents(subject: Subject, folder: Path | None, settings: Verify, looked: Looked) -> list[Finding]:
+def _contents(subject: Subject, folder: Path | None, settings: Verify, inspection: Inspection) -> list[Finding]:
     what = "modes, dtypes and inputs of the program"
     if folder is None or not contents.is_readable(Candidate.load(folder)):
-        looked.left.append(what)
+        inspection.left.append(what)
         return []
     try:
         found: list[Finding] = isolate.run(
             "reading the candidate", contents.inspect, folder, subject.checkpoint, timeout_s=settings.timeout_s
         )
     except BadInput as obstacle:
-        looked.left.append(f"{what} (they could not be read: {obstacle})")
+        inspection.left.append(f"{what} (they could not be read: {obstacle})")
         return []
-    looked.clean += [] if found else [what]
+    inspection.clean += [] if found else [what]
     return found
 
 
-def _note_layers(located: Located, looked: Looked) -> None:
+def _note_layers(located: Located, inspection: Inspection) -> None:
     asked = [error for error in located.errors if error.ratio is not None]
     if asked and not any(finding.severity == "error" for finding in located.findings):
-        looked.clean.append(f"{len(asked)} layers, each by itself")
+        inspection.clean.append(f"{len(asked)} layers, each by itself")
     if silent := len(located.errors) - len(asked):
-        looked.left.append(f"{silent} layers that could not be asked by themselves")
+        inspection.left.append(f"{silent} layers that could not be asked by themselves")
 
 
 def _is_eager(folder: Path | None) -> bool:
@@ -257,18 +261,20 @@ def _sizes_apart(inputs: Mapping[str, Any], batch: Mapping[str, Any]) -> int:
     return sum(a != b for name, array in batch.items() for a, b in zip(array.shape, inputs[name].shape, strict=True))
 
 
-def _optimiser(folder: Path, evidence: Evidence, place: int, settings: Verify, looked: Looked, *, limit: float) -> Iterator[Finding]:
+def _optimiser(
+    folder: Path, evidence: Evidence, place: int, settings: Verify, inspection: Inspection, *, limit: float
+) -> Iterator[Finding]:
     only = replace(evidence, cases=(evidence.cases[place],), truth=[evidence.truth[place]], reference=[evidence.reference[place]])
 
     def is_right(answer: Arrays) -> bool:
         return symptoms.case_ratios(only, [answer])[0] <= limit
 
     if not _runtime(folder).logs_passes:
-        looked.left.append("optimisation passes")
-    elif guilty := passes.guilty(folder, evidence.cases[place].inputs, is_right, timeout_s=settings.timeout_s):
-        yield guilty
+        inspection.left.append("optimisation passes")
+    elif wrong := passes.find(folder, evidence.cases[place].inputs, is_right, timeout_s=settings.timeout_s):
+        yield wrong
     else:
-        looked.clean.append("optimisation passes")
+        inspection.clean.append("optimisation passes")
 
 
 def _coarse(folder: Path, failed: Sequence[str]) -> list[Finding]:
@@ -281,9 +287,9 @@ def _coarse(folder: Path, failed: Sequence[str]) -> list[Finding]:
     return [Finding("low-precision", "error", message, advice)]
 
 
-def _nothing(evidence: Evidence, ratios: Sequence[float], limit: float, looked: Looked) -> Finding:
+def _nothing(evidence: Evidence, ratios: Sequence[float], limit: float, inspection: Inspection) -> Finding:
     wrong = [case.name for case, ratio in zip(evidence.cases, ratios, strict=False) if ratio > limit]
     words = f"{len(wrong)} of {len(evidence.cases)} cases are wrong ({', '.join(wrong[:4])}{' …' if len(wrong) > 4 else ''})"
     if not wrong:
         words = "the candidate gave no answer" if not ratios else "every case is right by itself, and a check over all of them is not"
-    return Finding("wrong-answers", "error", f"{words}; {looked}", "compare the exported program with the model by hand")
+    return Finding("wrong-answers", "error", f"{words}; {inspection}", "compare the exported program with the model by hand")

@@ -28,29 +28,29 @@ _ESSENTIAL = {"inplace_pass"}  # runs with everything switched off, and can be s
 _MOST = 3  # passes that must be switched off together before nothing can be said
 
 
-def guilty(folder: Path, inputs: Batch, is_right: Callable[[Arrays], bool], *, timeout_s: float) -> Finding | None:
+def find(folder: Path, inputs: Batch, is_right: Callable[[Arrays], bool], *, timeout_s: float) -> Finding | None:
     """The pass (or the few) whose absence cures the candidate in `folder`; None when nothing is wrong, or not by the optimiser."""
     candidate = Candidate.load(folder)
     environment = {**threads(candidate.threads), "GLOG_minloglevel": "0"}
-    with Revived(candidate.name, Trial, folder, timeout_s=timeout_s, environment=environment) as trial:
+    with Revived(candidate.name, PassWorker, folder, timeout_s=timeout_s, environment=environment) as worker:
 
         def cures(options: dict[str, Any]) -> bool:
             try:
-                return is_right(trial.call("run", options, inputs))
+                return is_right(worker.call("run", options, inputs))
             except CandidateError:
                 return False
 
         if cures({}) or not cures(_OFF):
             return None
-        everything, essential = _names(trial, {}), set(_names(trial, _OFF)) - _ESSENTIAL
+        everything, essential = _names(worker, {}), set(_names(worker, _OFF)) - _ESSENTIAL
         optional = [name for name in dict.fromkeys(reversed(everything)) if name not in essential]  # a late pass is nearer to the fault
         found = smallest(optional, lambda names: cures({"without_passes": list(names)}))
     off = "with all optimisation switched off the answers are right"
     if not found:
-        return Finding("guilty-pass", "error", f"{off}, and no single pass is to blame", "ship a candidate without this optimiser")
+        return Finding("wrong-pass", "error", f"{off}, and no single pass is to blame", "ship a candidate without this optimiser")
     words = " and ".join(found)
     message = f"{off}; switching off {words} alone is enough"
-    return Finding("guilty-pass", "error", message, f"ship {_without(candidate, found)}, and report it to the runtime", layer=words)
+    return Finding("wrong-pass", "error", message, f"ship {_without(candidate, found)}, and report it to the runtime", layer=words)
 
 
 def _without(candidate: Candidate, found: Sequence[str]) -> str:
@@ -80,16 +80,16 @@ def smallest(names: Sequence[str], cures: Callable[[Sequence[str]], bool]) -> li
     return []
 
 
-def _names(trial: Revived, options: dict[str, Any]) -> list[str]:
+def _names(worker: Revived, options: dict[str, Any]) -> list[str]:
     """The passes that loading runs, in order. When loading kills the process, those that it had announced."""
     with tempfile.NamedTemporaryFile("r", suffix=".log") as log:
         with suppress(CandidateError):  # when it dies of one of them, the log says how far it came
-            trial.call("log", options, log.name)
+            worker.call("log", options, log.name)
         names = [one or other for one, other in _LOGGED.findall(log.read())]
     return [name.replace("mkldnn", "onednn") for name in names]  # some announce their old name, which delete_pass does not know
 
 
-class Trial:
+class PassWorker:
     """Lives in the child: the candidate loaded with other options each time."""
 
     def __init__(self, folder: Path) -> None:

@@ -102,8 +102,8 @@ class Recorder:
         if true is None or [f"true/{name}" for name in call.outputs] != list(true):
             true = {f"true/{name}": answered[f"out/{name}"] for name in call.outputs}  # eager float32 stands in
         for name in call.outputs:
-            told, truth = answered[f"out/{name}"], true[f"true/{name}"]
-            if told.shape != truth.shape or differences.relative(told, differences.expected(truth, told)) > _STATEFUL:
+            answer, truth = answered[f"out/{name}"], true[f"true/{name}"]
+            if answer.shape != truth.shape or differences.relative(answer, differences.expected(truth, answer)) > _STATEFUL:
                 return replace(call, reason="asked again on its own it answers otherwise: it depends on more than what it is given")
         arrays |= true
         np.savez(path, **arrays)

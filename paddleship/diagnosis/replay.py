@@ -20,7 +20,7 @@ import numpy as np
 
 from paddleship.config.catalogue import PROGRAM
 from paddleship.diagnosis.recording import Call, Recorder, given
-from paddleship.diagnosis.sublayers import Exporter
+from paddleship.diagnosis.sublayers import ExportWorker
 from paddleship.errors import CandidateError
 from paddleship.model.eager import Subject
 from paddleship.numerics import differences
@@ -100,22 +100,22 @@ def locate(
     with isolate.Isolated("the recording", Recorder, subject, work, timeout_s=timeout_s, environment=isolate.threads(1)) as recorder:
         calls: list[Call] = recorder.call("truth", recorder.call("record", batch, other))
     with ExitStack() as stack:
-        exporter = stack.enter_context(Revived("the export of sublayers", Exporter, subject, work, timeout_s=_PER_LAYER_S))
+        exporter = stack.enter_context(Revived("the export of sublayers", ExportWorker, subject, work, timeout_s=_PER_LAYER_S))
         environment = isolate.threads(candidate.threads)
-        player = stack.enter_context(Revived(candidate.name, Player, work, timeout_s=_PER_LAYER_S, environment=environment))
-        stage = Stage(exporter, player, candidate, work, floor)
+        replayer = stack.enter_context(Revived(candidate.name, ReplayWorker, work, timeout_s=_PER_LAYER_S, environment=environment))
+        setup = ReplaySetup(exporter, replayer, candidate, work, floor)
         errors: dict[int, LayerError] = {}
         for call in sorted(calls, key=lambda call: (_depth(call, calls), call.number)):
             late = time.monotonic() > deadline
             errors[call.number] = (
-                LayerError(call, reason=f"there was no time left (timeout_s {timeout_s:g})") if late else stage.replay(call)
+                LayerError(call, reason=f"there was no time left (timeout_s {timeout_s:g})") if late else setup.replay(call)
             )
             say(f"{call.label}: {errors[call.number]}")
         ordered = [errors[call.number] for call in calls]
         wrong = first_dead(ordered) if unmade else first_wrong(ordered, limit=limit)
         if wrong is not None and wrong.adds_up(limit, coarseness(candidate.precision)):
             wrong = None
-        line = stage.line(wrong, limit=float("inf") if unmade else limit) if wrong is not None and wrong.call.own else None
+        line = setup.line(wrong, limit=float("inf") if unmade else limit) if wrong is not None and wrong.call.own else None
     return Located(ordered, _findings(ordered, wrong, line, candidate, limit))
 
 
@@ -144,7 +144,7 @@ def coarseness(precision: str) -> float:
     return _EPSILONS.get(precision, EPSILON) / EPSILON
 
 
-class Player:
+class ReplayWorker:
     """Lives in the child: loads one sublayer after the other into the candidate's runtime."""
 
     def __init__(self, work: Path) -> None:
@@ -158,11 +158,11 @@ class Player:
 
 
 @dataclass(frozen=True)
-class Stage:
+class ReplaySetup:
     """The two processes that replay, and what they replay with."""
 
     exporter: Revived
-    player: Revived
+    replayer: Revived
     candidate: Candidate
     work: Path
     floor: float = EPSILON
@@ -185,7 +185,7 @@ class Stage:
         floor = (self.floor if call.parent is None else NOISE_FLOOR) * coarseness(self.candidate.precision)
         own = max((differences.relative(reference, differences.expected(truth, reference)) for _, truth, reference in pairs), default=0.0)
         try:
-            answer = self.player.call("run", call.number, str(call.number))
+            answer = self.replayer.call("run", call.number, str(call.number))
         except CandidateError as death:
             return LayerError(call, float("inf"), max(own, floor), str(death), own, dead=True)
         finally:
@@ -194,7 +194,7 @@ class Stage:
         return LayerError(call, error, max(own, floor), reason, own)
 
     def line(self, wrong: LayerError, *, limit: float) -> str | None:
-        """The line of the wrong sublayer's forward after which the program, cut off there, is wrong; None when it cannot be told."""
+        """The line of the wrong sublayer's forward after which the program, cut off there, is wrong; None when it is unknown."""
         call = wrong.call
         try:
             lines: list[str] = self.exporter.call("lines", call)
@@ -216,11 +216,11 @@ class Stage:
         folder = f"{call.number}-{place}"
         plain = replace(self.candidate, runtime=registry.of(PROGRAM).name, precision="float32", options=_PLAIN)
         self.exporter.call("cut", call, place, plain)
-        truth = self.player.call("run", call.number, folder)["output"]
+        truth = self.replayer.call("run", call.number, folder)["output"]
         self.exporter.call("cut", call, place, self.candidate)
         try:
             self.exporter.call("become", folder, self.candidate)
-            answer = self.player.call("run", call.number, folder)["output"]
+            answer = self.replayer.call("run", call.number, folder)["output"]
         except CandidateError:
             return True
         return differences.relative(answer, truth) > tolerance

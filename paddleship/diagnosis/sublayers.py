@@ -26,7 +26,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in')
 _LAYER_CALL = "/paddle/nn/layer/layers.py"
 
 
-class Exporter:
+class ExportWorker:
     """Lives in the child: a fresh instance, never called in eager mode, whose sublayers are exported one by one.
 
     `work` holds the recording, and gets a folder `<number>` for each sublayer.

@@ -67,8 +67,8 @@ def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int]
 
 def _is_rather(answer: differences.Array | None, truth: Arrays, other: str, name: str, noise: float) -> bool:
     """Whether an answer is the truth of another output, and clearly not its own where the two are alike."""
-    apart = _distance(answer, truth[other])
-    return apart <= noise and apart < _distance(answer, truth[name]) / _CLEARLY
+    distance = _distance(answer, truth[other])
+    return distance <= noise and distance < _distance(answer, truth[name]) / _CLEARLY
 
 
 def _late(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:

@@ -68,8 +68,8 @@ class Verified:
     @cached_property
     def coverage(self) -> Coverage:
         """What was asked, and compared of the candidates that are proven."""
-        weighed = {name: found for name, found in self.proof.weighed.items() if name in self.passed}
-        return coverage.measure(self.proof.evidence.cases, self.specs, weighed, self.proof.findings, self.ways)
+        compared_weights = {name: found for name, found in self.proof.compared_weights.items() if name in self.passed}
+        return coverage.measure(self.proof.evidence.cases, self.specs, compared_weights, self.proof.findings, self.ways)
 
     @property
     def table(self) -> dict[str, dict[str, Any]]:
@@ -137,8 +137,12 @@ class Verified:
         }
 
     def _weights(self, name: str) -> dict[str, float]:
-        weighed = self.proof.weighed.get(name)
-        return {} if weighed is None else {f"weights_{what}_share": getattr(weighed, f"{what}_share") for what in ("compared", "exact")}
+        compared_weights = self.proof.compared_weights.get(name)
+        return (
+            {}
+            if compared_weights is None
+            else {f"weights_{what}_share": getattr(compared_weights, f"{what}_share") for what in ("compared", "exact")}
+        )
 
     def _checks(self, settings: Verify) -> list[Check]:
         made = checks(len(self.passed), self.proof.findings, self.branches, settings)
@@ -153,7 +157,7 @@ class Verified:
             "cases": [{"name": case.name, "group": case.group, "rows": len(case.rows)} for case in evidence.cases],
             "refused": self.proof.refused,
             "coverage": self.coverage.to_dict(),
-            "weights": {name: weighed.to_dict() for name, weighed in self.proof.weighed.items()},
+            "weights": {name: compared_weights.to_dict() for name, compared_weights in self.proof.compared_weights.items()},
             "outputs": {name: judgement.outputs for name, judgement in self.proof.judgements.items()},
         }
         return facts | ({"training": {"losses": self.training.losses, "gradient_ratios": self.training.ratios}} if self.training else {})

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.config.params import Input, Model
-from paddleship.doctor.eager_probe import Checkup, Patient
+from paddleship.doctor.eager_probe import ProbeResult, ProbeWorker
 from paddleship.errors import BadInput, CandidateError, ProcessDied, ProcessHung
 from paddleship.model.eager import Subject
 from paddleship.proof.inputs import Case
@@ -20,7 +20,7 @@ from paddleship.shipped.common.spec import batch_dimension, row_dimensions
 from paddleship.system import isolate
 
 EAGER = "the eager model"  # as its process is called
-DEATHS = 3  # after which no further case is tried
+MAX_CRASHES = 3  # after which no further case is tried
 _FEW = 2  # rows of a case that is asked of a slow model too
 _SMALL = 16  # values that are shown in full
 
@@ -33,30 +33,39 @@ class NotSurvivedError(BadInput):
         self.case, self.end = case, end
 
 
-def examine(subject: Subject, cases: Sequence[Case], *, timeout_s: float, budget_s: float = math.inf, deaths: int = DEATHS) -> Checkup:
+def examine(
+    subject: Subject, cases: Sequence[Case], *, timeout_s: float, budget_s: float = math.inf, max_crashes: int = MAX_CRASHES
+) -> ProbeResult:
     """What the eager model shows when it is asked these cases; after `budget_s`, only the small ones of them, and after so many
-    `deaths` only what it survived before.
+    `max_crashes` only what it survived before.
 
     Raises NotSurvivedError, and ModelError when it answers none.
     """
-    deadly: dict[str, ProcessDied | ProcessHung] = {}
+    crashes: dict[str, ProcessDied | ProcessHung] = {}
     survived: set[str] = set()
     while True:
-        late = len(deadly) >= deaths
-        left = [case for case in cases if case.name not in deadly and (case.name in survived or not late)]
+        late = len(crashes) >= max_crashes
+        left = [case for case in cases if case.name not in crashes and (case.name in survived or not late)]
         if not left:
-            raise NotSurvivedError(next(case for case in cases if case.name in deadly), next(iter(deadly.values())))
-        with isolate.Isolated(EAGER, Patient, subject, timeout_s=timeout_s, environment=isolate.threads(1)) as patient:
-            if findings := patient.call("look"):
-                return Checkup(findings)
-            spared, end = _ask(patient, left, survived, budget_s)
+            raise NotSurvivedError(next(case for case in cases if case.name in crashes), next(iter(crashes.values())))
+        with isolate.Isolated(EAGER, ProbeWorker, subject, timeout_s=timeout_s, environment=isolate.threads(1)) as worker:
+            if findings := worker.call("look"):
+                return ProbeResult(findings)
+            skipped_slow, end = _ask(worker, left, survived, budget_s)
             if end is not None:
-                deadly[end[0]] = end[1]
+                crashes[end[0]] = end[1]
                 continue
-            checkup: Checkup = patient.call("conclude")
-            unused, untold = _without_influence(patient, [item.name for item in subject.model.inputs])
-            gone = tuple(case.name for case in cases if case not in left and case.name not in deadly)
-            return replace(checkup, unused=unused, untold=untold, deadly=deadly, unasked=gone, spared=tuple(spared))
+            probed: ProbeResult = worker.call("conclude")
+            unused, influence_unknown = _without_influence(worker, [item.name for item in subject.model.inputs])
+            skipped = tuple(case.name for case in cases if case not in left and case.name not in crashes)
+            return replace(
+                probed,
+                unused=unused,
+                influence_unknown=influence_unknown,
+                crashes=crashes,
+                skipped_after_crashes=skipped,
+                skipped_slow=tuple(skipped_slow),
+            )
 
 
 def bounded(model: Model) -> Model | None:
@@ -68,16 +77,16 @@ def bounded(model: Model) -> Model | None:
     return model.model_copy(update={"inputs": changed}) if changed != model.inputs else None
 
 
-def answered(checkup: Checkup | BadInput, cases: Sequence[Case]) -> int:
+def answered(probed: ProbeResult | BadInput, cases: Sequence[Case]) -> int:
     """How many cases of rows the eager model answered."""
-    return sum(case.group == "rows" and case.name in checkup.answers for case in cases) if isinstance(checkup, Checkup) else 0
+    return sum(case.group == "rows" and case.name in probed.answers for case in cases) if isinstance(probed, ProbeResult) else 0
 
 
-def all_answered(checkup: Checkup | BadInput, cases: Sequence[Case]) -> bool:
+def all_answered(probed: ProbeResult | BadInput, cases: Sequence[Case]) -> bool:
     """Whether eager answered every row that it was asked, or was asked none because of how it is built."""
-    if not isinstance(checkup, Checkup):
+    if not isinstance(probed, ProbeResult):
         return False
-    failed = {*checkup.deadly, *checkup.refused, *checkup.unasked}
+    failed = {*probed.crashes, *probed.refused, *probed.skipped_after_crashes}
     return not any(case.group == "rows" and case.name in failed for case in cases)
 
 
@@ -95,40 +104,40 @@ def _bounded(item: Input, dimension: str, batch: str | None) -> Input:
 
 
 def _ask(
-    patient: isolate.Isolated, cases: Sequence[Case], survived: set[str], budget_s: float
+    worker: isolate.Isolated, cases: Sequence[Case], survived: set[str], budget_s: float
 ) -> tuple[list[str], tuple[str, ProcessDied | ProcessHung] | None]:
     """The cases for which there was no time, and the one that the process did not survive, with the words of its end."""
-    began, spared = time.monotonic(), list[str]()
+    began, skipped_slow = time.monotonic(), list[str]()
     for case in cases:
         if time.monotonic() - began > budget_s and _rows(case) > _FEW:
-            spared.append(case.name)
+            skipped_slow.append(case.name)
             continue
         try:
-            patient.call("ask", case)
+            worker.call("ask", case)
             survived.add(case.name)
         except (ProcessDied, ProcessHung) as end:
-            return spared, (case.name, end)
-    return spared, None
+            return skipped_slow, (case.name, end)
+    return skipped_slow, None
 
 
 def _rows(case: Case) -> int:
     return max((array.shape[0] for array in case.inputs.values() if array.ndim), default=1)
 
 
-def _without_influence(patient: isolate.Isolated, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _without_influence(worker: isolate.Isolated, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Inputs that change no output, and those of which that is unknown."""
     unused: list[str] = []
-    untold: list[str] = []
+    influence_unknown: list[str] = []
     for name in names if len(names) > 1 else ():
         try:
-            influence = patient.call("influence", name)
+            influence = worker.call("influence", name)
         except CandidateError:
-            return tuple(unused), tuple(untold)  # it died of values that nobody declared
+            return tuple(unused), tuple(influence_unknown)  # it died of values that nobody declared
         if influence is None:
-            untold.append(name)
+            influence_unknown.append(name)
         elif not influence:
             unused.append(name)
-    return tuple(unused), tuple(untold)
+    return tuple(unused), tuple(influence_unknown)
 
 
 def _values(array: np.ndarray[Any, Any]) -> str:

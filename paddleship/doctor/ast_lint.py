@@ -27,9 +27,9 @@ _GROW = frozenset({"append", "extend", "add", "update", "insert", "setdefault", 
 
 @dataclass(frozen=True)
 class Suspect:
-    """One expression of the user's code. `habit` is a kind of finding or STATE, `name` what is assigned or called."""
+    """One expression of the user's code. `pattern` is a kind of finding or STATE, `name` what is assigned or called."""
 
-    habit: str
+    pattern: str
     file: str
     line: int
     name: str
@@ -74,8 +74,8 @@ def _of_file(name: str) -> tuple[Suspect, ...]:
         shared = {name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names}
         for node in _own(function):
             found += [
-                Suspect(habit, name, line, what, ast.unparse(node).splitlines()[0])
-                for habit, line, what in _habits(node, function, shared, module_names)
+                Suspect(pattern, name, line, what, ast.unparse(node).splitlines()[0])
+                for pattern, line, what in _patterns(node, function, shared, module_names)
             ]
     return tuple(dict.fromkeys(found))
 
@@ -90,7 +90,7 @@ def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
             waiting += ast.iter_child_nodes(node)
 
 
-def _habits(node: ast.AST, function: ast.FunctionDef, shared: set[str], module_names: set[str]) -> Iterator[tuple[str, int, str]]:
+def _patterns(node: ast.AST, function: ast.FunctionDef, shared: set[str], module_names: set[str]) -> Iterator[tuple[str, int, str]]:
     """(kind of finding, line, name) for one node."""
     if isinstance(node, ast.Call):
         yield from _calls(node, function, module_names)

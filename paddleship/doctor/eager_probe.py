@@ -31,14 +31,14 @@ _TRIED = 3  # cases in which an input's values are turned round, to see whether 
 
 
 @dataclass(frozen=True)
-class Checkup:
+class ProbeResult:
     """What is known of the eager model.
 
     `answers` are its answers to the cases it takes, `refused` its words on the others; `suspects` are the
-    statements that forward ran and that are known to give trouble. `unused` are inputs without influence, `untold` those of
+    statements that forward ran and that are known to give trouble. `unused` are inputs without influence, `influence_unknown` those of
     which that is unknown, `forward` is the place of the user's forward, and `taken` which ways the cases took in it.
-    `deadly` are cases that its process does not survive, with the words of its end, `unasked` those that were left out after
-    that, and `spared` those for which it is too slow.
+    `crashes` are cases that its process does not survive, with the words of its end, `skipped_after_crashes` those that were left out after
+    that, and `skipped_slow` those for which it is too slow.
     """
 
     findings: list[Finding]
@@ -47,15 +47,15 @@ class Checkup:
     nesting: Tree = None
     suspects: list[Suspect] = field(default_factory=list)
     unused: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()
+    influence_unknown: tuple[str, ...] = ()
     forward: str | None = None
     taken: dict[Spot, set[int]] = field(default_factory=dict)
-    deadly: dict[str, ProcessDied | ProcessHung] = field(default_factory=dict)
-    unasked: tuple[str, ...] = ()
-    spared: tuple[str, ...] = ()
+    crashes: dict[str, ProcessDied | ProcessHung] = field(default_factory=dict)
+    skipped_after_crashes: tuple[str, ...] = ()
+    skipped_slow: tuple[str, ...] = ()
 
 
-class Patient:
+class ProbeWorker:
     """The eager model under examination; without a checkpoint its seeded weights become one."""
 
     def __init__(self, subject: Subject) -> None:
@@ -97,7 +97,7 @@ class Patient:
             self._refused[case.name] = refusal
         return case.name in self._answers
 
-    def conclude(self) -> Checkup:
+    def conclude(self) -> ProbeResult:
         """What the cases that were asked have shown. Raises ModelError when none was answered."""
         if not self._answers:
             raise next(iter(self._refused.values()))
@@ -113,7 +113,7 @@ class Patient:
             *memory.randomness(not running.made and self._varies(cases, answers, certain=bool(random_lines)), random_lines),
             *memory.history(self._remembers(cases, answers, self._refused, self._twin), changed, suspects),
         ]
-        return Checkup(
+        return ProbeResult(
             _distinct(found),
             answers,
             {name: str(refusal) for name, refusal in self._refused.items()},

@@ -21,7 +21,7 @@ from paddleship.conversion.converting import Outcome
 from paddleship.conversion.exporting import Saved
 from paddleship.diagnosis import explaining
 from paddleship.doctor import asking, exercising, graph_breaks, messages, sizes
-from paddleship.doctor.eager_probe import Checkup
+from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
 from paddleship.errors import BadInput, CandidateError, OutOfTime
 from paddleship.model.eager import Subject
@@ -38,8 +38,8 @@ from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.runtimes import registry
 from paddleship.system import deadline, isolate
 from paddleship.system.deadline import Deadline, carried
-from paddleship.weights import weighing
-from paddleship.weights.weighing import Files
+from paddleship.weights import candidate_files
+from paddleship.weights.candidate_files import Files
 
 _WATCHING = 0.05  # of the time: everything is asked about ten times more, and float64 is slow
 _HANGS = 0.25  # of the time, after which a call of eager hangs
@@ -68,20 +68,20 @@ def examine(
     """
     began = time.monotonic()
     chosen = [name for name, kind in registry.kinds().items() if kind.examined] if candidates is None else candidates
-    visit = Visit(Subject(model, checkpoint or work / "checkpoint", seed), work, tuple(chosen), settings, seconds, say)
+    examiner = Examiner(Subject(model, checkpoint or work / "checkpoint", seed), work, tuple(chosen), settings, seconds, say)
     with Deadline(seconds).binding():
         try:
-            visit.examine()
+            examiner.examine()
         except BadInput as error:
-            visit.findings.append(messages.bad(error))
+            examiner.findings.append(messages.bad(error))
         except OutOfTime:
-            visit.rows = visit.rows if visit.judged else messages.late(visit.rows)
-            visit.findings.append(messages.unfinished(visit.doing, seconds, visit.rows, judged=visit.judged))
-    findings = by_gravity([*visit.findings, *messages.assumptions(visit.model)])
-    return Examination(model.factory, findings, visit.rows, visit.full_graph, time.monotonic() - began)
+            examiner.rows = examiner.rows if examiner.judged else messages.late(examiner.rows)
+            examiner.findings.append(messages.unfinished(examiner.doing, seconds, examiner.rows, judged=examiner.judged))
+    findings = by_gravity([*examiner.findings, *messages.assumptions(examiner.model)])
+    return Examination(model.factory, findings, examiner.rows, examiner.full_graph, time.monotonic() - began)
 
 
-class Visit:
+class Examiner:
     """One examination: what it works on, its parts in order, and what is known so far.
 
     `judged` says that the verdict on each runtime is known, `doing` what is being done.
@@ -107,23 +107,23 @@ class Visit:
     def examine(self) -> None:
         """Raises BadInput where the model cannot be built or called, OutOfTime."""
         self._say("watching the eager model")
-        checkup = self._checkup()
-        if not messages.errors(checkup.findings) and self._exercise(checkup):
-            checkup = self._checkup()
-        self.findings += [*checkup.findings, *messages.refusals(checkup, self._cases, self._subject.model), *messages.spared(checkup)]
+        probed = self._probe()
+        if not messages.errors(probed.findings) and self._exercise(probed):
+            probed = self._probe()
+        self.findings += [*probed.findings, *messages.refusals(probed, self._cases, self._subject.model), *messages.skipped_slow(probed)]
         if not messages.errors(self.findings):
-            self.findings += messages.nothing_finite(checkup)
-        if not checkup.answers:
+            self.findings += messages.nothing_finite(probed)
+        if not probed.answers:
             return
         self._say("converting to a static graph")
-        program, obstacle = self._convert(checkup)
+        program, obstacle = self._convert(probed)
         self.full_graph = program is not None
         if program is not None and not messages.errors(self.findings):
-            self._prove(checkup, program)
+            self._prove(probed, program)
         self.judged = True
-        if obstacle is not None and not messages.errors(checkup.findings):
-            self.findings += self._breaks(checkup, obstacle)
-        self._hidden(checkup)
+        if obstacle is not None and not messages.errors(probed.findings):
+            self.findings += self._breaks(probed, obstacle)
+        self._hidden(probed)
 
     @property
     def model(self) -> Model:
@@ -141,40 +141,40 @@ class Visit:
         cases = [case for case in drawn if len(case.rows) in (0, *_BATCHES, most)]
         return cases + ids.walk(specs, [case.inputs for case in cases], max_batch=self._settings.max_batch)
 
-    def _checkup(self) -> Checkup:
+    def _probe(self) -> ProbeResult:
         """What eager shows. Where it refuses or does not survive rows, and inputs may hold lengths, they are drawn as lengths."""
         lengths = asking.bounded(self._subject.model)
-        first = self._watch(deaths=asking.DEATHS if lengths is None else 1)
+        first = self._watch(max_crashes=asking.MAX_CRASHES if lengths is None else 1)
         if lengths is not None and not asking.all_answered(first, self._cases):
             drawn, before = self._cases, self._subject
             self._subject = replace(before, model=lengths)
             self._cases = self._draw()
             self._say("watching it again, with lengths within what was drawn")
             second = self._watch()
-            if isinstance(second, Checkup) and asking.answered(second, self._cases) > asking.answered(first, drawn):
+            if isinstance(second, ProbeResult) and asking.answered(second, self._cases) > asking.answered(first, drawn):
                 self.findings += messages.lengths(before.model, lengths, first, drawn)
                 return second
             self._cases, self._subject = drawn, before
         if isinstance(first, asking.NotSurvivedError):
-            return Checkup([messages.killed(first, self._subject.model)])
+            return ProbeResult([messages.killed(first, self._subject.model)])
         if isinstance(first, BadInput):
             raise first
         return first
 
-    def _watch(self, *, deaths: int = asking.DEATHS) -> Checkup | BadInput:
+    def _watch(self, *, max_crashes: int = asking.MAX_CRASHES) -> ProbeResult | BadInput:
         most, budget = min(self._settings.timeout_s, _HANGS * self._seconds), _WATCHING * self._seconds
         try:
-            return asking.examine(self._subject, self._cases, timeout_s=most, budget_s=budget, deaths=deaths)
+            return asking.examine(self._subject, self._cases, timeout_s=most, budget_s=budget, max_crashes=max_crashes)
         except BadInput as error:
             return error
 
-    def _exercise(self, checkup: Checkup) -> bool:
+    def _exercise(self, probed: ProbeResult) -> bool:
         """Whether other fresh weights were found, where outputs are empty or constant with these."""
         fresh = self._subject.checkpoint == self._work / "checkpoint"
-        if not fresh or not checkup.answers or not (still := exercising.still(self._cases, checkup.answers)):
+        if not fresh or not probed.answers or not (unvarying := exercising.unvarying(self._cases, probed.answers)):
             return False
-        self._say(f"looking for weights that exercise {', '.join(still)}")
-        cases = [case for case in self._cases if case.name in checkup.answers]
+        self._say(f"looking for weights that exercise {', '.join(unvarying)}")
+        cases = [case for case in self._cases if case.name in probed.answers]
         seconds = exercising.SECONDS
         try:
             found: bool = isolate.run(
@@ -184,7 +184,7 @@ class Visit:
             return False
         return found
 
-    def _convert(self, checkup: Checkup) -> tuple[Saved | None, Finding | None]:
+    def _convert(self, probed: ProbeResult) -> tuple[Saved | None, Finding | None]:
         """The program in `work/exported`, or what stands in its way."""
         folder = self._work / "exported"
         folder.mkdir(parents=True, exist_ok=True)
@@ -194,50 +194,50 @@ class Visit:
                 "the conversion", graph_breaks.convert, self._subject, folder, specs, timeout_s=self._settings.timeout_s
             )
         except CandidateError as error:
-            program, obstacle = None, messages.death(error)
+            program, obstacle = None, messages.crash(error)
         alone = obstacle is not None and obstacle.where is None and obstacle.kind not in _DEATHS
-        self.findings += [messages.unused(name, checkup.forward, alone) for name in checkup.unused]
-        self.findings += [messages.cannot_tell(name) for name in checkup.untold]
+        self.findings += [messages.unused(name, probed.forward, alone) for name in probed.unused]
+        self.findings += [messages.influence_unknown(name) for name in probed.influence_unknown]
         if obstacle is None:
             return program, None
-        if alone and (checkup.unused or any(finding.kind in _FOREIGN_LAYERS for finding in checkup.findings)):
+        if alone and (probed.unused or any(finding.kind in _FOREIGN_LAYERS for finding in probed.findings)):
             return None, None  # Paddle stumbles over what was found already, and says so in other words
-        placed = messages.placed(obstacle, checkup.suspects)
+        placed = messages.placed(obstacle, probed.suspects)
         self.findings.append(placed)
         return None, placed
 
-    def _breaks(self, checkup: Checkup, obstacle: Finding) -> list[Finding]:
+    def _breaks(self, probed: ProbeResult, obstacle: Finding) -> list[Finding]:
         """The other places where the graph breaks; nothing where SOT cannot tell."""
         self._say("looking for all graph breaks")
-        batches = [case.inputs for case in self._cases if case.name in checkup.answers][:2]
+        batches = [case.inputs for case in self._cases if case.name in probed.answers][:2]
         try:
             found: list[Finding] = isolate.run("SOT", graph_breaks.collect, self._subject, batches, timeout_s=self._settings.timeout_s)
         except CandidateError:
             return []
         return [finding for finding in found if finding.where != obstacle.where]
 
-    def _prove(self, checkup: Checkup, program: Saved) -> None:
+    def _prove(self, probed: ProbeResult, program: Saved) -> None:
         """Make every candidate, let all answer, and explain what is wrong."""
         exported = self._work / "exported"
-        answered = [case for case in self._cases if case.name in checkup.answers]
-        self._candidate(checkup, program, answered).save(exported)
+        answered = [case for case in self._cases if case.name in probed.answers]
+        self._candidate(probed, program, answered).save(exported)
         self._say(f"making {', '.join(self._candidates)}")
         make = carried(partial(self._make, exported=exported, case=answered[0]))
         with ThreadPoolExecutor(2) as pool:
             outcomes = list(pool.map(make, self._candidates))
         made = {outcome.name: self._work / outcome.name for outcome in outcomes if outcome.made}
-        contenders = {name: answering.candidate(folder) for name, folder in made.items()}
+        models_under_test = {name: answering.candidate(folder) for name, folder in made.items()}
         self._say("comparing all weights and answers")
-        weighed = weighing.weigh(Files(self._subject.checkpoint, exported, made), timeout_s=self._settings.timeout_s)
+        compared_weights = candidate_files.compare(Files(self._subject.checkpoint, exported, made), timeout_s=self._settings.timeout_s)
         proved = proving.prove(
             self._subject,
             answered,
-            contenders,
+            models_under_test,
             settings=self._settings,
-            weighed=weighed,
+            compared_weights=compared_weights,
             say=self._report,
             probe_inputs=False,
-            known=Known(checkup.answers, checkup.taken),
+            known=Known(probed.answers, probed.taken),
             search=Search([item.spec() for item in self._subject.model.inputs], exported, seed=self._subject.seed),
         )
         self.rows = {outcome.name: messages.row(outcome, proved) for outcome in outcomes}
@@ -246,24 +246,24 @@ class Visit:
         self.findings = messages.judged(self.findings, self.rows)
         self.findings += [*messages.unproven(proved.findings), *messages.structure(program), *self._uncovered(proved)]
         severity: Severity = "warning" if messages.proven(self.rows) else "error"
-        for found in self._troubles(outcomes, proved, checkup):
+        for found in self._troubles(outcomes, proved, probed):
             self.findings += [replace(item, severity=severity) for item in found]
         if deadline.over() or not self.judged:
             raise OutOfTime
 
-    def _troubles(self, outcomes: Sequence[Outcome], proved: Proof, checkup: Checkup) -> Iterator[list[Finding]]:
+    def _troubles(self, outcomes: Sequence[Outcome], proved: Proof, probed: ProbeResult) -> Iterator[list[Finding]]:
         """Why runtimes were not made or are not proven. Where `to_static` is wrong already, all are wrong for one reason."""
         wrong = [name for name, judgement in proved.judgements.items() if name != TO_STATIC and not judgement]
         if proved.judgements[TO_STATIC]:
             for outcome in outcomes:
                 if not outcome.made:
-                    yield [self._unmade(outcome, proved, checkup)]
+                    yield [self._unmade(outcome, proved, probed)]
             for name in wrong:
-                yield [replace(item, message=f"{name}: {item.message}") for item in self._wrong(name, proved, checkup)]
+                yield [replace(item, message=f"{name}: {item.message}") for item in self._wrong(name, proved, probed)]
             return
-        found = [self._unmade(outcome, proved, checkup) for outcome in outcomes if not outcome.made]
-        decided = self._frozen(proved) or messages.frozen(checkup.suspects)
-        yield messages.causes([*decided, *found, *(self._wrong(wrong[0], proved, checkup) if wrong else [])])
+        found = [self._unmade(outcome, proved, probed) for outcome in outcomes if not outcome.made]
+        decided = self._frozen(proved) or messages.frozen(probed.suspects)
+        yield messages.causes([*decided, *found, *(self._wrong(wrong[0], proved, probed) if wrong else [])])
 
     def _control_flow(self, proved: Proof) -> list[Finding]:
         return regions.judge(regions.read(self._work / "exported"), proved.taken)[0]
@@ -281,23 +281,23 @@ class Visit:
             if finding.kind == "uncovered-branch" or (right and finding.severity == "warning")
         ]
 
-    def _unmade(self, outcome: Outcome, proved: Proof, checkup: Checkup) -> Finding:
+    def _unmade(self, outcome: Outcome, proved: Proof, probed: ProbeResult) -> Finding:
         """Why a runtime could not be made, with the line that it fails on where a sublayer alone shows it."""
-        finding = messages.not_made(outcome, checkup.suspects)
+        finding = messages.not_made(outcome, probed.suspects)
         if finding.where or finding.kind == "hang":
             return finding
         self._say(f"looking for the line that {outcome.name} fails on")
         planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
         said = messages.operator(outcome)
-        guilty = explaining.blame(self._subject, planned, proved.evidence, settings=self._settings, said=said)
-        return replace(finding, where=guilty.where) if guilty else finding
+        first = explaining.blame(self._subject, planned, proved.evidence, settings=self._settings, said=said)
+        return replace(finding, where=first.where) if first else finding
 
-    def _hidden(self, checkup: Checkup) -> None:
+    def _hidden(self, probed: ProbeResult) -> None:
         """Look for hidden influences, where runtimes were compared, or eager's answers changed and no line says why."""
-        answered = [case for case in self._cases if case.name in checkup.answers]
+        answered = [case for case in self._cases if case.name in probed.answers]
         evidence = self._evidence
         if evidence is None and any(case.group == "rows" for case in answered) and messages.unexplained(self.findings):
-            evidence = evidences.gather(answered, [checkup.answers[case.name] for case in answered], None)
+            evidence = evidences.gather(answered, [probed.answers[case.name] for case in answered], None)
         if evidence is None:
             return
         self._say("looking for hidden influences")
@@ -305,12 +305,12 @@ class Visit:
         self.findings = messages.influenced(self.findings, found)
         self.rows = messages.distrusted(self.rows, found)
 
-    def _candidate(self, checkup: Checkup, program: Saved, answered: Sequence[Case]) -> Candidate:
+    def _candidate(self, probed: ProbeResult, program: Saved, answered: Sequence[Case]) -> Candidate:
         specs = tuple(item.spec() for item in self._subject.model.inputs)
         rows = [case for case in answered if case.group == "rows"] or list(answered)
-        outputs = exporting.describe_outputs(specs, [case.inputs for case in rows], [checkup.answers[case.name] for case in rows])
+        outputs = exporting.describe_outputs(specs, [case.inputs for case in rows], [probed.answers[case.name] for case in rows])
         factory = self._subject.model.factory
-        exporting.check_form(factory, [spec.name for spec in outputs], structure.constants(checkup.nesting), program)
+        exporting.check_form(factory, [spec.name for spec in outputs], structure.constants(probed.nesting), program)
         return Candidate(
             name=PROGRAM,
             model=factory,
@@ -323,22 +323,22 @@ class Visit:
             weights_sha256=program.weights,
             task="regression",
             sources=program.sources,
-            nesting=checkup.nesting,
+            nesting=probed.nesting,
         )
 
     def _make(self, name: str, exported: Path, case: Case) -> Outcome:
         made = converting.convert(name, exported, self._work / name, threads=1, probe=case.inputs, timeout_s=self._settings.timeout_s)
         return replace(made, reason=made.reason.replace(f"{self._work}/", ""))
 
-    def _wrong(self, name: str, proved: Proof, checkup: Checkup) -> list[Finding]:
+    def _wrong(self, name: str, proved: Proof, probed: ProbeResult) -> list[Finding]:
         """Why a runtime that was made is not proven."""
         judgement, folder = proved.judgements[name], self._work / name
-        if known := messages.known(judgement, checkup.suspects):
+        if known := messages.known(judgement, probed.suspects):
             return [known]
         lost = proved.answers[name] is None or any(item.kind == "another-form" for item in judgement.findings)
         kept = name != PROGRAM and bool(proved.judgements.get(PROGRAM))
         seconds = self._settings.timeout_s
-        if lost and (frozen := sizes.frozen(folder, proved.evidence, checkup.suspects, kept=kept, timeout_s=seconds)):
+        if lost and (frozen := sizes.frozen(folder, proved.evidence, probed.suspects, kept=kept, timeout_s=seconds)):
             return frozen
         self._say(f"looking for the reason why {name} is wrong")
         failed = [check.name for check in judgement.checks if not check.passed]
@@ -349,9 +349,9 @@ class Visit:
             answers=proved.answers[name],
             settings=self._settings,
             failed=failed,
-            weighed=proved.weighed.get(name),
+            compared_weights=proved.compared_weights.get(name),
         )
         kinds = {item.kind for item in explained.findings}
         where = next((item.where for item in explained.findings if item.where), None)
         own = [replace(item, where=item.where or where) for item in judgement.findings if item.kind not in kinds]
-        return messages.causes([*explained.findings, *own], seen=checkup.findings)
+        return messages.causes([*explained.findings, *own], seen=probed.findings)

@@ -22,7 +22,7 @@ SECONDS = 10.0
 _SIZES = (1.0, 4.0, 0.3)  # of the biases that are tried, and what matrices and kernels are multiplied with
 
 
-def still(cases: Sequence[Case], answers: Mapping[str, Arrays]) -> list[str]:
+def unvarying(cases: Sequence[Case], answers: Mapping[str, Arrays]) -> list[str]:
     """Outputs that were empty or constant in these answers."""
     answered = [case for case in cases if case.name in answers]
     found = exercise.variations(answered, [answers[case.name] for case in answered])
@@ -38,7 +38,7 @@ def search(subject: Subject, cases: Sequence[Case], seconds: float) -> bool:
     eager = Eager(subject)
     rows = [case for case in cases if case.group == "rows"]
     fresh = {name: tensor.numpy() for name, tensor in eager.layer.named_parameters()}
-    best, kept = len(still(rows, _ask(eager, rows))), fresh
+    best, kept = len(unvarying(rows, _ask(eager, rows))), fresh
     random = np.random.default_rng(subject.seed)
     for attempt in range(10**6):
         if not best or time.monotonic() > end:
@@ -47,7 +47,7 @@ def search(subject: Subject, cases: Sequence[Case], seconds: float) -> bool:
         _fill(eager, tried)
         try:
             answers = _ask(eager, rows)
-            left = len(still(rows, answers))
+            left = len(unvarying(rows, answers))
         except BadInput:
             continue
         if left < best and all(np.isfinite(array).all() for one in answers.values() for array in one.values() if array.dtype.kind == "f"):

@@ -30,13 +30,13 @@ _LIKE_SIDES = "give both sides of the `if` the same names, dtypes and ranks, or 
 
 @dataclass(frozen=True)
 class _Known:
-    """What Paddle says (a pattern), as a finding, with the habit of ast_lint that may be its cause."""
+    """What Paddle says (a regular expression), as a finding, with the pattern of ast_lint that may be its cause."""
 
-    pattern: str
+    expression: str
     kind: str
     message: str
     advice: str
-    habit: str = ""
+    pattern: str = ""
 
 
 _KNOWN = [
@@ -145,9 +145,9 @@ _KINDS_OF_BREAK = {
 
 @dataclass(frozen=True)
 class Obstacle(Finding):
-    """What stands in the way of a conversion, with the habit of paddleship.doctor.ast_lint that may be its cause."""
+    """What stands in the way of a conversion, with the pattern of paddleship.doctor.ast_lint that may be its cause."""
 
-    habit: str = ""
+    pattern: str = ""
 
     def plain(self, **changed: Any) -> Finding:
         values = {item.name: getattr(self, item.name) for item in fields(Finding)}
@@ -173,21 +173,21 @@ def outputs(error: OutputError) -> Obstacle:
 
 def classify(short: str, text: str, where: str | None, *, otherwise: str = "graph-break") -> Obstacle:
     """Paddle's words as a finding. `short` is quoted in the message, `text` is everything that was said."""
-    habits = {suspect.habit for suspect in ast_lint.at(where)}
+    patterns = {suspect.pattern for suspect in ast_lint.at(where)}
     short = short.replace(f" at {where}", "")  # a finding tells its place itself
     for known in _KNOWN:
-        if not re.search(known.pattern, text, re.IGNORECASE | re.MULTILINE):
+        if not re.search(known.expression, text, re.IGNORECASE | re.MULTILINE):
             continue
         kind, message, advice = known.kind, known.message, known.advice
-        if kind == "branch-mismatch" and "dynamic-shape-branch" in habits:
+        if kind == "branch-mismatch" and "dynamic-shape-branch" in patterns:
             return Obstacle(
                 "dynamic-shape-branch", "error", f"{message}, and it asks for a dynamic size ({_line(where, short)})", _DYNAMIC, where
             )
-        if kind == "python-value" and ast_lint.GROUPED in habits:
+        if kind == "python-value" and ast_lint.GROUPED in patterns:
             message, advice = "the groups of a convolution must be a number, and here they are a dynamic size", _GROUPS
-        return Obstacle(kind, "error", f"{message} ({_line(where, short)})", advice, where, habit=known.habit)
+        return Obstacle(kind, "error", f"{message} ({_line(where, short)})", advice, where, pattern=known.pattern)
     for kind in ADVICE:
-        if otherwise == "graph-break" and kind in habits:
+        if otherwise == "graph-break" and kind in patterns:
             return Obstacle(kind, "error", f"this line does not convert: {short}", ADVICE[kind], where)
     if otherwise == "bad-model":
         return Obstacle("bad-model", "error", short, "", where)

@@ -50,8 +50,8 @@ def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, st
     if not training:
         return
     path, part = training[-1]
-    culprits = [found for found in suspects if found.habit == "train-mode" and found.name.endswith(("train", "training"))]
-    culprits += [found for found in suspects if found.habit == STATE and found.name.endswith("training")]
+    culprits = [found for found in suspects if found.pattern == "train-mode" and found.name.endswith(("train", "training"))]
+    culprits += [found for found in suspects if found.pattern == STATE and found.name.endswith("training")]
     where = culprits[0].where if culprits else place(type(part).forward) or place(type(layer).forward)
     words = f"{path} ({type(part).__name__}) is in train mode after eval() and a call, and {len(training) - 1} more" * (len(training) > 1)
     words = words or f"{path} ({type(part).__name__}) is in train mode after eval() and a call"
@@ -70,7 +70,7 @@ def randomness(varies: bool, lines: Sequence[str]) -> Iterator[Finding]:
     for where in places:
         words = ast_lint.text(where) if where else "outside your files"
         message = f"forward draws random numbers in evaluation mode ({words}): the same question gets another answer each time"
-        dropout = where is not None and any(suspect.habit == "train-mode" for suspect in ast_lint.at(where))
+        dropout = where is not None and any(suspect.pattern == "train-mode" for suspect in ast_lint.at(where))
         advice = "pass training=self.training to it" if dropout else "draw them only `if self.training:`, or take them as an input"
         yield Finding("random-forward", "error", message, advice, where)
 
@@ -93,7 +93,7 @@ def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Susp
         if path.rpartition(".")[2] == "training":
             continue
         if where is None:
-            if what == "weight" and (forced := [found for found in suspects if found.habit == "train-mode" and found.name == FORCED]):
+            if what == "weight" and (forced := [found for found in suspects if found.pattern == "train-mode" and found.name == FORCED]):
                 explained = True
                 message = f"{forced[0].text} works in train mode although the model is evaluated, and changes {path} with every question"
                 yield Finding("train-mode", "error", message, "pass training=self.training to it", forced[0].where, path)
@@ -109,7 +109,7 @@ def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Susp
         elif remembers:
             message = f"forward keeps a value on self ({path}): {consequence}"
             yield Finding("frozen-value", "error", message, "take it as an input, or leave it out of forward", where, path)
-    for suspect in (suspect for suspect in suspects if suspect.habit == "global-state"):
+    for suspect in (suspect for suspect in suspects if suspect.pattern == "global-state"):
         message = f"forward changes {suspect.name}, which lives outside the model" + (
             f": {consequence}" if remembers and not explained else ""
         )
@@ -130,7 +130,7 @@ def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Susp
 def _assignment(path: str, suspects: Sequence[Suspect]) -> str | None:
     """The line that assigns to the attribute at the end of `path`."""
     for suspect in suspects:
-        if suspect.habit == STATE and (path == suspect.name or path.endswith(f".{suspect.name}") or suspect.name.endswith(f".{path}")):
+        if suspect.pattern == STATE and (path == suspect.name or path.endswith(f".{suspect.name}") or suspect.name.endswith(f".{path}")):
             return suspect.where
     return None
 

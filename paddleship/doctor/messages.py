@@ -11,7 +11,7 @@ from paddleship.conversion.converting import Outcome
 from paddleship.conversion.exporting import Saved
 from paddleship.doctor import asking, graph_breaks
 from paddleship.doctor.ast_lint import LEFT_BY_BREAK, Suspect
-from paddleship.doctor.eager_probe import Checkup
+from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import LATE, OUT_OF_TIME, RuntimeRow
 from paddleship.doctor.graph_breaks import Obstacle
 from paddleship.errors import BadInput, CandidateError, OutputError
@@ -60,22 +60,22 @@ def bad(error: BadInput) -> Finding:
     return graph_breaks.classify(text, text, error.where, otherwise="bad-model").plain()
 
 
-def death(error: CandidateError) -> Obstacle:
+def crash(error: CandidateError) -> Obstacle:
     """A conversion that died or hung, or said something that nobody expected."""
     return Obstacle(error.kind, "error", str(error), "look at the loops and operators of forward", error.where)
 
 
 def placed(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
     """An obstacle without a line, or with a caller's, at the only line that it can be."""
-    breaks_off = obstacle.habit == LEFT_BY_BREAK and not any(suspect.where == obstacle.where for suspect in suspects)
+    breaks_off = obstacle.pattern == LEFT_BY_BREAK and not any(suspect.where == obstacle.where for suspect in suspects)
     if (obstacle.where is not None and not breaks_off) or obstacle.kind in _OF_THE_WHOLE:
         return obstacle.plain()
-    wanted = (obstacle.habit,) if obstacle.habit else ("branch-mismatch", "python-value", "dynamic-shape-branch")
-    for habit in wanted:
-        lines = {suspect.where: suspect for suspect in suspects if suspect.habit == habit}
+    wanted = (obstacle.pattern,) if obstacle.pattern else ("branch-mismatch", "python-value", "dynamic-shape-branch")
+    for pattern in wanted:
+        lines = {suspect.where: suspect for suspect in suspects if suspect.pattern == pattern}
         if len(lines) == 1:
             ((where, suspect),) = lines.items()
-            kind = habit if obstacle.kind == "graph-break" and habit in graph_breaks.ADVICE else obstacle.kind
+            kind = pattern if obstacle.kind == "graph-break" and pattern in graph_breaks.ADVICE else obstacle.kind
             message = f"{obstacle.message}; it is this line: {suspect.text}"
             return obstacle.plain(kind=kind, where=where, message=message, advice=graph_breaks.ADVICE.get(kind, obstacle.advice))
     return obstacle.plain()
@@ -86,30 +86,30 @@ def unused(name: str, where: str | None, grave: bool) -> Finding:
     return Finding("unused-input", "error" if grave else "warning", message, "remove it from the inputs and from forward, or use it", where)
 
 
-def cannot_tell(name: str) -> Finding:
+def influence_unknown(name: str) -> Finding:
     """An input whose only value says nothing of its influence."""
     message = f"whether input {name!r} influences any output is unknown: it was always the same"
     return Finding("unused-input", "note", message, "declare a range of values where it may have others")
 
 
-def spared(checkup: Checkup) -> list[Finding]:
+def skipped_slow(probed: ProbeResult) -> list[Finding]:
     """What was not asked because the model is slow."""
-    message = f"one row takes eager long, so these were not asked: {_several(checkup.spared)}"
-    return [Finding(OUT_OF_TIME, "note", message, "raise --seconds to have them asked")] if checkup.spared else []
+    message = f"one row takes eager long, so these were not asked: {_several(probed.skipped_slow)}"
+    return [Finding(OUT_OF_TIME, "note", message, "raise --seconds to have them asked")] if probed.skipped_slow else []
 
 
-def refusals(checkup: Checkup, cases: Sequence[Case], model: Model) -> list[Finding]:
+def refusals(probed: ProbeResult, cases: Sequence[Case], model: Model) -> list[Finding]:
     """Inputs that the eager model itself does not take or survive, which are left out of the rest."""
     found = []
-    if checkup.refused:
-        name, words = next(iter(checkup.refused.items()))
-        message = f"eager does not take {_several(list(checkup.refused))}, left out here. Of {name} it says: {words}"
+    if probed.refused:
+        name, words = next(iter(probed.refused.items()))
+        message = f"eager does not take {_several(list(probed.refused))}, left out here. Of {name} it says: {words}"
         found.append(Finding("bad-model", "note", message, "declare a size as a number where only one works"))
-    if checkup.deadly:
-        name, end = next(iter(checkup.deadly.items()))
-        message = f"eager does not survive {_several(list(checkup.deadly))}, left out here. Of {name} ({_inputs(cases, name)}) {end}"
-        if checkup.unasked:
-            message += f"; after so many ends these were not asked: {_several(checkup.unasked)}"
+    if probed.crashes:
+        name, end = next(iter(probed.crashes.items()))
+        message = f"eager does not survive {_several(list(probed.crashes))}, left out here. Of {name} ({_inputs(cases, name)}) {end}"
+        if probed.skipped_after_crashes:
+            message += f"; after so many ends these were not asked: {_several(probed.skipped_after_crashes)}"
         found.append(Finding("crash", "warning", message, survival(model), end.where))
     return found
 
@@ -131,7 +131,7 @@ def survival(model: Model) -> str:
     )
 
 
-def lengths(old: Model, new: Model, before: Checkup | BadInput, cases: Sequence[Case]) -> list[Finding]:
+def lengths(old: Model, new: Model, before: ProbeResult | BadInput, cases: Sequence[Case]) -> list[Finding]:
     """That inputs were taken for lengths, and what happened in the `cases` in which they were not."""
     why = _first_failure(before, cases)
     return [
@@ -146,12 +146,12 @@ def lengths(old: Model, new: Model, before: Checkup | BadInput, cases: Sequence[
     ]
 
 
-def _first_failure(checkup: Checkup | BadInput, cases: Sequence[Case]) -> str:
-    if isinstance(checkup, asking.NotSurvivedError):
-        return f"asked {asking.show(checkup.case.inputs)}, {checkup}"
-    if isinstance(checkup, BadInput):
-        return str(checkup)
-    name, words = next(iter([*checkup.deadly.items(), *checkup.refused.items()]))
+def _first_failure(probed: ProbeResult | BadInput, cases: Sequence[Case]) -> str:
+    if isinstance(probed, asking.NotSurvivedError):
+        return f"asked {asking.show(probed.case.inputs)}, {probed}"
+    if isinstance(probed, BadInput):
+        return str(probed)
+    name, words = next(iter([*probed.crashes.items(), *probed.refused.items()]))
     return f"asked {_inputs(cases, name)}, {words}"
 
 
@@ -189,11 +189,11 @@ def _inputs(cases: Sequence[Case], name: str) -> str:
     return asking.show(next(case.inputs for case in cases if case.name == name))
 
 
-def nothing_finite(checkup: Checkup) -> list[Finding]:
+def nothing_finite(probed: ProbeResult) -> list[Finding]:
     """Answers with which no runtime can be compared."""
-    said = evidence.nothing_finite(list(checkup.answers.values())) if checkup.answers else ""
+    said = evidence.nothing_finite(list(probed.answers.values())) if probed.answers else ""
     message, _, advice = said.partition(": ")
-    return [Finding("bad-model", "error", message, advice, checkup.forward)] if said else []
+    return [Finding("bad-model", "error", message, advice, probed.forward)] if said else []
 
 
 def assumptions(model: Model) -> list[Finding]:
@@ -279,8 +279,8 @@ def operator(outcome: Outcome) -> str:
 
 def frozen(suspects: Sequence[Suspect]) -> list[Finding]:
     """What a program that is wrong from the beginning may have kept, where only one line can have done it."""
-    for habit, kind, words, advice in _FREEZERS:
-        lines = {suspect.where: suspect for suspect in suspects if suspect.habit == habit}
+    for pattern, kind, words, advice in _FREEZERS:
+        lines = {suspect.where: suspect for suspect in suspects if suspect.pattern == pattern}
         if len(lines) == 1:
             ((where, suspect),) = lines.items()
             return [Finding(kind, "error", f"{words} ({suspect.text})", advice, where)]
@@ -314,8 +314,8 @@ def causes(findings: Sequence[Finding], *, seen: Sequence[Finding] = ()) -> list
     """
     if any(item.kind in _STATE for item in seen):
         findings = [item for item in findings if item.kind != "weights-differ"]
-    told = any(item.severity == "error" and item.kind not in _FACTS for item in findings)
-    return [item for item in findings if not (told and item.kind == "program-departs")]
+    explained = any(item.severity == "error" and item.kind not in _FACTS for item in findings)
+    return [item for item in findings if not (explained and item.kind == "program-departs")]
 
 
 def judged(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[Finding]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from paddleship.doctor.ast_lint import Suspect
 from paddleship.errors import CandidateError, ProcessDied, ProcessHung
-from paddleship.proof.answering import Answering, candidate
+from paddleship.proof.answering import AnswerWorker, candidate
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common.candidate import Candidate
@@ -26,15 +26,15 @@ def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kep
 
     Where the program that it is made of has `kept` the dimension, it is the runtime that does not, and no line of the model is to blame.
     """
-    told = _ask(folder, evidence, timeout_s=timeout_s)
+    answers = _ask(folder, evidence, timeout_s=timeout_s)
     fits = [
         isinstance(answer, dict) and _shapes(answer) == _shapes(reference)
-        for answer, reference in zip(told, evidence.reference, strict=True)
+        for answer, reference in zip(answers, evidence.reference, strict=True)
     ]
     if all(fits):
         return []
-    words = next((answer for answer in told if isinstance(answer, str)), "the answer has another shape")
-    where = next((suspect.where for suspect in suspects if suspect.habit == "frozen-dimension"), None)
+    words = next((answer for answer in answers if isinstance(answer, str)), "the answer has another shape")
+    where = next((suspect.where for suspect in suspects if suspect.pattern == "frozen-dimension"), None)
     if not any(fits):
         return []
     found = []
@@ -53,26 +53,26 @@ def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kep
 
 def _ask(folder: Path, evidence: Evidence, *, timeout_s: float) -> list[Arrays | str]:
     """The answer to every case, or why there is none; a child that dies is started again for the next case."""
-    told: list[Arrays | str] = []
-    while len(told) < len(evidence.cases):
+    answers: list[Arrays | str] = []
+    while len(answers) < len(evidence.cases):
         try:
-            with isolate.Isolated("the candidate", Answering, candidate(folder), timeout_s=timeout_s) as child:
-                _go_on(child, evidence, told)
+            with isolate.Isolated("the candidate", AnswerWorker, candidate(folder), timeout_s=timeout_s) as child:
+                _go_on(child, evidence, answers)
         except CandidateError as error:
-            told.append(str(error))
-            if not any(isinstance(answer, dict) for answer in told) and len(told) > 2:
+            answers.append(str(error))
+            if not any(isinstance(answer, dict) for answer in answers) and len(answers) > 2:
                 return [str(error)] * len(evidence.cases)
-    return told
+    return answers
 
 
-def _go_on(child: isolate.Isolated, evidence: Evidence, told: list[Arrays | str]) -> None:
-    for case in evidence.cases[len(told) :]:
+def _go_on(child: isolate.Isolated, evidence: Evidence, answers: list[Arrays | str]) -> None:
+    for case in evidence.cases[len(answers) :]:
         try:
-            told.append(child.call("run", case.inputs))
+            answers.append(child.call("run", case.inputs))
         except (ProcessDied, ProcessHung):
             raise
         except CandidateError as error:
-            told.append(str(error))
+            answers.append(str(error))
 
 
 def _shapes(answer: Arrays) -> dict[str, tuple[int, ...]]:

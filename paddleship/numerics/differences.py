@@ -1,6 +1,6 @@
 """How far two sets of answers are apart.
 
-All comparisons of answers go through `apart`, so that NaN, infinity and another shape mean the same everywhere.
+All comparisons of answers go through `elementwise_distance`, so that NaN, infinity and another shape mean the same everywhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def differences(answer: Array, reference: Array) -> dict[str, float]:
     """
     valid = np.isfinite(reference) & np.isfinite(answer)
     mine, theirs = wide(answer[valid]), wide(reference[valid])
-    distance, size = apart(answer, reference), np.abs(np.where(np.isfinite(reference), wide(reference), 0))
+    distance, size = elementwise_distance(answer, reference), np.abs(np.where(np.isfinite(reference), wide(reference), 0))
     nonzero = size > 0
     norms = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
     return {
@@ -39,7 +39,7 @@ def differences(answer: Array, reference: Array) -> dict[str, float]:
     }
 
 
-def apart(one: Array, two: Array) -> Array:
+def elementwise_distance(one: Array, two: Array) -> Array:
     """Elementwise |one - two|: 0 for two NaN or the same infinity, infinite where only one is NaN or infinite, or with another sign.
 
     Whole numbers that differ are at least 1 apart, also where float64 cannot tell them. Raises ValueError for two shapes.
@@ -57,8 +57,8 @@ def apart(one: Array, two: Array) -> Array:
 
 
 def distance(one: Array, two: Array) -> float:
-    """max|one - two| as `apart` has it; infinite for two shapes."""
-    return float(apart(one, two).max(initial=0)) if one.shape == two.shape else math.inf
+    """max|one - two| as `elementwise_distance` has it; infinite for two shapes."""
+    return float(elementwise_distance(one, two).max(initial=0)) if one.shape == two.shape else math.inf
 
 
 def relative(answer: Array, truth: Array) -> float:
@@ -103,7 +103,7 @@ def agreement(answer: Array, reference: Array, *, rounding: float) -> float:
     return max(0.0, 1 - residual / max(spread, least)) if max(spread, least) else float(not residual)
 
 
-def likeness(answer: Array, reference: Array, *, valid: Array, rounding: float) -> tuple[float, float]:
+def slope_and_offset(answer: Array, reference: Array, *, valid: Array, rounding: float) -> tuple[float, float]:
     """How an answer's size and place compare with the reference's along their first axis, over what is `valid`.
 
     The first number is the slope of the answer on the reference or its inverse, whichever is smaller, at least 0: 1 for the same
@@ -121,17 +121,17 @@ def likeness(answer: Array, reference: Array, *, valid: Array, rounding: float) 
     return min(slope, 1 / slope) if slope else 0.0, offset
 
 
-def spread_apart(answer: Array, reference: Array, *, rounding: float) -> float:
+def spread_difference(answer: Array, reference: Array, *, rounding: float) -> float:
     """How far two arrays vary apart along their first axis, in units of the reference's variance.
 
-    That counts as at least so much that `likeness` and `agreement` do not take it for rounding.
+    That counts as at least so much that `slope_and_offset` and `agreement` do not take it for rounding.
     """
     valid = np.isfinite(reference) & np.isfinite(answer)
     mine, theirs = (np.where(valid, wide(array), 0) for array in (answer, reference))
-    apart = (mine - mine.mean(0)) - (theirs - theirs.mean(0))
+    difference = (mine - mine.mean(0)) - (theirs - theirs.mean(0))
     spread = float(((theirs - theirs.mean(0)) ** 2).sum())
     least = 50 * rounding**2 * float((theirs**2).sum())
-    return float((apart**2).sum()) / max(spread, least) if max(spread, least) else 0.0
+    return float((difference**2).sum()) / max(spread, least) if max(spread, least) else 0.0
 
 
 def accuracy(outputs: Array, labels: Array) -> float:
@@ -151,8 +151,8 @@ SCORES = {"classification": accuracy, "regression": r2}
 
 def ulps(mine: Array, theirs: Array) -> Array:
     """How many float32 values lie between the elements of two arrays."""
-    apart: Array = np.abs(_order(mine) - _order(theirs))
-    return apart
+    distances: Array = np.abs(_order(mine) - _order(theirs))
+    return distances
 
 
 def proportion_interval(hits: int, count: int) -> tuple[float, float]:
@@ -181,7 +181,7 @@ def finite_max(arrays: Sequence[Array]) -> float:
     return max((float(np.abs(wide(array)[np.isfinite(array)]).max(initial=0)) for array in arrays), default=0.0)
 
 
-def alike(array: Array, other: Array) -> bool:
+def roughly_equal(array: Array, other: Array) -> bool:
     """Whether two arrays have one shape and differ by no more than rounding might explain, in any precision: 1% of their size."""
     return relative(other, array) <= _PLAINLY
 

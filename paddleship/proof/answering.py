@@ -1,4 +1,4 @@
-"""Who answers under proof: contenders, each in a process of its own."""
+"""Who answers under proof: models under test, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Caller(Protocol):
 
 
 @dataclass(frozen=True)
-class Contender:
+class ModelUnderTest:
     """What answers in a process of its own: `load(*arguments)` gives a Runtime there, `share()` lets threads share it.
 
     `exact` where it is the exported program on eager's own kernels, whose answers are eager's own.
@@ -46,19 +46,19 @@ class Contender:
     exact: bool = False
 
 
-def candidate(folder: Path, *, precision: str = "float32", thread_count: int = 1) -> Contender:
-    """The candidate in `folder` as a contender."""
+def candidate(folder: Path, *, precision: str = "float32", thread_count: int = 1) -> ModelUnderTest:
+    """The candidate in `folder` as a model under test."""
     made = Candidate.load(folder)
     exact = registry.kind_of(made).exact and precision == "float32" and thread_count == 1
-    return Contender(runtimes.load, (folder,), precision, thread_count, exact=exact)
+    return ModelUnderTest(runtimes.load, (folder,), precision, thread_count, exact=exact)
 
 
-class Answering:
-    """Lives in the child: one contender, asked by one caller or by many at once."""
+class AnswerWorker:
+    """Lives in the child: one model under test, asked by one caller or by many at once."""
 
-    def __init__(self, contender: Contender) -> None:
-        self._model = contender.load(*contender.arguments)
-        self._share = contender.share
+    def __init__(self, model_under_test: ModelUnderTest) -> None:
+        self._model = model_under_test.load(*model_under_test.arguments)
+        self._share = model_under_test.share
 
     def run(self, inputs: Batch) -> Arrays:
         answer: Arrays = self._model.run(inputs)
@@ -76,10 +76,10 @@ class Answering:
                 place = (caller + step) % len(batches)
                 found[caller][place] = turns.submit(self._model.run, batches[place]).result()
 
-        crowd = [threading.Thread(target=ask, args=(caller,)) for caller in range(callers)]
-        for thread in crowd:
+        running = [threading.Thread(target=ask, args=(caller,)) for caller in range(callers)]
+        for thread in running:
             thread.start()
-        for thread in crowd:
+        for thread in running:
             thread.join()
         turns.close()
         return found
@@ -88,7 +88,7 @@ class Answering:
 class Queue:
     """Contenders in their order, each with its process or the reason why it has none; the next one loads while one is asked."""
 
-    def __init__(self, order: Sequence[tuple[str, Contender]], *, timeout_s: float) -> None:
+    def __init__(self, order: Sequence[tuple[str, ModelUnderTest]], *, timeout_s: float) -> None:
         self._order, self._timeout_s = order, timeout_s
         self._starter = ThreadPoolExecutor(1)
         self._loading: deque[Future[Isolated | BadInput]] = deque()
@@ -103,20 +103,22 @@ class Queue:
                     child.close()
         self._starter.shutdown()
 
-    def __iter__(self) -> Iterator[tuple[str, Contender, Isolated | BadInput]]:
+    def __iter__(self) -> Iterator[tuple[str, ModelUnderTest, Isolated | BadInput]]:
         self._start(0)
-        for place, (name, contender) in enumerate(self._order):
+        for place, (name, model_under_test) in enumerate(self._order):
             child = self._loading.popleft().result()
             self._start(place + 1)
-            yield name, contender, child
+            yield name, model_under_test, child
 
     def _start(self, place: int) -> None:
         if place < len(self._order):
             self._loading.append(self._starter.submit(carried(self._load), *self._order[place]))
 
-    def _load(self, name: str, contender: Contender) -> Isolated | BadInput:
+    def _load(self, name: str, model_under_test: ModelUnderTest) -> Isolated | BadInput:
         try:
-            return Isolated(name, Answering, contender, timeout_s=self._timeout_s, environment=threads(contender.thread_count))
+            return Isolated(
+                name, AnswerWorker, model_under_test, timeout_s=self._timeout_s, environment=threads(model_under_test.thread_count)
+            )
         except BadInput as error:
             return error
 

@@ -78,7 +78,7 @@ def _finding(output: str, passed: Sequence[Control]) -> Finding:
         if passed[0].rule == FLOAT32
         else "give more or other labelled rows, or leave out the candidates of lower precision"
     )
-    return Finding("empty-yardstick", "error", message, advice)
+    return Finding("failed-control", "error", message, advice)
 
 
 def _run(evidence: Evidence, name: str, rule: str, limits: Verify) -> Iterator[Control]:
@@ -132,8 +132,8 @@ def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, change: Cha
     """Whether the changed answers are plainly others, so that a judge must refuse them."""
     scale, _ = sizes_of(evidence, name, evidence.groups[ROWS])
     float_output = evidence.reference[0][name].dtype.kind == "f"
-    apart = distance(evidence, answers, name, evidence.groups[ROWS])[0]
-    if apart <= (_PLAIN * scale if float_output else 0):
+    largest = distance(evidence, answers, name, evidence.groups[ROWS])[0]
+    if largest <= (_PLAIN * scale if float_output else 0):
         return False
     if rule == FLOAT32:
         return True
@@ -142,7 +142,7 @@ def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, change: Cha
         return bool((mine != theirs).mean() > _MANY_FLIPS * limits.max_flip_rate)
     if not change.reorders:
         return True
-    return differences.spread_apart(mine, theirs, rounding=parity.ROUNDING) > _UNLIKE
+    return differences.spread_difference(mine, theirs, rounding=parity.ROUNDING) > _UNLIKE
 
 
 def _enough(evidence: Evidence) -> Evidence:

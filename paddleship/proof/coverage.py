@@ -13,7 +13,7 @@ from paddleship.proof.inputs import Case
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common.spec import TensorSpec, batch_dimension, sizes_of
 from paddleship.weights import comparing
-from paddleship.weights.comparing import Weighed
+from paddleship.weights.comparing import WeightComparison
 
 NOT_EXERCISED = "not-exercised"  # the kind of a finding about an output or input that the cases say nothing about
 _MOST_IDS = 50_000_000  # of a declared range, whose share is counted
@@ -72,19 +72,22 @@ class Coverage:
 def measure(
     cases: Sequence[Case],
     specs: Sequence[TensorSpec],
-    weighed: Mapping[str, Weighed],
+    compared_weights: Mapping[str, WeightComparison],
     findings: Sequence[Finding] = (),
     ways: Mapping[str, float] | None = None,
 ) -> Coverage:
-    """The coverage of the cases that were asked; `weighed` of the candidates that are proven, `ways` as `regions.judge` counts them."""
+    """The coverage of the cases that were asked.
+
+    `compared_weights` holds the comparisons of the proven candidates; `ways` counts branches as `regions.judge` does.
+    """
     counted = ways or {}
     return Coverage(
         len({number for case in cases for number in case.rows}),
         _sizes(cases, specs),
         {spec.name: share for spec in specs if (share := _ids(cases, spec)) is not None},
         (int(counted.get("sides", 0)), int(counted.get("sides_exercised", 0))),
-        min((one.compared_share for one in weighed.values()), default=None),
-        _left(weighed),
+        min((one.compared_share for one in compared_weights.values()), default=None),
+        _left(compared_weights),
         tuple(finding.layer or finding.message for finding in findings if finding.kind == NOT_EXERCISED),
         _batches(cases, specs),
     )
@@ -119,9 +122,9 @@ def _ids(cases: Sequence[Case], spec: TensorSpec) -> float | None:
     return float(asked.mean())
 
 
-def _left(weighed: Mapping[str, Weighed]) -> dict[str, float]:
+def _left(compared_weights: Mapping[str, WeightComparison]) -> dict[str, float]:
     found: dict[str, float] = {}
-    for one in weighed.values():
+    for one in compared_weights.values():
         for why, share in one.left().items():
             found[_WHY[why]] = max(found.get(_WHY[why], 0.0), share)
     return found

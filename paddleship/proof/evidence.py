@@ -171,12 +171,12 @@ def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, places: S
     for place in places:
         truth, reference, answer = evidence.truth[place][name], evidence.reference[place][name], answers[place][name]
         valid = np.isfinite(truth) & np.isfinite(reference) if reference.dtype.kind == "f" else truth == reference
-        true, apart = wide(truth)[valid], differences.apart(answer, truth)[valid]
+        true, distances = wide(truth)[valid], differences.elementwise_distance(answer, truth)[valid]
         if mask < np.inf:
-            apart = np.where(np.abs(true) < mask, apart, apart / np.maximum(np.abs(true), mask) * scale)
-        if apart.size and apart.max() > largest:
-            largest, worst = float(apart.max()), place
-        total, count = total + float((apart**2).sum()), count + apart.size
+            distances = np.where(np.abs(true) < mask, distances, distances / np.maximum(np.abs(true), mask) * scale)
+        if distances.size and distances.max() > largest:
+            largest, worst = float(distances.max()), place
+        total, count = total + float((distances**2).sum()), count + distances.size
     return largest, float(np.sqrt(total / count)) if count else 0.0, worst
 
 
@@ -210,8 +210,8 @@ def _noise(evidence: Evidence, noisy: Sequence[list[Arrays]], *, floor: float, c
             if array.dtype.kind != "f":
                 found[group][name] = Noise(scale, _TINY, _TINY)
                 continue
-            apart = [distance(evidence, one, name, groups[group]) for one in noisy]
-            sizes = [max((one[place] for one in apart), default=0.0) for place in (0, 1)]
+            distances = [distance(evidence, one, name, groups[group]) for one in noisy]
+            sizes = [max((one[place] for one in distances), default=0.0) for place in (0, 1)]
             general = found.get(ROWS, {}).get(name)
             if general is not None and general.scale:
                 sizes = [max(sizes[0], general.largest / general.scale * scale), max(sizes[1], general.typical / general.scale * scale)]

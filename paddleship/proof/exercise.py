@@ -26,10 +26,10 @@ Ask = Callable[[dict[str, Array]], "Arrays | str"]
 def outputs(evidence: Evidence, *, limit: float) -> dict[str, str]:
     """Outputs that were empty or constant, in words: they varied by no more than `limit` times eager's noise, where that is small."""
     tolerances = {name: min(limit * noise.largest, NOISE_CEILING * noise.scale) for name, noise in evidence.noise[ROWS].items()}
-    return still(evidence.cases, evidence.reference, tolerances)
+    return unvarying(evidence.cases, evidence.reference, tolerances)
 
 
-def still(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float]) -> dict[str, str]:
+def unvarying(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float]) -> dict[str, str]:
     """Outputs that were empty, or varied by no more than their tolerance where the inputs did, in words."""
     found = variations(cases, answers, tolerances)
     return {name: f"{words} in all of {len(answers)} batches" for name, one in found.items() if (words := one.missing)}
@@ -87,10 +87,10 @@ def inputs(ask: Ask, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict
     return {name: words for name, words in found.items() if words}
 
 
-def findings(still_outputs: Mapping[str, str], idle_inputs: Mapping[str, str], *, first: str) -> list[Finding]:
+def findings(unvarying_outputs: Mapping[str, str], idle_inputs: Mapping[str, str], *, first: str) -> list[Finding]:
     """One finding for each; an error for the first output."""
     found = []
-    for name, words in still_outputs.items():
+    for name, words in unvarying_outputs.items():
         severity: Severity = "error" if name == first else "warning"
         message = f"output {name} was {words}, so it was not exercised and nothing is proven of it"
         advice = "ask rows for which it differs (verify.samples, or other rows of the test part), or leave this output out"
@@ -112,7 +112,7 @@ def _pieces(case: Case, array: Array) -> list[tuple[bytes, Array]]:
 
 
 def _differ(one: Array, two: Array, tolerance: float) -> bool:
-    return bool((differences.apart(one, two) > tolerance).any())
+    return bool((differences.elementwise_distance(one, two) > tolerance).any())
 
 
 def _idle(ask: Ask, name: str, tried: Sequence[tuple[Case, Arrays]]) -> str:

@@ -147,12 +147,12 @@ class _Search:
                 if time.monotonic() > end:
                     self._found.facts["environment"].setdefault(name, {})["other values"] = "not tried for lack of time"
                     break
-                told = self._fresh(variables={name: value})
+                other = self._fresh(variables={name: value})
                 shown, was = ("unset" if item is None else repr(item) for item in (value, now))
-                if isinstance(told, str):
-                    self._found.facts["environment"].setdefault(name, {})[shown] = told
+                if isinstance(other, str):
+                    self._found.facts["environment"].setdefault(name, {})[shown] = other
                     continue
-                moved = self._moved(first, told)
+                moved = self._moved(first, other)
                 self._found.facts["environment"].setdefault(name, {})[shown] = moved or "the same answers"
                 if moved:
                     self._add(Cause.ENVIRONMENT, f"the environment variable {name}: {shown} in place of {was}, {moved}", lines)
@@ -168,7 +168,7 @@ class _Search:
 
     def _child(self, shift: float = 0.0, variables: Mapping[str, str | None] | None = None) -> Isolated:
         arguments = (self._subject, self._now + shift, dict(variables or {}))
-        return Isolated("eager", Watched, *arguments, timeout_s=self._timeout_s, environment=threads(1))
+        return Isolated("eager", InfluenceWorker, *arguments, timeout_s=self._timeout_s, environment=threads(1))
 
     def _ask(self, child: Isolated, shift: float = 0.0, *, inputs: Sequence[Batch] | None = None) -> list[Arrays | str]:
         return [child.call("ask", batch, self._now + shift) for batch in (self._inputs if inputs is None else inputs)]
@@ -191,11 +191,11 @@ class _Search:
 
     def _apart(self, name: str, before: Any, after: Any) -> str:
         noise = self._evidence.noise[ROWS][name]
-        apart = differences.apart(before, after)
+        distances = differences.elementwise_distance(before, after)
         limit = min(_NOISES * noise.largest, _COARSEST * noise.scale) + _ROUNDING * np.abs(np.nan_to_num(differences.wide(before)))
-        if not (apart > (limit if before.dtype.kind == "f" else 0)).any():
+        if not (distances > (limit if before.dtype.kind == "f" else 0)).any():
             return ""
-        size = float(apart.max()) / noise.scale if noise.scale else float("inf")
+        size = float(distances.max()) / noise.scale if noise.scale else float("inf")
         return f"output {name!r} differs by {size:.2g} of its largest value"
 
     def _add(self, cause: Cause, what: str, lines: Iterable[str]) -> Influences:
@@ -223,7 +223,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-class Watched:
+class InfluenceWorker:
     """Lives in the child: eager float32 under circumstances of ours."""
 
     def __init__(self, subject: Subject, now: float, variables: Mapping[str, str | None]) -> None:

@@ -12,7 +12,7 @@ from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.shipped.common.spec import Arrays
 
 _AGAIN = 8  # cases that are asked a second time, and by many threads at once
-CHEAP_S = 5.0  # that this may take of any contender; of a slow one, as long as its first answers
+CHEAP_S = 5.0  # that this may take of any model under test; of a slow one, as long as its first answers
 
 
 def sample(evidence: Evidence) -> list[int]:
@@ -59,8 +59,8 @@ def change(evidence: Evidence, places: Sequence[int], first: Sequence[Arrays], s
         for name, array in one.items():
             if name not in two:
                 return float("inf")
-            if apart := differences.distance(array, two[name]):
-                worst = max(worst, apart / evidence.noise[group_of[place]][name].largest)
+            if distance := differences.distance(array, two[name]):
+                worst = max(worst, distance / evidence.noise[group_of[place]][name].largest)
     return worst
 
 
@@ -79,9 +79,9 @@ def shared(evidence: Evidence, program: Sequence[Arrays], answers: Sequence[Arra
         for name, noise in evidence.noise[group].items():
             for place in places:
                 reference = wide(evidence.reference[place][name])
-                told = [wide(one[place][name]) for one in (program, answers)]
-                valid = np.isfinite(reference) & np.isfinite(told[0]) & np.isfinite(told[1])
-                departs, differs = (np.where(valid, one, 0) - np.where(valid, reference, 0) for one in told)
+                pair = [wide(one[place][name]) for one in (program, answers)]
+                valid = np.isfinite(reference) & np.isfinite(pair[0]) & np.isfinite(pair[1])
+                departs, differs = (np.where(valid, one, 0) - np.where(valid, reference, 0) for one in pair)
                 along += float((departs[valid] * differs[valid]).sum()) / noise.largest**2
                 size += float((departs[valid] ** 2).sum()) / noise.largest**2
     return along / size if size else 0.0
@@ -90,7 +90,7 @@ def shared(evidence: Evidence, program: Sequence[Arrays], answers: Sequence[Arra
 def batch_variance(evidence: Evidence, answers: Sequence[Arrays], *, noise_limit: float) -> float:
     """How much a row's answer changes with its batch, over the outputs whose truth does not."""
     own = batch_changes(evidence, evidence.truth)
-    return max((apart for name, apart in batch_changes(evidence, answers).items() if own[name] <= noise_limit), default=0.0)
+    return max((change for name, change in batch_changes(evidence, answers).items() if own[name] <= noise_limit), default=0.0)
 
 
 def batch_changes(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
@@ -104,6 +104,8 @@ def batch_changes(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, fl
             for row, values in zip(case.rows, wide(array), strict=True):
                 first = seen.setdefault((name, row), values)
                 if first.shape == values.shape:
-                    apart = differences.apart(first, values)
-                    changes[name] = max(changes[name], float(apart[np.isfinite(apart)].max(initial=0)) / evidence.noise[ROWS][name].largest)
+                    distances = differences.elementwise_distance(first, values)
+                    changes[name] = max(
+                        changes[name], float(distances[np.isfinite(distances)].max(initial=0)) / evidence.noise[ROWS][name].largest
+                    )
     return changes

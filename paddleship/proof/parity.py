@@ -84,8 +84,8 @@ def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, prec
         others = {name: _agreement(evidence, answers, name) for name in undecided(evidence)}
         for name, measured in others.items():
             outputs[name] |= measured
-        likeness = _likeness(evidence, answers) if next(iter(outputs)) not in others else {}
-        extra = [*_likeness_checks(likeness), *_other_checks(others, limits)]
+        likeness = _slope_and_offset(evidence, answers) if next(iter(outputs)) not in others else {}
+        extra = [*_slope_checks(likeness), *_other_checks(others, limits)]
         extra += walks.checks(evidence, answers, rounding=ROUNDING) if precision in walks.PRECISIONS else []
         metrics |= {check.name: float(check.measured) for check in extra if isinstance(check.measured, float | int)}
         checks = [*_decision_checks(metrics, limits), *extra]
@@ -99,7 +99,7 @@ def checks_of(evidence: Evidence, answers: Sequence[Arrays], name: str, *, limit
     elif name in undecided(evidence):
         yield from _other_checks({name: _agreement(evidence, answers, name)}, limits)
     else:
-        yield from _likeness_checks(_likeness(evidence, answers))
+        yield from _slope_checks(_slope_and_offset(evidence, answers))
         yield from _decision_checks(_decisions(evidence, answers), limits)
 
 
@@ -137,21 +137,21 @@ def _first_flaw(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[int, Fin
                 return place, _form(
                     f"{case.name}: {name} is {array.dtype}{list(array.shape)}, eager's is {wanted.dtype}{list(wanted.shape)}"
                 )
-            if array.dtype.kind == "f" and (said := _otherwise_infinite(array, wanted)):
+            if array.dtype.kind == "f" and (said := _nonfinite_difference(array, wanted)):
                 return place, Finding("not-finite", "error", f"{case.name}: {name}{said}")
     return None
 
 
-def _otherwise_infinite(array: Array, wanted: Array) -> str:
+def _nonfinite_difference(array: Array, wanted: Array) -> str:
     """What an answer says where it or eager is NaN or infinite, and the other is not or is so in another way."""
-    wrong = np.isinf(differences.apart(array, wanted))
+    wrong = np.isinf(differences.elementwise_distance(array, wanted))
     if not (count := int(wrong.sum())):
         return ""
     first = tuple(int(index) for index in np.argwhere(wrong)[0])
-    told = f"{float(array[first]):.6g} at {list(first)}, where eager has {float(wanted[first]):.6g}"
+    example = f"{float(array[first]):.6g} at {list(first)}, where eager has {float(wanted[first]):.6g}"
     if strange := int((~np.isfinite(array) & np.isfinite(wanted)).sum()):
-        return f" has {strange} NaN or infinite values where eager has none ({told})"
-    return f" has {count} other values where eager has NaN or infinity ({told})"
+        return f" has {strange} NaN or infinite values where eager has none ({example})"
+    return f" has {count} other values where eager has NaN or infinity ({example})"
 
 
 def _form(message: str) -> Finding:
@@ -212,7 +212,7 @@ def undecided(evidence: Evidence) -> list[str]:
     return names[decided and not single :]
 
 
-def _likeness(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
+def _slope_and_offset(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
     """Size and place of the deciding output over the rows: the smaller of its slope on eager's and the inverse, and how far its mean
     is from eager's, over the scale. Slope 1 where eager's hardly varies."""
     name = next(iter(evidence.reference[0]))
@@ -221,11 +221,11 @@ def _likeness(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]
         return {}
     scale, mask = sizes_of(evidence, name, evidence.groups[ROWS])
     valid = np.isfinite(theirs) & np.isfinite(mine) & (np.abs(theirs) < mask)
-    slope, offset = differences.likeness(mine, theirs, valid=valid, rounding=ROUNDING)
+    slope, offset = differences.slope_and_offset(mine, theirs, valid=valid, rounding=ROUNDING)
     return {"decided_slope": slope, "decided_offset": offset / scale if scale else offset}
 
 
-def _likeness_checks(likeness: Mapping[str, float]) -> list[Check]:
+def _slope_checks(likeness: Mapping[str, float]) -> list[Check]:
     if not likeness:
         return []
     advice = "decisions are kept and the numbers are not: look for a wrong scale in the quantisation, or ship a more precise candidate"
@@ -248,10 +248,10 @@ def _agreement(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict
 
 def by_row_or_all(evidence: Evidence, answers: Sequence[Arrays], name: str) -> tuple[Array, Array]:
     """One output of the answers and of eager over distinct rows, or all its values where it has no rows or rows of several shapes."""
-    told = [by_row(evidence, one, name)[0] for one in (answers, evidence.reference)]
-    if not told[1].size:
-        told = [np.concatenate([one[place][name].ravel() for place in evidence.groups[ROWS]]) for one in (answers, evidence.reference)]
-    return told[0], told[1]
+    pair = [by_row(evidence, one, name)[0] for one in (answers, evidence.reference)]
+    if not pair[1].size:
+        pair = [np.concatenate([one[place][name].ravel() for place in evidence.groups[ROWS]]) for one in (answers, evidence.reference)]
+    return pair[0], pair[1]
 
 
 def _other_checks(others: dict[str, dict[str, float]], limits: Verify) -> list[Check]:
@@ -279,6 +279,6 @@ def errors(evidence: Evidence, answers: Sequence[Arrays]) -> Array:
     parts = []
     for place in evidence.groups[ROWS]:
         for name, noise in evidence.noise[ROWS].items():
-            apart = differences.apart(answers[place][name], evidence.truth[place][name]) / noise.largest
-            parts.append(apart[np.isfinite(apart)].ravel())
+            distances = differences.elementwise_distance(answers[place][name], evidence.truth[place][name]) / noise.largest
+            parts.append(distances[np.isfinite(distances)].ravel())
     return np.concatenate(parts)

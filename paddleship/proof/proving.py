@@ -20,19 +20,19 @@ from paddleship.errors import BadInput, OutOfTime
 from paddleship.model.eager import Subject
 from paddleship.numerics.differences import Array
 from paddleship.proof import controls, exercise, invariance, invariance_checks, parity, reference
-from paddleship.proof.answering import Caller, Contender, Queue, ask
+from paddleship.proof.answering import Caller, ModelUnderTest, Queue, ask
 from paddleship.proof.controls import Control
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
-from paddleship.proof.reference import TO_STATIC, Known, Say, Told
+from paddleship.proof.reference import TO_STATIC, EagerAnswers, Known, Say
 from paddleship.proof.searching import Search
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
 from paddleship.shipped.common.spec import Arrays
 from paddleship.system import isolate
-from paddleship.weights.comparing import Weighed
+from paddleship.weights.comparing import WeightComparison
 
 YARDSTICK = "negative_controls"  # the check that a candidate misses whose rule passes wrong answers
 
@@ -41,8 +41,8 @@ YARDSTICK = "negative_controls"  # the check that a candidate misses whose rule 
 class Proof:
     """What is known after all were asked: one judgement per name, and the cases that eager itself refused, with its words.
 
-    `answers` holds what each contender said to every case, None where it died; `taken` which ways the inputs took in eager mode;
-    `weighed` what comparing files with the checkpoint found, of the exported program too; `controls` which wrong answers the judge
+    `answers` holds what each model under test said to every case, None where it died; `taken` which ways the inputs took in eager mode;
+    `compared_weights` what comparing files with the checkpoint found, of the exported program too; `controls` which wrong answers the judge
     was given, `unexercised` the outputs that were empty or constant, and how. Contenders for which a deadline left no time have no
     answers and no judgement. An error among the `findings` is about eager or the judge: then nothing is proven.
     """
@@ -54,7 +54,7 @@ class Proof:
     findings: list[Finding] = field(default_factory=list)
     taken: dict[Spot, set[int]] = field(default_factory=dict, repr=False)
     controls: list[Control] = field(default_factory=list, repr=False)
-    weighed: dict[str, Weighed] = field(default_factory=dict, repr=False)
+    compared_weights: dict[str, WeightComparison] = field(default_factory=dict, repr=False)
     unexercised: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -66,39 +66,47 @@ class Proof:
 def prove(
     subject: Subject,
     cases: Sequence[Case],
-    contenders: Mapping[str, Contender],
+    models_under_test: Mapping[str, ModelUnderTest],
     *,
     settings: Verify,
     task: str | None = None,
     labels: Array | None = None,
-    weighed: Mapping[str, Weighed] | None = None,
+    compared_weights: Mapping[str, WeightComparison] | None = None,
     say: Say = print,
     probe_inputs: bool = True,
     known: Known | None = None,
     search: Search | None = None,
 ) -> Proof:
-    """Ask eager, the truth, `to_static` and every contender all cases, and judge. Raises ModelError when eager answers none.
+    """Ask eager, the truth, `to_static` and every model under test all cases, and judge. Raises ModelError when eager answers none.
 
-    `weighed` says what comparing each contender's files with the checkpoint found.
+    `compared_weights` says what comparing each model under test's files with the checkpoint found.
     `probe_inputs`: also look for inputs that change nothing. `known`: what eager float32 answered on one thread, which is not asked again.
     `search`: look for further cases, where these leave outputs or branches unseen.
     """
-    order = sorted(contenders.items(), key=lambda item: not item[1].exact)
+    order = sorted(models_under_test.items(), key=lambda item: not item[1].exact)
     with Queue(order, timeout_s=settings.timeout_s) as queue:
-        precisions = {contender.precision for contender in contenders.values()}
-        told = reference.ask(
+        precisions = {model_under_test.precision for model_under_test in models_under_test.values()}
+        eager = reference.ask(
             subject, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs, known=known, search=search
         )
-        return _prove(told, queue, precisions, weighed or {}, settings=settings, say=say)
+        return _prove(eager, queue, precisions, compared_weights or {}, settings=settings, say=say)
 
 
-def _prove(told: Told, queue: Queue, precisions: Collection[str], weighed: Mapping[str, Weighed], *, settings: Verify, say: Say) -> Proof:
-    evidence, static = told.evidence, told.static
+def _prove(
+    eager: EagerAnswers,
+    queue: Queue,
+    precisions: Collection[str],
+    compared_weights: Mapping[str, WeightComparison],
+    *,
+    settings: Verify,
+    say: Say,
+) -> Proof:
+    evidence, static = eager.evidence, eager.static
     wrong = controls.run(evidence, limits=settings, lower=any(precision != "float32" for precision in precisions))
     empty = {rule: controls.accepted(wrong, rule) for rule in (controls.FLOAT32, controls.LOWER)}
     unexercised = exercise.outputs(evidence, limit=settings.noise_limit)
-    idle = exercise.findings(unexercised, told.idle, first=next(iter(evidence.reference[0])))
-    findings = [*told.findings, *empty[controls.FLOAT32], *idle]
+    idle = exercise.findings(unexercised, eager.idle, first=next(iter(evidence.reference[0])))
+    findings = [*eager.findings, *empty[controls.FLOAT32], *idle]
     sound = not any(finding.severity == "error" for finding in findings)
     judgements: dict[str, Judgement] = {}
     answers: dict[str, list[Arrays] | None] = {}
@@ -107,25 +115,25 @@ def _prove(told: Told, queue: Queue, precisions: Collection[str], weighed: Mappi
     else:
         judgement = parity.judge(evidence, static, limits=settings)
         judgements[TO_STATIC], answers[TO_STATIC] = invariance_checks.hold_to_eager(judgement, evidence, static, settings=settings), static
-    _tell(TO_STATIC, judgements[TO_STATIC], say, sound=sound)
+    _say_outcome(TO_STATIC, judgements[TO_STATIC], say, sound=sound)
     program: list[Arrays] | None = None  # what the exported program answers, where it departs from eager
-    for name, contender, child in _in_time(queue):
+    for name, model_under_test, child in _in_time(queue):
         try:
-            judgements[name], answers[name] = judgement, answered = _examine(name, contender, child, evidence, settings)
+            judgements[name], answers[name] = judgement, answered = _examine(name, model_under_test, child, evidence, settings)
         except OutOfTime:
             break
-        if contender.exact and invariance_checks.departs(judgement):
+        if model_under_test.exact and invariance_checks.departs(judgement):
             program = answered
-        elif program and answered and contender.precision == "float32":
+        elif program and answered and model_under_test.precision == "float32":
             judgements[name] = invariance_checks.hold_to_program(judgement, evidence, answered, program=program)
-        if contender.precision != "float32" and empty[controls.LOWER]:
-            judgements[name] = _without_yardstick(judgement, empty[controls.LOWER])
-        judgements[name] = hold_to_checkpoint(judgements[name], weighed.get(name))
-        _tell(name, judgements[name], say, precision=contender.precision, sound=sound)
-    return Proof(evidence, judgements, answers, told.refused, findings, told.taken, wrong, dict(weighed), unexercised)
+        if model_under_test.precision != "float32" and empty[controls.LOWER]:
+            judgements[name] = _unproven_rule(judgement, empty[controls.LOWER])
+        judgements[name] = hold_to_checkpoint(judgements[name], compared_weights.get(name))
+        _say_outcome(name, judgements[name], say, precision=model_under_test.precision, sound=sound)
+    return Proof(evidence, judgements, answers, eager.refused, findings, eager.taken, wrong, dict(compared_weights), unexercised)
 
 
-def _without_yardstick(judgement: Judgement, findings: Sequence[Finding]) -> Judgement:
+def _unproven_rule(judgement: Judgement, findings: Sequence[Finding]) -> Judgement:
     """The judgement by a rule that passes wrong answers: it cannot be a pass."""
     check = Check(
         name=YARDSTICK, measured=findings[0].message, limit="negative controls are refused", passed=False, advice=findings[0].advice
@@ -133,8 +141,8 @@ def _without_yardstick(judgement: Judgement, findings: Sequence[Finding]) -> Jud
     return replace(judgement, checks=[*judgement.checks, check], findings=[*judgement.findings, *findings])
 
 
-def _in_time(queue: Queue) -> Iterator[tuple[str, Contender, isolate.Isolated | BadInput]]:
-    """The contenders, as far as the deadline lets them be loaded."""
+def _in_time(queue: Queue) -> Iterator[tuple[str, ModelUnderTest, isolate.Isolated | BadInput]]:
+    """The models under test, as far as the deadline lets them be loaded."""
     with suppress(OutOfTime):
         yield from queue
 
@@ -145,50 +153,53 @@ def unanswered(reason: str) -> Judgement:
 
 
 def _examine(
-    name: str, contender: Contender, child: isolate.Isolated | BadInput, evidence: Evidence, settings: Verify
+    name: str, model_under_test: ModelUnderTest, child: isolate.Isolated | BadInput, evidence: Evidence, settings: Verify
 ) -> tuple[Judgement, list[Arrays] | None]:
-    """Ask one contender everything, and judge."""
-    told: list[Arrays] = []
+    """Ask one model under test everything, and judge."""
+    given: list[Arrays] = []
     if isinstance(child, BadInput):
         return unanswered(str(child)), None
     try:
         with child:
-            precision, exact = contender.precision, contender.exact
-            return question(child, evidence, told, name=name, precision=precision, exact=exact, settings=settings), told
+            precision, exact = model_under_test.precision, model_under_test.exact
+            return question(child, evidence, given, name=name, precision=precision, exact=exact, settings=settings), given
     except BadInput as error:
-        return unanswered(str(error)), told if len(told) == len(evidence.cases) else None
+        return unanswered(str(error)), given if len(given) == len(evidence.cases) else None
 
 
 def question(
-    contender: Caller,
+    model_under_test: Caller,
     evidence: Evidence,
-    told: list[Arrays],
+    given: list[Arrays],
     *,
     name: str = "",
     precision: str = "float32",
     exact: bool = False,
     settings: Verify,
 ) -> Judgement:
-    """Ask a contender (an Answering, wherever it lives) all cases, some again and by many threads at once; its answers go to `told`."""
+    """Ask a model under test all cases, some of them again and from several threads at once; its answers are appended to `given`.
+
+    `model_under_test` calls an AnswerWorker, in this process or in another.
+    """
     took: list[float] = []
-    told += ask(name, contender, evidence.cases, took=took)
+    given += ask(name, model_under_test, evidence.cases, took=took)
     places = invariance.affordable(evidence, invariance.sample(evidence), took, times=1 + settings.threads)
-    again = {place: contender.call("run", evidence.cases[place].inputs) for place in reversed(places)}
-    crowd = contender.call("together", [evidence.cases[place].inputs for place in places], settings.threads)
-    judgement = parity.judge(evidence, told, limits=settings, precision=precision)
+    again = {place: model_under_test.call("run", evidence.cases[place].inputs) for place in reversed(places)}
+    concurrent = model_under_test.call("together", [evidence.cases[place].inputs for place in places], settings.threads)
+    judgement = parity.judge(evidence, given, limits=settings, precision=precision)
     if not judgement.metrics:
         return judgement
-    expected = [told[place] for place in places]
+    expected = [given[place] for place in places]
     repeat = invariance.change(evidence, places, expected, [again[place] for place in places])
-    threads = max(invariance.change(evidence, places, expected, got) for got in crowd)
-    batch = invariance.batch_variance(evidence, told, noise_limit=settings.noise_limit)
+    threads = max(invariance.change(evidence, places, expected, got) for got in concurrent)
+    batch = invariance.batch_variance(evidence, given, noise_limit=settings.noise_limit)
     changes = {"repeat_ratio": repeat, "threads_ratio": threads, "batch_ratio": batch}
     judgement = invariance_checks.add(judgement, changes, invariance_checks.limits(judgement, settings, precision=precision))
     judgement = replace(judgement, metrics={**judgement.metrics, "cases_asked_again": len(places)})
-    return invariance_checks.hold_to_eager(judgement, evidence, told, settings=settings) if exact else judgement
+    return invariance_checks.hold_to_eager(judgement, evidence, given, settings=settings) if exact else judgement
 
 
-def _tell(name: str, judgement: Judgement, say: Say, *, precision: str = "float32", sound: bool = True) -> None:
+def _say_outcome(name: str, judgement: Judgement, say: Say, *, precision: str = "float32", sound: bool = True) -> None:
     reason = "; ".join(str(check) for check in judgement.checks if not check.passed)
     if not judgement:
         say(f"{name}: not proven: {reason}")

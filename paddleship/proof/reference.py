@@ -1,4 +1,4 @@
-"""What every contender is measured against: the eager model's own answers, in float32 and float64, and as `to_static` in memory."""
+"""What every model under test is measured against: the eager model's own answers, in float32 and float64, and as `to_static` in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddleship.model.eager import Subject
 from paddleship.numerics.differences import Array
 from paddleship.proof import answering, exercise, invariance, searching
 from paddleship.proof import evidence as evidences
-from paddleship.proof.deaths import DeadlyError, Deaths, answers
+from paddleship.proof.crashes import CrashError, Crashes, ask_each
 from paddleship.proof.evidence import BY_OPERATOR, EPSILON, MEASURED_NOISE, NOISE_FLOOR, Evidence
 from paddleship.proof.forms import Form, ReferenceWorker
 from paddleship.proof.inputs import Case
@@ -29,7 +29,7 @@ _NUDGES = 2
 
 
 @dataclass(frozen=True)
-class Told:
+class EagerAnswers:
     """The evidence, what `to_static` answered (or why it did not), the cases that eager refused with its words, what is odd about
     eager, which ways the inputs took, and which inputs changed nothing."""
 
@@ -54,7 +54,7 @@ class _Float32:
     """What eager float32 said, by the place of the case; to two of them again; which ways they took; inputs that changed nothing; and
     cases that were found by a search, whose places follow the others'."""
 
-    told: dict[int, Arrays | str]
+    answers: dict[int, Arrays | str]
     again: dict[int, Arrays | str]
     taken: dict[Spot, set[int]]
     idle: dict[str, str]
@@ -72,25 +72,25 @@ def ask(
     probe_inputs: bool = True,
     known: Known | None = None,
     search: Search | None = None,
-) -> Told:
+) -> EagerAnswers:
     """Ask the eager model in each of its forms all cases; what its process does not survive at the edge is refused like what it raises.
 
     After a death, only what was not answered is asked. What is `known` is not asked in float32 again, but for two cases. `search` is
     made where the cases leave something unseen, and what it finds is a case like the others.
     Raises ModelError when eager answers no row, or does not survive one.
     """
-    deaths = Deaths(cases, say)
+    crashes = Crashes(cases, say)
 
     def child() -> Isolated:
         return Isolated("eager", ReferenceWorker, subject, timeout_s=settings.timeout_s, environment=threads(1))
 
     with child() as eager:
-        single = _float32(eager, child, cases, deaths, probe_inputs=probe_inputs, known=known, search=search, say=say)
+        single = _float32(eager, child, cases, crashes, probe_inputs=probe_inputs, known=known, search=search, say=say)
         cases = [*cases, *(one.case for one in single.found)]
-        deaths.follow(cases)
-        refused = {cases[place].name: answer for place, answer in single.told.items() if isinstance(answer, str)}
-        truth, rule, why, floor = _truest(eager, child, cases, single.told, deaths, say=say)
-        kept = _kept(cases, single.told, deaths)
+        crashes.follow(cases)
+        refused = {cases[place].name: answer for place, answer in single.answers.items() if isinstance(answer, str)}
+        truth, rule, why, floor = _best_truth(eager, child, cases, single.answers, crashes, say=say)
+        kept = _kept(cases, single.answers, crashes)
         left, reference = [cases[place] for place in kept], list(kept.values())
         if truth is None:
             nudged = _nudged(eager, child, left, reference)
@@ -99,17 +99,17 @@ def ask(
             exact = [truth[place] for place in kept]
             evidence = evidences.gather(left, reference, exact, rule=rule, floor=floor, task=task, labels=labels, why=why)
         again = {index: single.again[place] for index, place in enumerate(kept) if place in single.again}
-        findings = [*_oddities(evidence, again, settings), *(searching.findings(single.found) if search and search.real else [])]
-        return Told(evidence, _static(eager, child, left), deaths.words | refused, findings, single.taken, single.idle)
+        findings = [*_eager_findings(evidence, again, settings), *(searching.findings(single.found) if search and search.real else [])]
+        return EagerAnswers(evidence, _static(eager, child, left), crashes.words | refused, findings, single.taken, single.idle)
 
 
-def _kept(cases: Sequence[Case], told: Mapping[int, Arrays | str], deaths: Deaths) -> dict[int, Arrays]:
+def _kept(cases: Sequence[Case], answers: Mapping[int, Arrays | str], crashes: Crashes) -> dict[int, Arrays]:
     """The answers to the cases that eager takes and survives, in the order of the cases. Raises ModelError when no row is among them."""
     kept = {
-        place: answer for place, answer in sorted(told.items()) if not isinstance(answer, str) and cases[place].name not in deaths.words
+        place: answer for place, answer in sorted(answers.items()) if not isinstance(answer, str) and cases[place].name not in crashes.words
     }
     if not any(cases[place].group == "rows" for place in kept):
-        words = (answer for answer in told.values() if isinstance(answer, str))
+        words = (answer for answer in answers.values() if isinstance(answer, str))
         raise ModelError(next(words, "there are no cases: give rows or inputs"))
     return kept
 
@@ -118,7 +118,7 @@ def _float32(
     eager: Isolated,
     child: Callable[[], Isolated],
     cases: Sequence[Case],
-    deaths: Deaths,
+    crashes: Crashes,
     *,
     probe_inputs: bool,
     known: Known | None,
@@ -126,27 +126,27 @@ def _float32(
     say: Say,
 ) -> _Float32:
     """Ask eager float32, in a new process after each death; those of its ways that were taken are read after each case."""
-    told: dict[int, Arrays | str] = {}
+    answers: dict[int, Arrays | str] = {}
     taken: dict[Spot, set[int]] = {}
     if known is not None:
-        told |= {place: known.answers[case.name] for place, case in enumerate(cases) if case.name in known.answers}
+        answers |= {place: known.answers[case.name] for place, case in enumerate(cases) if case.name in known.answers}
         taken |= {spot: set(ways) for spot, ways in known.taken.items()}
     while True:
         with _form(eager, child, "float32") as process:
             try:
-                for place, answer in answers("eager", process, cases, deaths.left(told)):
-                    told[place] = answer
+                for place, answer in ask_each("eager", process, cases, crashes.left(answers)):
+                    answers[place] = answer
                     taken = _joined([taken, process.call("taken")])
-                kept = _kept(cases, told, deaths)
-                again = dict(answers("eager, again", process, cases, [*kept][1::-1]))  # turned round, so that no draw is repeated
-            except DeadlyError as end:
-                deaths.add(end, told)
+                kept = _kept(cases, answers, crashes)
+                again = dict(ask_each("eager, again", process, cases, [*kept][1::-1]))  # turned round, so that no draw is repeated
+            except CrashError as end:
+                crashes.add(end, answers)
                 continue
             asked, given = [cases[place] for place in kept], list(kept.values())
             idle = _idle_inputs(process, asked, given) if probe_inputs else {}
             found = searching.find(search, process, asked, given, taken, say) if search else []
-            told |= {len(cases) + number: one.answer for number, one in enumerate(found)}
-            return _Float32(told, again, _joined([taken, *(one.taken for one in found)]), idle, found)
+            answers |= {len(cases) + number: one.answer for number, one in enumerate(found)}
+            return _Float32(answers, again, _joined([taken, *(one.taken for one in found)]), idle, found)
 
 
 def _joined(taken: Iterable[Mapping[Spot, set[int]]]) -> dict[Spot, set[int]]:
@@ -179,22 +179,22 @@ def _form(eager: Isolated, child: Callable[[], Isolated], form: Form) -> Iterato
     yield eager
 
 
-def _truest(
+def _best_truth(
     eager: Isolated,
     child: Callable[[], Isolated],
     cases: Sequence[Case],
-    told: Mapping[int, Arrays | str],
-    deaths: Deaths,
+    answers: Mapping[int, Arrays | str],
+    crashes: Crashes,
     *,
     say: Say,
 ) -> tuple[dict[int, Arrays] | None, str, str, float]:
     """The best truth that this model has, by place, with its rule, the reason for it and the least relative error: in float64 as a whole,
     operator by operator, or None."""
-    truth, why, _ = _truth(eager, child, cases, told, deaths, "float64")
+    truth, why, _ = _truth(eager, child, cases, answers, crashes, "float64")
     if truth is not None:
         return truth, evidences.FLOAT64_TRUTH, "", EPSILON
     say(f"the model does not run in float64 as a whole ({why}): computing operator by operator in float64")
-    truth, also, single = _truth(eager, child, cases, told, deaths, "by operator")
+    truth, also, single = _truth(eager, child, cases, answers, crashes, "by operator")
     if truth is not None:
         why += f"; {', '.join(single)} know float32 only" if single else ""
         return truth, BY_OPERATOR, why, NOISE_FLOOR if single else EPSILON
@@ -209,9 +209,9 @@ def _nudged(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case
         with _form(eager, child, "float32") as other:
             for seed in range(_NUDGES):
                 other.call("nudge", seed)
-                told = dict(answers("eager, nudged", other, cases, range(len(cases))))
-                found.append([own if isinstance(answer := told[place], str) else answer for place, own in enumerate(reference)])
-    except (BadInput, DeadlyError):
+                answers = dict(ask_each("eager, nudged", other, cases, range(len(cases))))
+                found.append([own if isinstance(answer := answers[place], str) else answer for place, own in enumerate(reference)])
+    except (BadInput, CrashError):
         return found
     return found
 
@@ -220,38 +220,38 @@ def _truth(
     eager: Isolated,
     child: Callable[[], Isolated],
     cases: Sequence[Case],
-    told: Mapping[int, Arrays | str],
-    deaths: Deaths,
+    answers: Mapping[int, Arrays | str],
+    crashes: Crashes,
     form: Form,
 ) -> tuple[dict[int, Arrays] | None, str, list[str]]:
     """The float64 answers, or None and the reason why there are none; and which operators computed in float32 nevertheless."""
     found: dict[int, Arrays | str] = {}
     single: set[str] = set()
-    refused = [place for place, answer in told.items() if isinstance(answer, str)]
+    refused = [place for place, answer in answers.items() if isinstance(answer, str)]
     while True:
         try:
             with _form(eager, child, form) as exact:
-                for place, answer in answers(f"eager {form}", exact, cases, deaths.left([*found, *refused])):
+                for place, answer in ask_each(f"eager {form}", exact, cases, crashes.left([*found, *refused])):
                     found[place] = answer
                 single |= set(exact.call("single"))
                 break
         except BadInput as error:
             return None, str(error), []
-        except DeadlyError as end:
+        except CrashError as end:
             if end.case.group == "rows":
                 return None, f"{end.case.name}: {end}", []
-            deaths.add(end, found)
-    kept = _kept(cases, told, deaths)
-    if why := _unlike(cases, kept, found):
+            crashes.add(end, found)
+    kept = _kept(cases, answers, crashes)
+    if why := _why_unusable(cases, kept, found):
         return None, why, []
     return {place: answer for place, answer in found.items() if not isinstance(answer, str)}, "", sorted(single)
 
 
-def _unlike(cases: Sequence[Case], reference: Mapping[int, Arrays], told: Mapping[int, Arrays | str]) -> str:
+def _why_unusable(cases: Sequence[Case], reference: Mapping[int, Arrays], answers: Mapping[int, Arrays | str]) -> str:
     """Why these float64 answers are none that float32 can be measured by; nothing where they are."""
     truth: list[Arrays] = []
     for place, expected in reference.items():
-        case, answer = cases[place], told[place]
+        case, answer = cases[place], answers[place]
         if isinstance(answer, str):
             return f"{case.name}: {answer}"
         for name, array in expected.items():
@@ -268,13 +268,15 @@ def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case
     """The answers of `to_static` in memory, or why there are none."""
     try:
         with _form(eager, child, "static") as static:
-            told = answering.ask(TO_STATIC, static, cases)
+            answers = answering.ask(TO_STATIC, static, cases)
     except BadInput as error:
         return str(error)
-    return next((answer for answer in told if isinstance(answer, str)), None) or [answer for answer in told if not isinstance(answer, str)]
+    return next((answer for answer in answers if isinstance(answer, str)), None) or [
+        answer for answer in answers if not isinstance(answer, str)
+    ]
 
 
-def _oddities(evidence: Evidence, again: Mapping[int, Arrays | str], settings: Verify) -> list[Finding]:
+def _eager_findings(evidence: Evidence, again: Mapping[int, Arrays | str], settings: Verify) -> list[Finding]:
     """What makes the eager model itself hard to compare with; `again` has what it said, later, to the cases at some places."""
     found = []
     if evidence.rule == BY_OPERATOR:

@@ -76,7 +76,9 @@ def compare(subject: Subject, batches: Sequence[tuple[Batch, Array]], train: Tra
     environment = isolate.threads(1)
     ways = {"eager float64": ("float64", False), "eager": ("float32", False), "to_static": ("float32", True)}
     try:
-        with isolate.Isolated("training", Trainee, subject, train, task, timeout_s=settings.timeout_s, environment=environment) as child:
+        with isolate.Isolated(
+            "training", TrainingWorker, subject, train, task, timeout_s=settings.timeout_s, environment=environment
+        ) as child:
             for name, (dtype, static) in ways.items():
                 traces[name] = Trace(*child.call("run", batches, dtype, static))
             again = child.call("run", batches[:1], "float32", False, _OTHER_SEED)[0]
@@ -91,7 +93,7 @@ def refused(reason: str) -> TrainingParity:
     return TrainingParity({}, {}, [Check(name="training", measured=reason, limit="an answer", passed=False, advice=advice)], [])
 
 
-class Trainee:
+class TrainingWorker:
     """Lives in the child: trains fresh instances from the checkpoint."""
 
     def __init__(self, subject: Subject, train: Train, task: str) -> None:
@@ -165,8 +167,8 @@ def _judge(truth: Trace, reference: Trace, static: Trace, again: float, settings
         advice = "use nn.Dropout for randomness in training, whose rate can be set to 0 for the comparison"
         check = Check(name="training_random", measured=1, limit=0, passed=False, advice=message)
         return TrainingParity(losses, {}, [check], [Finding("random-forward", "error", message, advice)])
-    apart, noise = (differences.distance(np.array(one.losses), np.array(truth.losses)) for one in (static, reference))
-    loss_ratio = apart / max(noise, EPSILON * differences.finite_max([np.array(truth.losses)]), _TINY)
+    distance, noise = (differences.distance(np.array(one.losses), np.array(truth.losses)) for one in (static, reference))
+    loss_ratio = distance / max(noise, EPSILON * differences.finite_max([np.array(truth.losses)]), _TINY)
     ratios = _ratios(truth.first, reference.first, static.first)
     worst = max(ratios, key=lambda name: ratios[name], default="")
     advice = "train in eager mode, and export afterwards; or fix what the finding names"

@@ -34,9 +34,9 @@ def checks(evidence: Evidence, answers: Sequence[Arrays], *, rounding: float) ->
     rows: dict[str, float] = {}
     for family, places in evidence.groups.items():
         for name in evidence.reference[0] if evidence.cases[places[0]].group == "ids" else ():
-            if told := _varying(evidence, answers, name, places):
-                agreements[f"{name}, {family}"] = differences.agreement(*told, rounding=rounding)
-                rows[f"{name}, {family}"] = _worst_row(*told)
+            if pair := _varying(evidence, answers, name, places):
+                agreements[f"{name}, {family}"] = differences.agreement(*pair, rounding=rounding)
+                rows[f"{name}, {family}"] = _worst_row(*pair)
     if not agreements:
         return []
     worst, row = min(agreements, key=lambda words: agreements[words]), max(rows, key=lambda words: rows[words])
@@ -60,9 +60,9 @@ def _varying(evidence: Evidence, answers: Sequence[Arrays], name: str, places: S
 
 def _worst_row(mine: Array, theirs: Array) -> float:
     """The largest error of a row that stands out from the others', in units of the output's spread over the walk; 0 where none does."""
-    apart = np.where(np.isfinite(theirs), wide(mine) - wide(theirs), 0).reshape(len(theirs), -1)
+    distances = np.where(np.isfinite(theirs), wide(mine) - wide(theirs), 0).reshape(len(theirs), -1)
     known = np.where(np.isfinite(theirs), wide(theirs), 0).reshape(len(theirs), -1)
     spread = np.sqrt((known.std(axis=0) ** 2).mean())
-    errors = np.sqrt((apart**2).mean(axis=1))
+    errors = np.sqrt((distances**2).mean(axis=1))
     outstanding = errors > MOST_TIMES * np.median(errors)
     return float(errors[outstanding].max(initial=0) / spread)

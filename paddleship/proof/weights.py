@@ -8,7 +8,7 @@ from paddleship.proof.parity import Judgement
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
 from paddleship.weights import comparing
-from paddleship.weights.comparing import Weighed
+from paddleship.weights.comparing import WeightComparison
 
 CHECK = "weights"
 NOT_COMPARED = "weights-not-compared"
@@ -16,14 +16,14 @@ _UNREAD = f"the weights in its files were not compared with the checkpoint ({com
 _ADVICE = "name one, `weights=` in the registration (docs/extending.md), or rely on the rows that were asked"
 
 
-def hold_to_checkpoint(judgement: Judgement, weighed: Weighed | None) -> Judgement:
+def hold_to_checkpoint(judgement: Judgement, compared_weights: WeightComparison | None) -> Judgement:
     """The judgement with a check on the candidate's files; as it is where they were not compared."""
-    if weighed is None:
+    if compared_weights is None:
         return judgement
-    if not weighed.compared_at_all:
+    if not compared_weights.compared_at_all:
         return replace(judgement, findings=[*judgement.findings, Finding(NOT_COMPARED, "warning", _UNREAD, _ADVICE)])
-    problems = weighed.problems()
-    what = "the files cannot be read" if weighed.unread else f"{len(problems)} {'differs' if len(problems) == 1 else 'differ'}"
+    problems = compared_weights.problems()
+    what = "the files cannot be read" if compared_weights.unread else f"{len(problems)} {'differs' if len(problems) == 1 else 'differ'}"
     words = f"{problems[0].message}: {problems[0].advice}" if problems else ""
     check = Check(name=CHECK, measured=what if problems else "none differs", limit="the checkpoint's", passed=not problems, advice=words)
     return replace(judgement, checks=[*judgement.checks, check], findings=[*judgement.findings, *problems])

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from paddleship.errors import CandidateError, Defect, OutOfTime, PaddleshipError, ProcessDied, ProcessHung
-from paddleship.shipped.common.paddle_logs import quiet
+from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.shipped.common.references import user_line
 from paddleship.system import deadline, defects, processes
 
@@ -215,7 +215,7 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
     """The child: make the object, then answer calls until the parent goes away."""
     processes.end_with_parent()
     os.environ.update(environment)
-    quiet()
+    silence_paddle()
     words = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(words, 1)  # runtimes print on both streams, which belong to the parent; what matters comes back by the pipe
     os.dup2(words, 2)

@@ -33,7 +33,7 @@ _HALF = 0.5 + 1e-3  # of a step, with the rounding of the scale
 
 
 @dataclass(frozen=True)
-class Apart:
+class NotCompared:
     """A weight that was not compared in its place: its name, how many numbers it has, and why."""
 
     name: str
@@ -42,10 +42,10 @@ class Apart:
 
 
 @dataclass(frozen=True)
-class Weighed:
+class WeightComparison:
     """The comparison of one candidate's files with the checkpoint, in numbers (elements) of the checkpoint's tensors.
 
-    `exact` are equal to the bit; `compared` includes those, what a lower precision rounds, and what differs. `apart` lists what
+    `exact` are equal to the bit; `compared` includes those, what a lower precision rounds, and what differs. `not_compared` lists what
     was not compared in its place, `extra` counts the program's constants that are no weights of the checkpoint. `unread` says why
     the files could not be read, `compared_at_all` is False where nothing reads the files of this runtime.
     """
@@ -53,7 +53,7 @@ class Weighed:
     total: int = 0
     compared: int = 0
     exact: int = 0
-    apart: tuple[Apart, ...] = ()
+    not_compared: tuple[NotCompared, ...] = ()
     extra: int = 0
     findings: tuple[Finding, ...] = field(default=())
     unread: str = ""
@@ -80,7 +80,7 @@ class Weighed:
     def to_dict(self) -> dict[str, Any]:
         """For a report: shares of all weights, and the first names of what was not compared in its place, by the reason."""
         names: dict[str, list[str]] = {}
-        for one in self.apart:
+        for one in self.not_compared:
             names.setdefault(one.why, []).append(one.name)
         left = {
             why: {"share": share, "names": names.get(why, [])[:_NAMED], "tensors": len(names.get(why, []))}
@@ -100,7 +100,7 @@ class Weighed:
         if not self.compared_at_all:
             return {NO_READER: 1.0}
         counts = Counter[str]()
-        for one in self.apart:
+        for one in self.not_compared:
             counts[one.why] += one.count
         return {why: count / self.total for why, count in counts.items()}
 
@@ -124,18 +124,18 @@ class Original:
         return found
 
 
-def compare(original: Original, held: Tensors, *, pruned: bool = False, corrects_biases: bool = False) -> Weighed:
+def compare(original: Original, held: Tensors, *, pruned: bool = False, corrects_biases: bool = False) -> WeightComparison:
     """Compare what a candidate's files hold; `pruned` weights may be zero where the checkpoint's are not."""
     weights = original.weights()
     total = sum(original.checkpoint[keys[0]].size for keys in weights.values())
     derived = _derived(original, held)
-    exact, compared, apart, words = 0, 0, list[Apart](), dict[str, str]()
+    exact, compared, missed, words = 0, 0, list[NotCompared](), dict[str, str]()
     for name, keys in weights.items():
         own, tensor = original.checkpoint[keys[0]], held.get(name)
         if tensor is not None:
             same = any(equal(original.checkpoint[key], tensor.values) for key in keys)
             if not same and corrects_biases and own.ndim < 2:
-                apart.append(Apart(keys[0], own.size, CORRECTED))
+                missed.append(NotCompared(keys[0], own.size, CORRECTED))
                 continue
             exact += own.size * same
             compared += own.size
@@ -145,14 +145,14 @@ def compare(original: Original, held: Tensors, *, pruned: bool = False, corrects
             compared += own.size
             words |= {keys[0]: said} if (said := derived[keys[0]]) else {}
         else:
-            apart.append(Apart(keys[0], own.size, MOVED if keys[0] in derived else _why(original, name, own, held)))
-    compared += sum(one.count for one in apart if one.why == UNPLACED)
+            missed.append(NotCompared(keys[0], own.size, MOVED if keys[0] in derived else _why(original, name, own, held)))
+    compared += sum(one.count for one in missed if one.why == UNPLACED)
     constants, extra = _constants(original, held, weights)
     found = _findings({**words, **constants}, {key: original.checkpoint[key] for key in words}, held, original)
-    return Weighed(total, compared, exact, tuple(apart), extra, tuple(found))
+    return WeightComparison(total, compared, exact, tuple(missed), extra, tuple(found))
 
 
-def merge(parts: Sequence[Weighed]) -> Weighed:
+def merge(parts: Sequence[WeightComparison]) -> WeightComparison:
     """The comparison of a candidate of several programs: every difference, and the least that was compared of any."""
     least = min(parts, key=lambda part: (part.compared, part.exact))
     found = {str(finding): finding for part in parts for finding in part.findings}
@@ -169,8 +169,8 @@ def _is_near(own: Array, tensor: Tensor, *, pruned: bool) -> bool:
         return bool((values[kept] == wide(own)[kept]).all()) and int((~kept).sum()) <= own.size / 2 + int((own == 0).sum())
     if tensor.step is None:
         return False
-    apart = np.abs(values - wide(own)).reshape(tensor.values.shape)
-    return bool((apart <= _HALF * tensor.step + np.finfo(np.float32).eps * np.abs(tensor.values)).all())
+    distances = np.abs(values - wide(own)).reshape(tensor.values.shape)
+    return bool((distances <= _HALF * tensor.step + np.finfo(np.float32).eps * np.abs(tensor.values)).all())
 
 
 def _shown(tensor: Tensor) -> Array:

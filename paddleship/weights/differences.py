@@ -76,12 +76,12 @@ def _zeroed(own: Array, other: Array, source: str) -> str:
 
 
 def _apart(own: Array, other: Array, source: str) -> str:
-    apart = np.abs(wide(own) - wide(other))
-    worst = np.unravel_index(int(np.nan_to_num(apart, nan=np.inf).argmax()), own.shape)
+    distances = np.abs(wide(own) - wide(other))
+    worst = np.unravel_index(int(np.nan_to_num(distances, nan=np.inf).argmax()), own.shape)
     place = f" at {[int(index) for index in worst]}" if own.ndim else ""
-    share = f" ({apart[worst] / abs(float(own[worst])):.2g} of it)" if own[worst] else ""
+    share = f" ({distances[worst] / abs(float(own[worst])):.2g} of it)" if own[worst] else ""
     return (
-        f"differs from {source} in {int((apart > 0).sum()):,} of {own.size:,} values, "
+        f"differs from {source} in {int((distances > 0).sum()):,} of {own.size:,} values, "
         f"most{place}: {float(other[worst]):.6g}, expected {float(own[worst]):.6g}{share}"
     )
 

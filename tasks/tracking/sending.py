@@ -127,8 +127,8 @@ def _send_candidate(
         kinship = {"mlflow.parentRunId": facts["run_id"], "variant": name}
         run_id = client.create_run(facts["experiment_id"], tags=kinship, run_name=name).info.run_id
     known = found[0].data.params if found else {}  # MLflow refuses another value, and with it all that comes after
-    told = {"variant": name, **{key: str(row[key]) for key in ("runtime", "precision") if row.get(key)}}
-    params = [Param(key, value) for key, value in told.items() if key not in known]
+    described = {"variant": name, **{key: str(row[key]) for key in ("runtime", "precision") if row.get(key)}}
+    params = [Param(key, value) for key, value in described.items() if key not in known]
     metrics = [Metric(key, number, at_ms, 0) for key, number in _numbers(row)]
     metrics += [Metric("loss", loss, at_ms, step) for step, loss in enumerate(curve) if math.isfinite(loss)]
     tags = [RunTag(key, str(row[key])) for key in ("status", "reason", "winner") if row.get(key) not in (None, "")]

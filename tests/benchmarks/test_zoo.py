@@ -1,4 +1,4 @@
-"""The zoo: what is expected of its models is well formed, the keeper sees what departs from it, and the short selection is met."""
+"""The zoo: what is expected of its models is well formed, `misses` names what departs from it, and the short selection is met."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.zoo import catalogue
 from benchmarks.zoo.__main__ import table, visit
-from benchmarks.zoo.keeper import misses
+from benchmarks.zoo.observing import misses
 from benchmarks.zoo.specimen import floats, specimen
 from paddleship.doctor.examination import RuntimeRow
 from paddleship.reports.finding import KINDS, Finding

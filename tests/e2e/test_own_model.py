@@ -119,10 +119,10 @@ def test_a_model_outside_the_repository_goes_all_the_way_to_an_accepted_image(te
     assert_brought_back(checkout, done.stdout)
 
 
-def assert_brought_back(checkout, told):
+def assert_brought_back(checkout, printed):
     """The commands that `trace` prints bring params and rows of the run into a fresh clone."""
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    tag = re.search(r"^image +(\S+)$", told, re.MULTILINE)[1]
+    tag = re.search(r"^image +(\S+)$", printed, re.MULTILINE)[1]
     traced = subprocess.run(
         [sys.executable, "-m", "flows.cli", "trace", tag], cwd=checkout, env=environment, capture_output=True, text=True, check=True
     ).stdout

@@ -185,9 +185,9 @@ def test_missing_data_is_bad_input_in_the_words_of_dvc(toy):
 def test_a_remote_that_cannot_be_reached_is_told_and_stops_nothing(fetched):
     run(fetched)
     (fetched / ".dvc/config.local").write_text("['remote \"storage\"']\n    url = /proc/nowhere\n")
-    told = []
-    assert not stages.push(fetched, on_line=told.append)
-    assert "dvc push --run-cache" in told[0]
+    lines = []
+    assert not stages.push(fetched, on_line=lines.append)
+    assert "dvc push --run-cache" in lines[0]
 
 
 def test_the_signal_of_a_shell_is_understood_too():

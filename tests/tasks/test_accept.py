@@ -153,7 +153,7 @@ def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tm
     checkout = derive(*lines, files=[tmp_path / "onnx_runtime.py"], accept={"load_requests": 140})
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
-    assert "crowd_noise_ratio" in failed_checks(checkout)
+    assert "concurrent_noise_ratio" in failed_checks(checkout)
     assert "noise_ratio" not in failed_checks(checkout), "one caller got the right answers"
 
 

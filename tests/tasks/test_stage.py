@@ -23,7 +23,7 @@ def broken(_params):
 
 
 def broken_in_a_child(_params):
-    isolate.run("the comparison", differences.apart, None, None, timeout_s=60)
+    isolate.run("the comparison", differences.elementwise_distance, None, None, timeout_s=60)
 
 
 def misused(_params):
@@ -57,4 +57,4 @@ def test_every_failure_is_one_line_and_the_traceback_of_a_defect_is_in_the_file_
     assert len(logs) == (code == 1)
     for log in logs:
         assert f"in {verb.__name__}" in log.read_text()
-        assert ("in apart" in log.read_text()) == (verb is broken_in_a_child)
+        assert ("in elementwise_distance" in log.read_text()) == (verb is broken_in_a_child)

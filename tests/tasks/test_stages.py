@@ -269,8 +269,8 @@ def test_a_side_that_no_row_takes_fails_where_coverage_is_required(trained, tmp_
 
 
 def test_a_candidate_that_was_not_made_keeps_its_precision(tmp_path):
-    row, contender = verify._entry(tmp_path / "paddle-int8", params.load(Path(__file__).parents[2] / "params.yaml"), {}, ())
-    assert (row["status"], row["precision"], contender) == ("not made", "int8", None)
+    row, model_under_test = verify._entry(tmp_path / "paddle-int8", params.load(Path(__file__).parents[2] / "params.yaml"), {}, ())
+    assert (row["status"], row["precision"], model_under_test) == ("not made", "int8", None)
 
 
 def test_training_and_single_layers_are_compared_where_it_is_asked_for(optimized):

@@ -6,7 +6,7 @@ import os
 import warnings
 
 
-def quiet() -> None:
+def silence_paddle() -> None:
     """Call before Paddle is imported: its start-up notes and C++ INFO lines stay away, errors do not."""
     os.environ.setdefault("GLOG_minloglevel", "2")
     warnings.filterwarnings("ignore", message="No ccache found")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddleship.errors import PaddleshipError
-from paddleship.shipped.common.paddle_logs import quiet
+from paddleship.shipped.common.paddle_logs import silence_paddle
 
 if TYPE_CHECKING:
     import uvicorn
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     arguments = _parser().parse_args()
-    quiet()
+    silence_paddle()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     failures: list[BaseException] = []
 

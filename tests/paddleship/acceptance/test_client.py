@@ -11,7 +11,7 @@ import pytest
 from paddleship.acceptance.client import Client, ServerError
 from paddleship.acceptance.http_load import closed_loop
 from paddleship.acceptance.questions import mixed, plain_request, questions, repeated, within
-from paddleship.acceptance.triton import Stranger, read_answer, request_body
+from paddleship.acceptance.triton import TritonClient, read_answer, request_body
 
 ANSWER = {
     "outputs": [
@@ -58,9 +58,9 @@ def serve():
 
 def test_answers_come_back_with_their_dtype_and_their_labels(serve):
     server = serve((200, json.dumps(ANSWER).encode()))
-    stranger = Stranger(*server.args, model="tiny")
-    answer = stranger.ask({"x": np.zeros((1, 2), np.float32)})
-    stranger.close()
+    client = TritonClient(*server.args, model="tiny")
+    answer = client.ask({"x": np.zeros((1, 2), np.float32)})
+    client.close()
     assert list(answer) == ["y", "label"]
     assert answer["y"].dtype == np.float32
     assert np.array_equal(answer["y"], np.array([[0.1, 2]], np.float32))
@@ -69,10 +69,10 @@ def test_answers_come_back_with_their_dtype_and_their_labels(serve):
 
 
 def test_a_refusal_is_an_error_with_its_status_and_words(serve):
-    stranger = Stranger(*serve((400, b'{"error": "send FP32"}')).args, model="tiny")
+    client = TritonClient(*serve((400, b'{"error": "send FP32"}')).args, model="tiny")
     with pytest.raises(ServerError, match="send FP32") as caught:
-        stranger.ask({"x": np.zeros((1, 2), np.float32)})
-    stranger.close()
+        client.ask({"x": np.zeros((1, 2), np.float32)})
+    client.close()
     assert caught.value.status == 400
 
 

@@ -190,21 +190,21 @@ def test_a_right_server_passes_every_check_and_the_example_is_one_row_that_it_an
         )
     checks, judgement = judging.checks(observed, evidence, judging.Served("float32", CLASSES), Verify())
     assert all(check.passed for check in checks), [str(check) for check in checks if not check.passed]
-    assert {check.name for check in checks} >= {"labels", "hostile_requests", "max_batch", "noise_ratio", "crowd_batches"}
+    assert {check.name for check in checks} >= {"labels", "hostile_requests", "max_batch", "noise_ratio", "concurrent_batches"}
     assert judgement.metrics["noise_ratio"] <= 8
     assert first == [1]
     (given,) = observed.example["request"]["inputs"]
     assert given["shape"] == [1, 5]
     assert np.array_equal(np.float32(given["data"]), ROWS[0])
     assert observed.example["answer"]["outputs"][1]["data"] == [CLASSES[int((ROWS[0] @ WEIGHTS).argmax())]]
-    assert len(observed.crowd.samples_ms) > 20
-    assert {len(evidence.cases[place].rows) for place in observed.crowded} >= {1, 2, MAX_BATCH}
+    assert len(observed.concurrent_load.samples_ms) > 20
+    assert {len(evidence.cases[place].rows) for place in observed.concurrent_answers} >= {1, 2, MAX_BATCH}
 
 
 @pytest.mark.parametrize(
     ("kind", "names", "words"),
     [
-        (WrongAtTwenty, {"noise_ratio", "crowd_noise_ratio"}, ""),
+        (WrongAtTwenty, {"noise_ratio", "concurrent_noise_ratio"}, ""),
         (Reversed, {"labels"}, ", row "),
         (WithoutLabels, {"labels"}, "no label"),
         (SilentAtTwenty, {"unanswered_batches", "failed_requests"}, "500"),
@@ -216,14 +216,14 @@ def test_a_right_server_passes_every_check_and_the_example_is_one_row_that_it_an
 def test_a_wrong_server_is_refused_by_the_check_that_is_meant_for_it(candidate, evidence, kind, names, words):
     faults = failed(candidate, evidence, kind)
     assert names & faults.keys()
-    assert faults.keys() <= names | {"typical_ratio", "crowd_typical_ratio"}
+    assert faults.keys() <= names | {"typical_ratio", "concurrent_typical_ratio"}
     assert any(words in fault for fault in faults.values()), faults
 
 
 @pytest.mark.parametrize("kind", [NeighbourWhenCrowded, WrongAfterMany])
 def test_a_server_that_is_wrong_only_when_many_ask_is_refused(candidate, evidence, kind):
     faults = failed(candidate, evidence, kind)
-    assert any(name.startswith("crowd_") for name in faults)
+    assert any(name.startswith("concurrent_") for name in faults)
     assert "hostile_requests" not in faults or kind is WrongAfterMany
 
 

@@ -7,7 +7,7 @@ import pytest
 from paddleship.benchmark import benchmarking, result_table
 from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.sampling import Block, Measurement, Race
-from paddleship.benchmark.system_metrics import Others
+from paddleship.benchmark.system_metrics import OtherLoad
 from paddleship.config.params import Benchmark
 
 SETTINGS = Benchmark(
@@ -153,7 +153,7 @@ def test_a_size_that_would_take_too_long_is_left_out_of_the_curve():
 def test_latency_by_length_is_told_where_the_first_input_has_a_fixed_size():
     batches = {1: [{"fixed": np.zeros((1, 6)), "x": np.zeros((1, length))} for length in (2, 5)]}
     found = {"eager": Measurement("eager", blocks={1: [Block(0, block, 0, [1.0, 3.0] * 3, [0, 1] * 3) for block in range(2)]})}
-    comparison = Comparison(found, found["eager"], "eager", 1, 0.05, Others(0, 0, 0), True, 1, 1.0)
+    comparison = Comparison(found, found["eager"], "eager", 1, 0.05, OtherLoad(0, 0, 0), True, 1, 1.0)
     curve = result_table.curves(comparison, batches)["eager"]["length"]
     assert [(point["length"], point["p50_ms"], point["samples"]) for point in curve] == [(2, 1.0, 6), (5, 3.0, 6)]
 
@@ -187,7 +187,7 @@ def test_every_start_is_a_process_of_its_own_and_the_baseline_runs_twice():
 def test_several_processes_of_one_contestant_answer_at_the_same_time():
     race = Race({"one": (Sleeper, (0.002,)), "mortal": (Mortal, (0.002,))}, BATCHES, SETTINGS, thread_count=1)
     for name, size in (("one", 1), ("mortal", 4)):
-        race.crowd(name, [(), ()], size=size, seconds=0.3)
+        race.run_together(name, [(), ()], size=size, seconds=0.3)
     assert race.found["one"].rates[2] > 0
     assert race.found["mortal"].status == "failed"
 
@@ -206,14 +206,14 @@ def test_no_core_to_spare_is_said(monkeypatch):
 @pytest.mark.parametrize(("busy", "stolen", "words"), [(0.5, 0, "other processes took 50%"), (0, 0.2, "the host kept 20%")])
 def test_other_load_is_told_with_what_to_do(busy, stolen, words):
     found = {"one": Measurement("one")}
-    others = Others(busy, stolen, 1.0)
+    others = OtherLoad(busy, stolen, 1.0)
     comparison = Comparison(found, Measurement("again"), "one", 1, 0.05, others, True, 1, 1.0)
     assert any(words in warning for warning in comparison.warnings())
 
 
 @pytest.mark.parametrize(("busy", "stolen", "valid"), [(0.84, 0, False), (0.3, 0.4, False), (0.6, 0, True), (0.55, 0.02, True)])
 def test_a_race_that_lost_too_much_of_the_machine_is_not_valid(busy, stolen, valid):
-    others = Others(busy, stolen, 1.0)
+    others = OtherLoad(busy, stolen, 1.0)
     comparison = Comparison({"one": Measurement("one")}, Measurement("again"), "one", 1, 0.05, others, True, 1, 1.0)
     reason = comparison.disturbed(0.6)
     assert (reason is None) is valid

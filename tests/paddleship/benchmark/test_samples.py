@@ -7,7 +7,7 @@ from flows.cli import _parser
 from paddleship.benchmark import samples
 from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.sampling import Block, Measurement
-from paddleship.benchmark.system_metrics import Others
+from paddleship.benchmark.system_metrics import OtherLoad
 from paddleship.errors import BadInput
 
 
@@ -17,7 +17,7 @@ def comparison(faster):
         return Measurement(name, blocks={1: blocks})
 
     found = {"eager": measured("eager", 6.0), "fast": measured("fast", 6.0 / faster)}
-    return Comparison(found, measured("eager again", 6.0), "eager", 1, 0.05, Others(0, 0, 0), True, 2, 1.0)
+    return Comparison(found, measured("eager again", 6.0), "eager", 1, 0.05, OtherLoad(0, 0, 0), True, 2, 1.0)
 
 
 def test_raw_samples_are_kept_with_process_block_and_order(tmp_path):

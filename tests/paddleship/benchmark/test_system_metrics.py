@@ -107,7 +107,7 @@ def test_work_of_our_own_children_is_not_that_of_others():
     child.start()
     child.join()
     assert system_metrics.own_seconds() - before >= 0.25
-    assert 0 <= system_metrics.Bystander().seen().busy_share <= 1
+    assert 0 <= system_metrics.LoadMonitor().seen().busy_share <= 1
 
 
 def test_the_size_of_a_folder_is_that_of_its_files(tmp_path):

@@ -1,4 +1,4 @@
-"""Models that a team might bring, exported once, and the workshop that makes candidates of them."""
+"""Models that a team might bring, exported once, and the converter that makes candidates of them."""
 
 import sys
 
@@ -7,7 +7,7 @@ import pytest
 
 from paddleship.config.params import Model
 from paddleship.conversion import exporting
-from paddleship.conversion.converting import Workshop
+from paddleship.conversion.converting import Converter
 from paddleship.model import building
 from paddleship.model.eager import Subject
 from paddleship.shipped.common.candidate import Candidate
@@ -159,6 +159,6 @@ def workshop_of(subject_of, tmp_path):
         exported = subject_of(name, **(sizes or {})).checkpoint.parent / "exported"
         (tmp_path / "scratch").mkdir()
         rows = [batch(4, seed) for seed in range(16)] if batches is None else batches
-        return Workshop(exported, tmp_path / "scratch", threads=1, probe=batch(2), timeout_s=timeout_s, batches=rows, **settings)
+        return Converter(exported, tmp_path / "scratch", threads=1, probe=batch(2), timeout_s=timeout_s, batches=rows, **settings)
 
     return make

@@ -30,9 +30,9 @@ def judged(subject, folder):
     truth = [{key: array.astype(np.float64) for key, array in answer.items()} for answer in reference]
     labels = np.concatenate([answer["output"].argmax(-1) for answer in ask(Eager, subject, batches=[collate(examples)])])
     known = evidence.gather(cases, reference, truth, task="classification", labels=labels)
-    told = ask(runtimes.load, folder, batches=asked)
+    answers = ask(runtimes.load, folder, batches=asked)
     limits = Verify(max_flip_rate=0.08, max_metric_drop=0.08)  # fresh weights decide by a hair
-    return parity.judge(known, told, limits=limits, precision=Candidate.load(folder).precision)
+    return parity.judge(known, answers, limits=limits, precision=Candidate.load(folder).precision)
 
 
 def collate(examples):

@@ -24,10 +24,10 @@ PLAIN = [name for name, kind in kinds().items() if kind.precision == "float32" a
 
 @pytest.mark.parametrize(("name", "candidates"), [("Pair", [*PLAIN, *INT8]), ("Pictures", ["onnxruntime-int8", "openvino-int8"])])
 def test_candidates_are_made_and_answer_as_their_precision_allows(subject_of, workshop_of, tmp_path, name, candidates):
-    workshop, asked = workshop_of(name), [batch(1, 91), batch(7, 92)]
+    converter, asked = workshop_of(name), [batch(1, 91), batch(7, 92)]
     expected = ask(Eager, subject_of(name), batches=asked)
     for candidate in candidates:
-        outcome = workshop.make(candidate, tmp_path / candidate)
+        outcome = converter.make(candidate, tmp_path / candidate)
         assert outcome.made, f"{candidate}: {outcome.reason}"
         made = Candidate.load(tmp_path / candidate)
         assert (made.runtime, made.precision) == (kinds()[candidate].runtime, kinds()[candidate].precision)
@@ -41,34 +41,34 @@ def test_candidates_are_made_and_answer_as_their_precision_allows(subject_of, wo
 
 
 def test_the_conversion_to_onnx_is_done_once_and_shared(workshop_of, tmp_path):
-    workshop = workshop_of("Digits")
+    converter = workshop_of("Digits")
     for name in PLAIN:
-        assert workshop.make(name, tmp_path / name).made
+        assert converter.make(name, tmp_path / name).made
     assert len({(tmp_path / name / "model.onnx").read_bytes() for name in PLAIN}) == 1
     assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["onnx"]
 
 
 def test_an_operator_that_a_runtime_does_not_take_is_a_row_and_the_others_are_made(workshop_of, tmp_path):
-    workshop = workshop_of("Angles")
-    rows = {name: workshop.make(name, tmp_path / name) for name in ("onnxruntime", "paddle", "openvino", "openvino-int8")}
+    converter = workshop_of("Angles")
+    rows = {name: converter.make(name, tmp_path / name) for name in ("onnxruntime", "paddle", "openvino", "openvino-int8")}
     assert [name for name, row in rows.items() if row.made] == ["paddle"]
     assert [path.name for path in tmp_path.iterdir() if path.name != "scratch"] == ["paddle"]
 
 
 def test_a_program_that_the_converter_dies_of_is_tried_once_and_is_a_row_for_each_that_needs_it(workshop_of, tmp_path, monkeypatch):
-    workshop = workshop_of("Digits")
+    converter = workshop_of("Digits")
     monkeypatch.setattr(converting, "_to_onnx", crash)
-    first = workshop.make("onnxruntime", tmp_path / "onnxruntime")
+    first = converter.make("onnxruntime", tmp_path / "onnxruntime")
     assert first.reason.startswith("the conversion to ONNX died of SIGABRT")
     monkeypatch.setattr(converting, "_to_onnx", hang)
     for name in ("openvino", "openvino-int8", "onnxruntime-int8"):
-        assert workshop.make(name, tmp_path / name).reason == first.reason
+        assert converter.make(name, tmp_path / name).reason == first.reason
 
 
 @pytest.mark.parametrize("name", ["onnxruntime-int8", "openvino"])
 def test_a_model_of_fixed_sizes_has_one_program_for_each(subject_of, workshop_of, tmp_path, name):
-    workshop = workshop_of("Rows", sizes={"batch": [1, 4]})
-    outcome = workshop.make(name, tmp_path / name)
+    converter = workshop_of("Rows", sizes={"batch": [1, 4]})
+    outcome = converter.make(name, tmp_path / name)
     assert outcome.made, outcome.reason
     assert len(Candidate.load(tmp_path / name).programs) == 2
     asked = [batch(1, 91), batch(3, 92), batch(9, 93)]

@@ -8,7 +8,7 @@ import pytest
 
 from paddleship.config.params import Model
 from paddleship.conversion import exporting
-from paddleship.conversion.converting import Workshop
+from paddleship.conversion.converting import Converter
 from paddleship.model import building
 from paddleship.model.eager import Eager, Subject
 from paddleship.shipped import runtimes
@@ -181,9 +181,9 @@ def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, n
     base = Candidate("paddle", "theirs", "paddle", "float32", 1, specs, (), {"kind": "tensors"}, "", "")
     exporting.export(subject, exported, base, probes=batches[1:3], timeout_s=100)
     expected = ask(Eager, subject, batches=batches)
-    workshop = Workshop(exported, tmp_path, threads=1, probe=batches[1], timeout_s=100)
+    converter = Converter(exported, tmp_path, threads=1, probe=batches[1], timeout_s=100)
     for candidate in ["onnxruntime"] if name in NOT_IN_OPENVINO else ["onnxruntime", "openvino"]:
-        outcome = workshop.make(candidate, tmp_path / candidate)
+        outcome = converter.make(candidate, tmp_path / candidate)
         assert outcome.made, f"{candidate}: {outcome.reason}"
         for answer, right in zip(ask(runtimes.load, tmp_path / candidate, batches=batches), expected, strict=True):
             assert list(answer) == list(right)
@@ -198,5 +198,5 @@ def test_an_operator_that_paddle2onnx_does_not_know_is_named(tmp_path):
     base = Candidate("paddle", "theirs", "paddle", "float32", 1, tuple(item.spec() for item in settings.inputs), (), {}, "", "")
     (tmp_path / "exported").mkdir()
     exporting.export(Subject(settings, tmp_path / "checkpoint"), tmp_path / "exported", base, probes=[probe], timeout_s=100)
-    outcome = Workshop(tmp_path / "exported", tmp_path, threads=1, probe=probe, timeout_s=100).make("onnxruntime", tmp_path / "made")
+    outcome = Converter(tmp_path / "exported", tmp_path, threads=1, probe=probe, timeout_s=100).make("onnxruntime", tmp_path / "made")
     assert "unsupported by paddle2onnx: [OP: send_u_recv]" in outcome.reason

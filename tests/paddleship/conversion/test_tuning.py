@@ -27,7 +27,7 @@ class Slept:
         time.sleep(self._seconds)
 
 
-class FasterWithoutArena(tuning.Bench):
+class FasterWithoutArena(tuning.TuningWorker):
     def prepare(self, key, options, thread_count):
         self._loaded[key] = Slept(0.001 if options.get("arena") is False else 0.02)
         return 0.02
@@ -70,7 +70,7 @@ def test_the_default_stays_unless_another_is_faster_by_more_than_the_spread(defa
 
 
 def test_what_is_faster_goes_into_the_candidate_and_everything_tried_is_told(folder, monkeypatch):
-    monkeypatch.setattr(tuning, "Bench", FasterWithoutArena)
+    monkeypatch.setattr(tuning, "TuningWorker", FasterWithoutArena)
     tuned = tuning.tune(folder, BATCHES, seconds=2, timeout_s=60)
     assert tuned.candidate.options == {"opset": 17, "arena": False}
     assert [(trial.setting, trial.value) for trial in tuned.trials[-2:]] == [("arena", True), ("arena", False)]
@@ -79,14 +79,14 @@ def test_what_is_faster_goes_into_the_candidate_and_everything_tried_is_told(fol
 
 
 def test_a_setting_that_kills_the_process_ends_the_tuning_and_not_the_candidate(folder, monkeypatch):
-    monkeypatch.setattr(tuning, "Bench", DiesWithoutArena)
+    monkeypatch.setattr(tuning, "TuningWorker", DiesWithoutArena)
     tuned = tuning.tune(folder, BATCHES, seconds=2, timeout_s=60)
     assert tuned.candidate.options == {"opset": 17}
     assert "exited with 9" in tuned.trials[-1].reason
 
 
 def test_settings_that_are_refused_are_told_and_the_defaults_kept(folder, monkeypatch):
-    monkeypatch.setattr(tuning, "Bench", RefusesAll)
+    monkeypatch.setattr(tuning, "TuningWorker", RefusesAll)
     tuned = tuning.tune(folder, BATCHES, seconds=1, timeout_s=60)
     assert tuned.candidate.options == {"opset": 17}
     assert all("not this one" in trial.reason for trial in tuned.trials)
@@ -134,7 +134,7 @@ def test_a_program_for_single_rows_is_tried_where_the_batch_is_dynamic(shape, pr
     assert ("single_row_program" in dict(tuning._alternatives(made))) == offered
 
 
-class FasterAndWrong(tuning.Bench):
+class FasterAndWrong(tuning.TuningWorker):
     """As a runtime whose program for single rows is faster, and answers `wrong` in their place."""
 
     wrong = 0.0
@@ -167,7 +167,7 @@ class Answered(Slept):
 def test_a_program_for_single_rows_is_taken_where_it_is_faster_and_answers_the_same(tmp_path, monkeypatch, bench, reason):
     specs = (TensorSpec("x", "float32", ("batch", 2)),)
     Candidate("openvino", "m", "openvino", "float32", 1, specs, (), {}, "", "regression").save(tmp_path)
-    monkeypatch.setattr(tuning, "Bench", bench)
+    monkeypatch.setattr(tuning, "TuningWorker", bench)
     tuned = tuning.tune(tmp_path, BATCHES, seconds=2, timeout_s=60)
     assert tuned.candidate.options == ({} if reason else {"single_row_program": True})
     assert (tuned.trials[-1].value, tuned.trials[-1].reason) == (True, reason)

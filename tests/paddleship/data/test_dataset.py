@@ -3,7 +3,7 @@ import pytest
 
 from paddleship.config.params import Data
 from paddleship.data import dataset
-from paddleship.data.row_validation import Intake
+from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError
 
 
@@ -49,7 +49,7 @@ def test_text_is_kept_as_it_came():
 def test_texts_are_repeats_where_the_preprocess_makes_them_equal(form, repeated):
     data = settings()
     added = [{"text": "ｒow number 0", "label": 0}, {"text": "caf\u00e9", "label": 0}, {"text": "cafe\u0301", "label": 0}]
-    _, counts = dataset.clean([*reviews(), *added], data, Intake(data, text="text", unicode_form=form))
+    _, counts = dataset.clean([*reviews(), *added], data, RowValidator(data, text="text", unicode_form=form))
     assert counts["repeated"] == repeated
 
 

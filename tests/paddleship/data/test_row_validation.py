@@ -9,7 +9,7 @@ import pytest
 
 from paddleship.config.params import Data
 from paddleship.data import dataset, row_validation
-from paddleship.data.row_validation import Intake
+from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError
 from paddleship.shipped.common.spec import Dimension, TensorSpec
 
@@ -24,7 +24,7 @@ def settings(**changes):
 
 def kept(rows, tensors=(X,), **changes):
     data = settings(**changes)
-    return dataset.clean(rows, data, Intake(data, tensors=tensors))
+    return dataset.clean(rows, data, RowValidator(data, tensors=tensors))
 
 
 @pytest.mark.parametrize("tensors", [(X,), ()], ids=["an input of the model", "another column"])
@@ -118,12 +118,12 @@ def test_text_is_no_truth_value():
 
 def test_an_input_that_is_no_column_is_named():
     with pytest.raises(DataError, match="names 'mask', which is no column"):
-        Intake(settings(), tensors=[X, MASK])
+        RowValidator(settings(), tensors=[X, MASK])
 
 
 def test_numbers_in_the_text_column_are_named_with_their_row():
     with pytest.raises(DataError, match=r"row 0 .* column 'x' holds 3 of type int, and preprocess.column must be text"):
-        Intake(settings(), text="x").values(0, {"x": 3})
+        RowValidator(settings(), text="x").values(0, {"x": 3})
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_class_and_its_id_are_one_label():
 )
 def test_a_row_that_breaks_a_rule_between_inputs_is_named(values, words):
     bounded = TensorSpec("n", "int64", ("batch",), 1, "steps")
-    rows = Intake(settings(inputs=["x", "n"]), tensors=(X, bounded), dimensions=(Dimension("steps", 2, 4, 2),))
+    rows = RowValidator(settings(inputs=["x", "n"]), tensors=(X, bounded), dimensions=(Dimension("steps", 2, 4, 2),))
     rows.values(0, {"x": [1.0, 2.0], "n": 2})
     with pytest.raises(DataError) as caught:
         rows.values(7, values)

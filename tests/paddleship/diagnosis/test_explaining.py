@@ -19,8 +19,8 @@ from paddleship.reports.finding import Finding
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.system import isolate
-from paddleship.weights.comparing import Apart, Weighed
-from paddleship.weights.weighing import Scales
+from paddleship.weights.candidate_files import WeightsWorker
+from paddleship.weights.comparing import NotCompared, WeightComparison
 
 SOURCE = """
 import paddle
@@ -155,8 +155,8 @@ def convert(tmp_path):
         base = Candidate("exported", "test", "paddle", "float32", 1, specs, (), {"kind": "tensors"}, "", "")
         exporting.export(subject, exported, base, probes=[case.inputs for case in cases(subject)[:3]], timeout_s=100)
         probe = cases(subject)[0].inputs
-        workshop = converting.Workshop(exported, tmp_path / "scratch", threads=1, probe=probe, timeout_s=100, subject=subject)
-        outcome = workshop.make(runtime, target)
+        converter = converting.Converter(exported, tmp_path / "scratch", threads=1, probe=probe, timeout_s=100, subject=subject)
+        outcome = converter.make(runtime, target)
         assert outcome.made, outcome.reason
         return target
 
@@ -174,7 +174,7 @@ def explain(subject, folder, *, failed=("noise_ratio",), answer_as=lambda answer
     runtime = runtimes.load(folder)
     answers = [answer_as(runtime.run(case.inputs)) for case in asked]
     proved = evidence.gather(asked, reference, truth)
-    facts = {"weighed": Scales(subject.checkpoint, folder.parent / "exported").weigh(folder)} | facts
+    facts = {"compared_weights": WeightsWorker(subject.checkpoint, folder.parent / "exported").compare(folder)} | facts
     return explaining.explain(subject, folder, evidence=proved, answers=answers, settings=SETTINGS, failed=failed, **facts)
 
 
@@ -199,14 +199,14 @@ def rewrite(folder, change):
 def test_a_wrong_operator_of_onednn_is_found_with_its_line_and_its_pass(subject_of, convert, tmp_path):
     subject = subject_of("Gram")
     found = explain(subject, convert(subject, "paddle-onednn"))
-    layer, guilty = found.findings
-    assert (layer.kind, guilty.kind) == ("wrong-layer", "guilty-pass")
+    layer, wrong_pass = found.findings
+    assert (layer.kind, wrong_pass.kind) == ("wrong-layer", "wrong-pass")
     assert layer.where.endswith(line_of("wrong in oneDNN"))
     assert layer.layer == "Gram"
-    assert guilty.layer.endswith("_pass")
-    assert guilty.layer in guilty.message
-    assert f"in {guilty.layer}" not in str(guilty)
-    assert guilty.advice.startswith("ship paddle, which is paddle-onednn without ")
+    assert wrong_pass.layer.endswith("_pass")
+    assert wrong_pass.layer in wrong_pass.message
+    assert f"in {wrong_pass.layer}" not in str(wrong_pass)
+    assert wrong_pass.advice.startswith("ship paddle, which is paddle-onednn without ")
     name = charts.layers(found.layers, "paddle-onednn", SETTINGS.noise_limit, tmp_path, "layers.png")
     assert (tmp_path / name).stat().st_size > 10_000
 
@@ -353,7 +353,10 @@ def test_what_follows_from_random_answers_is_not_told_beside_them():
 def test_what_was_checked_and_what_was_not_is_said_where_nothing_is_found(subject_of, convert):
     subject = subject_of("Plain")
     found = explain(
-        subject, convert(subject, "openvino"), answer_as=lambda answer: {name: array * 1.5 for name, array in answer.items()}, weighed=None
+        subject,
+        convert(subject, "openvino"),
+        answer_as=lambda answer: {name: array * 1.5 for name, array in answer.items()},
+        compared_weights=None,
     )
     (said,) = [finding for finding in found.findings if finding.kind == "wrong-answers"]
     assert "checked, and nothing was found: modes, dtypes and inputs of the program, 4 layers, each by itself" in said.message
@@ -362,19 +365,22 @@ def test_what_was_checked_and_what_was_not_is_said_where_nothing_is_found(subjec
 
 
 def test_weights_that_were_compared_in_part_are_not_called_right():
-    looked = explaining.Looked()
-    weighed = Weighed(total=100, compared=60, exact=60, apart=(Apart("fc.weight", 40, "it was folded"),))
-    assert explaining._weights(weighed, looked) == []
+    inspection = explaining.Inspection()
+    compared_weights = WeightComparison(total=100, compared=60, exact=60, not_compared=(NotCompared("fc.weight", 40, "it was folded"),))
+    assert explaining._weights(compared_weights, inspection) == []
     assert (
-        str(looked) == "checked, and nothing was found: weights (60% of them compared); not checked: 40.0% of the weights (it was folded)"
+        str(inspection)
+        == "checked, and nothing was found: weights (60% of them compared); not checked: 40.0% of the weights (it was folded)"
     )
 
 
 def test_files_that_cannot_be_read_are_the_cause_and_nothing_is_called_right():
-    unread = Weighed(unread="model.pdiparams ends within 'linear_0.w_0'")
-    looked = explaining.Looked()
-    assert explaining._weights(unread, looked)[0].message == "the weights cannot be compared (model.pdiparams ends within 'linear_0.w_0')"
-    assert looked.clean == []
+    unread = WeightComparison(unread="model.pdiparams ends within 'linear_0.w_0'")
+    inspection = explaining.Inspection()
+    assert (
+        explaining._weights(unread, inspection)[0].message == "the weights cannot be compared (model.pdiparams ends within 'linear_0.w_0')"
+    )
+    assert inspection.clean == []
 
 
 def test_an_honest_candidate_that_only_threads_disturb_is_not_replayed(subject_of, convert):

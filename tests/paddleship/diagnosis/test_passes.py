@@ -3,21 +3,21 @@
 import pytest
 
 from benchmarks.aa import model
-from paddleship.diagnosis.passes import guilty, smallest
+from paddleship.diagnosis.passes import find, smallest
 
 NAMES = [f"pass_{number}" for number in range(30)]
 
 
-@pytest.mark.parametrize("guilty", [{"pass_0"}, {"pass_17"}, {"pass_29"}, {"pass_3", "pass_21"}, {"pass_1", "pass_2", "pass_28"}])
-def test_the_passes_that_must_all_be_off_are_found(guilty):
+@pytest.mark.parametrize("wrong", [{"pass_0"}, {"pass_17"}, {"pass_29"}, {"pass_3", "pass_21"}, {"pass_1", "pass_2", "pass_28"}])
+def test_the_passes_that_must_all_be_off_are_found(wrong):
     asked = []
 
     def cures(off):
         asked.append(set(off))
-        return guilty <= set(off)
+        return wrong <= set(off)
 
-    assert set(smallest(NAMES, cures)) == guilty
-    assert len(asked) < 8 * len(guilty) + 4
+    assert set(smallest(NAMES, cures)) == wrong
+    assert len(asked) < 8 * len(wrong) + 4
 
 
 def test_either_of_two_is_enough_so_one_is_named():
@@ -33,4 +33,4 @@ def test_nothing_is_named_when_nothing_cures():
 
 def test_no_pass_is_blamed_for_answers_that_need_no_cure(tmp_path):
     folder = model.make(tmp_path / "model")
-    assert guilty(folder, model.batches()[1][0], bool, timeout_s=60) is None
+    assert find(folder, model.batches()[1][0], bool, timeout_s=60) is None

@@ -457,10 +457,10 @@ def test_what_is_known_when_the_time_is_over_is_the_examination(tmp_path):
 def test_runtimes_that_were_proven_before_the_time_was_over_are_the_verdict(tmp_path, monkeypatch):
     load = proving.Queue._load
 
-    def late(self, name, contender):
+    def late(self, name, model_under_test):
         if name == "onnxruntime":
             raise OutOfTime
-        return load(self, name, contender)
+        return load(self, name, model_under_test)
 
     monkeypatch.setattr(proving.Queue, "_load", late)
     found = examine(tmp_path, "Healthy", candidates=("paddle", "onnxruntime"))
@@ -578,8 +578,8 @@ def test_a_size_that_is_unknown_while_converting_is_told_with_its_line_once():
 def test_where_only_sot_leaves_the_graph_is_a_note():
     from paddle.jit.sot.utils import exceptions
 
-    untold, value = exceptions.DataDependencyControlFlowBreak(), exceptions.DataDependencyOperationBreak("called get_py_value")
-    assert [graph_breaks._break(reason, f"{__file__}:1").severity for reason in (untold, value)] == ["note", "warning"]
+    hidden, value = exceptions.DataDependencyControlFlowBreak(), exceptions.DataDependencyOperationBreak("called get_py_value")
+    assert [graph_breaks._break(reason, f"{__file__}:1").severity for reason in (hidden, value)] == ["note", "warning"]
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,9 @@ def found(name, tmp_path, seconds):
     building.save(building.build(settings), tmp_path / "checkpoint", {})
     subject = Subject(settings, tmp_path / "checkpoint")
     cases = inputs.generate([item.spec() for item in settings.inputs], seed=0, max_batch=8)
-    assert set(exercising.still(cases, exercising._ask(Eager(subject), cases))) == {"output_0"}
+    assert set(exercising.unvarying(cases, exercising._ask(Eager(subject), cases))) == {"output_0"}
     done = exercising.search(subject, cases, seconds)
-    return done, exercising.still(cases, exercising._ask(Eager(subject), cases))
+    return done, exercising.unvarying(cases, exercising._ask(Eager(subject), cases))
 
 
 def test_weights_are_found_with_which_a_detection_head_finds_something(tmp_path):

@@ -137,9 +137,9 @@ def test_outputs_are_named_by_structure():
 def test_to_static_makes_one_program_for_the_shapes_of_its_inputs_and_otherwise_one_for_each():
     specs = [item.spec() for item in settings("their_models:good").inputs]
     made = {}
-    for told in ((), specs):
-        layer = building.to_static(building.build(settings("their_models:good")).eval(), told)
+    for declared in ((), specs):
+        layer = building.to_static(building.build(settings("their_models:good")).eval(), declared)
         for batch in (1, 2, 3):
             layer(paddle.ones([batch, 2]))
-        made[bool(told)] = len(layer.forward.program_cache)
+        made[bool(declared)] = len(layer.forward.program_cache)
     assert made == {True: 1, False: 3}

@@ -60,8 +60,8 @@ def test_it_is_closer_to_the_truth_than_float32_is():
     matrix = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
     truth = matrix.astype(np.float64) @ matrix.astype(np.float64)
     with Doubled():
-        told = (paddle.to_tensor(matrix) @ paddle.to_tensor(matrix)).numpy()
-    assert np.abs(told - truth).max() < 1e-13 * np.abs(truth).max()
+        answer = (paddle.to_tensor(matrix) @ paddle.to_tensor(matrix)).numpy()
+    assert np.abs(answer - truth).max() < 1e-13 * np.abs(truth).max()
 
 
 def test_afterwards_everything_is_as_before(layer):
@@ -96,6 +96,6 @@ def test_an_operator_without_a_float64_kernel_computes_in_float32_and_is_named(m
     monkeypatch.setattr(paddle._C_ops, "tanh", only_float32)
     doubled = Doubled()
     with doubled:
-        told = paddle._C_ops.tanh(paddle.to_tensor(ROWS))
+        answer = paddle._C_ops.tanh(paddle.to_tensor(ROWS))
     assert doubled.single == {"tanh"}
-    assert told.dtype == paddle.float64
+    assert answer.dtype == paddle.float64

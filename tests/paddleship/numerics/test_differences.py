@@ -31,7 +31,7 @@ def test_distance(one, two, expected):
 
 def test_two_shapes_are_never_compared_element_by_element():
     with pytest.raises(ValueError, match=r"\[1\] and \[2\]"):
-        differences.apart(np.ones(1), np.ones(2))
+        differences.elementwise_distance(np.ones(1), np.ones(2))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from paddleship.errors import BadInput
-from paddleship.proof.answering import Contender, Queue
+from paddleship.proof.answering import ModelUnderTest, Queue
 from paddleship.system.isolate import Isolated
 
 
@@ -21,15 +21,15 @@ def refuse():
     raise BadInput("no such folder")
 
 
-WELL, BROKEN = Contender(Numbered, ()), Contender(refuse, ())
+WELL, BROKEN = ModelUnderTest(Numbered, ()), ModelUnderTest(refuse, ())
 
 
 def test_the_next_contender_is_there_when_its_turn_comes_and_one_that_cannot_load_has_its_reason():
     with Queue([("one", WELL), ("broken", BROKEN), ("two", WELL)], timeout_s=60) as queue:
-        told = [(name, child.call("run", {})["pid"] if isinstance(child, Isolated) else str(child)) for name, _, child in queue]
-    assert [name for name, _ in told] == ["one", "broken", "two"]
-    assert told[1][1] == "no such folder"
-    assert len({os.getpid(), told[0][1], told[2][1]}) == 3
+        seen = [(name, child.call("run", {})["pid"] if isinstance(child, Isolated) else str(child)) for name, _, child in queue]
+    assert [name for name, _ in seen] == ["one", "broken", "two"]
+    assert seen[1][1] == "no such folder"
+    assert len({os.getpid(), seen[0][1], seen[2][1]}) == 3
 
 
 @pytest.mark.spawned

@@ -1,4 +1,4 @@
-"""The judge is given wrong answers in every run: an empty yardstick is found out, and an ordinary one is not suspected."""
+"""The judge is given wrong answers in every run: a rule that passes wrong answers is reported, an ordinary one is not."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ ORDINARY = {
 
 @pytest.mark.parametrize("name", ORDINARY)
 @pytest.mark.parametrize("task", [None, "classification", "regression"])
-def test_an_ordinary_yardstick_refuses_every_control(name, task):
+def test_an_ordinary_noise_refuses_every_control(name, task):
     output = ORDINARY[name]
     labels = output.astype(np.float64) if task == "regression" else LABELS
     if name == "empty":
@@ -89,7 +89,7 @@ def test_a_unit_that_is_too_large_is_found_out_by_the_wrong_answers_that_it_pass
     done = controls.run(known(scores(24, 3), noise=0.375), limits=LIMITS)
     assert all(not control.refused for control in done)
     (finding,) = controls.accepted(done, FLOAT32)
-    assert (finding.kind, finding.severity) == ("empty-yardstick", "error")
+    assert (finding.kind, finding.severity) == ("failed-control", "error")
     assert "'output'" in finding.message
     assert "all zero (noise_ratio is " in finding.message
     assert "limit 8" in finding.message
@@ -122,7 +122,7 @@ def test_a_large_output_is_judged_on_as_many_numbers_as_are_needed():
     batches = [
         Case(f"batch {start}", "rows", {"x": np.zeros((8, 1), np.float32)}, tuple(range(start, start + 8))) for start in range(0, 64, 8)
     ]
-    told = [{"image": RANDOM.normal(size=(8, 300, 300)).astype(np.float32)} for _ in batches]
-    found = evidence.gather(batches, told, [{"image": one["image"].astype(np.float64)} for one in told])
+    given = [{"image": RANDOM.normal(size=(8, 300, 300)).astype(np.float32)} for _ in batches]
+    found = evidence.gather(batches, given, [{"image": one["image"].astype(np.float64)} for one in given])
     assert len(controls._enough(found).cases) < len(batches)
     assert all(control.refused for control in controls.run(found, limits=LIMITS))

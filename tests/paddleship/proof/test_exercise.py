@@ -113,5 +113,5 @@ def test_an_output_that_varies_within_a_large_noise_is_the_controls_business():
 def test_one_answer_that_is_not_empty_exercises_an_output_that_was_empty_otherwise():
     boxes = [np.zeros((0, 4), "float32"), np.zeros((0, 4), "float32"), np.ones((2, 4), "float32")]
     cases = [Case(str(number), "rows", {"x": np.full((1, 3), number, "float32")}) for number in range(3)]
-    assert exercise.still(cases[:2], [{"boxes": one} for one in boxes[:2]], {}) == {"boxes": "empty in all of 2 batches"}
-    assert not exercise.still(cases, [{"boxes": one} for one in boxes], {})
+    assert exercise.unvarying(cases[:2], [{"boxes": one} for one in boxes[:2]], {}) == {"boxes": "empty in all of 2 batches"}
+    assert not exercise.unvarying(cases, [{"boxes": one} for one in boxes], {})

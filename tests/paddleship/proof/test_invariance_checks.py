@@ -45,10 +45,10 @@ def test_a_program_departs_from_twice_the_noise_on(times, departs):
 def test_a_candidate_shares_the_departure_that_is_in_it_under_its_own_rounding():
     found = known()
     otherwise = (found.truth[0]["scores"] + np.random.default_rng(1).uniform(-1e-6, 1e-6, (ROWS, 4))).astype(np.float32)
-    program, guilty, innocent = shifted(found, 3), shifted(found, 3, start=otherwise), [{"scores": otherwise}]
-    assert invariance.shared(found, program, guilty) > 0.5
+    program, moved, innocent = shifted(found, 3), shifted(found, 3, start=otherwise), [{"scores": otherwise}]
+    assert invariance.shared(found, program, moved) > 0.5
     assert invariance.shared(found, program, innocent) < 0.5
-    assert not invariance_checks.hold_to_program(judge(found, guilty), found, guilty, program=program)
+    assert not invariance_checks.hold_to_program(judge(found, moved), found, moved, program=program)
     assert invariance_checks.hold_to_program(judge(found, innocent), found, innocent, program=program)
 
 

@@ -44,8 +44,8 @@ def changed(change, scale=1.0):
     return [{"logits": change(case, answer["logits"].copy())} for case, answer in zip(CASES, answers(scale=scale), strict=True)]
 
 
-def judge(told, known=None, **options):
-    return parity.judge(known or evidence(), told, limits=LIMITS, **options)
+def judge(given, known=None, **options):
+    return parity.judge(known or evidence(), given, limits=LIMITS, **options)
 
 
 def test_the_reference_itself_is_proven():

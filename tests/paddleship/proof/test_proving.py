@@ -15,8 +15,8 @@ from paddleship.controlflow import regions
 from paddleship.errors import ModelError
 from paddleship.model import building
 from paddleship.model.eager import Eager, Subject
-from paddleship.proof import deaths, ids, inputs, invariance, proving, reference
-from paddleship.proof.answering import Contender
+from paddleship.proof import crashes, ids, inputs, invariance, proving, reference
+from paddleship.proof.answering import ModelUnderTest
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.reference import Known
 from paddleship.proof.searching import Search
@@ -338,9 +338,11 @@ def subject_of(tmp_path):
     return make
 
 
-def prove(subject, settings=SETTINGS, cases=None, search=None, **contenders):
+def prove(subject, settings=SETTINGS, cases=None, search=None, **models_under_test):
     cases = cases or inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=32)
-    made = {name: value if isinstance(value, Contender) else Contender(value, (subject,)) for name, value in contenders.items()}
+    made = {
+        name: value if isinstance(value, ModelUnderTest) else ModelUnderTest(value, (subject,)) for name, value in models_under_test.items()
+    }
     return proving.prove(subject, cases, made, settings=settings, search=search, say=lambda _: None)
 
 
@@ -350,7 +352,7 @@ def failed(judgement):
 
 def test_an_honest_candidate_is_proven_and_every_fault_is_its_own_row(subject_of):
     subject = subject_of("Plain")
-    race = Contender(Shared, (subject,), share=NoTurns)
+    race = ModelUnderTest(Shared, (subject,), share=NoTurns)
     found = prove(
         subject, honest=Honest, previous=PreviousAnswer, drifts=Drifts, last=LastRowWrong, shared=Shared, race=race, dies=Dies
     ).judgements
@@ -366,7 +368,7 @@ def test_an_honest_candidate_is_proven_and_every_fault_is_its_own_row(subject_of
 
 def test_wrong_answers_at_a_single_batch_size_are_found_whichever_it_is(subject_of):
     subject = subject_of("Plain")
-    wrong = {f"at_{size}": Contender(WrongAt, (subject, size)) for size in (3, 5, 6, 12, 20, 31)}
+    wrong = {f"at_{size}": ModelUnderTest(WrongAt, (subject, size)) for size in (3, 5, 6, 12, 20, 31)}
     found = prove(subject, honest=Honest, **wrong).judgements
     assert [name for name, judgement in found.items() if judgement] == ["to_static", "honest"]
     assert found["at_20"].worst_case == "output, batch of 20"
@@ -398,7 +400,7 @@ def test_shifted_embedding_rows_of_ids_that_no_held_out_row_has_are_refused(subj
 def test_moved_embedding_rows_of_ids_that_no_held_out_row_has_are_refused_in_a_lower_precision(subject_of, precision):
     subject = subject_of("Table", dtype="int64", shape=["batch", "length"], low=0, high=999)
     made = {
-        name: Contender(Rounded, (subject, *moved), precision)
+        name: ModelUnderTest(Rounded, (subject, *moved), precision)
         for name, moved in (("honest", ()), ("many", (496, 896)), ("few", (896, 992)))
     }
     found = prove(subject, cases=table_cases(subject), **made).judgements
@@ -411,7 +413,7 @@ def test_moved_embedding_rows_of_ids_that_no_held_out_row_has_are_refused_in_a_l
 
 def test_callers_with_large_batches_that_overwrite_each_other_are_found(subject_of):
     subject = subject_of("Plain")
-    race = Contender(SharedByLargeBatches, (subject,), share=NoTurns)
+    race = ModelUnderTest(SharedByLargeBatches, (subject,), share=NoTurns)
     found = prove(subject, alone=SharedByLargeBatches, race=race).judgements
     assert found["alone"]
     assert failed(found["race"]) == {"threads_ratio"}
@@ -421,7 +423,7 @@ def test_callers_of_a_slow_candidate_that_overwrite_each_other_are_found_with_th
     affordable = invariance.affordable
     monkeypatch.setattr(invariance, "affordable", lambda *given, times: affordable(*given, times=10**9 * times))
     subject = subject_of("Plain")
-    race = prove(subject, race=Contender(Shared, (subject,), share=NoTurns)).judgements["race"]
+    race = prove(subject, race=ModelUnderTest(Shared, (subject,), share=NoTurns)).judgements["race"]
     assert failed(race) == {"threads_ratio"}
     assert race.metrics["cases_asked_again"] == 2
 
@@ -493,7 +495,7 @@ def test_an_operator_that_knows_float32_only_is_named_and_the_rest_computes_in_f
 def test_wrong_answers_of_a_model_that_depends_on_its_batch_and_takes_float32_only_are_refused(subject_of):
     subject = subject_of("Spectral", 24, 4)
     kinds = ("zero", "halved", "negated", "shifted", "reversed")
-    proved = prove(subject, honest=Honest, **{kind: Contender(Answers, (subject, kind)) for kind in kinds})
+    proved = prove(subject, honest=Honest, **{kind: ModelUnderTest(Answers, (subject, kind)) for kind in kinds})
     assert proved.evidence.rule == "eager float32 with weights and inputs nudged"
     assert [finding.kind for finding in proved.findings] == ["no-float64", "batch-dependent"]
     assert [name for name, judgement in proved.judgements.items() if judgement] == ["to_static", "honest"]
@@ -507,7 +509,7 @@ def test_a_model_by_whose_noise_wrong_answers_pass_cannot_be_proven(subject_of):
     proved = prove(subject_of("Chaotic"), honest=Honest)
     assert not proved.sound
     (finding,) = [finding for finding in proved.findings if finding.severity == "error"]
-    assert finding.kind == "empty-yardstick"
+    assert finding.kind == "failed-control"
     assert "'output'" in finding.message
 
 
@@ -601,7 +603,7 @@ def test_after_a_death_only_what_was_not_answered_is_asked(subject_of, asked_of_
 
 
 def test_after_some_deaths_no_other_edge_is_asked(subject_of, asked_of_eager, monkeypatch):
-    monkeypatch.setattr(deaths, "MOST_DEATHS", 2)
+    monkeypatch.setattr(crashes, "MAX_CRASHES", 2)
     subject = subject_of("Brittle", low=-3.0, high=3.0)
     cases = inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
     proved = prove(subject, cases=cases, honest=Honest)
@@ -639,7 +641,7 @@ def test_rows_that_eager_does_not_survive_are_an_error_that_names_them(subject_o
 def test_a_small_fault_of_the_program_is_found_on_eagers_kernels_and_condemns_what_was_converted_from_it(subject_of):
     subject = subject_of("Plain")
     loose = SETTINGS.model_copy(update={"drift_limit": 4.0})  # another batch may then change by 8: this test is about the program alone
-    program = Contender(SlightlyOff, (subject,), exact=True)
+    program = ModelUnderTest(SlightlyOff, (subject,), exact=True)
     judged = prove(subject, loose, converted=SlightlyOffAndRoundedOtherwise, honest=Honest, program=program).judgements
     assert failed(judged["program"]) == {"departure_ratio"}
     assert [finding.kind for finding in judged["program"].findings] == ["program-departs"]
@@ -650,5 +652,5 @@ def test_a_small_fault_of_the_program_is_found_on_eagers_kernels_and_condemns_wh
 
 def test_an_honest_program_on_eagers_kernels_departs_by_nothing(subject_of):
     subject = subject_of("Plain")
-    judged = prove(subject, program=Contender(Honest, (subject,), exact=True)).judgements
+    judged = prove(subject, program=ModelUnderTest(Honest, (subject,), exact=True)).judgements
     assert judged["program"].metrics["departure_ratio"] == judged["to_static"].metrics["departure_ratio"] == 0

@@ -26,15 +26,15 @@ KNOWN_BY_THE_LABELS = Verify(max_metric_drop=0.05)
 
 def answers(**changes):
     """What eager answers, with some outputs replaced."""
-    told = {**EAGER, **changes}
-    cast = {name: array.astype(np.int64 if name == "kind" else np.float32) for name, array in told.items()}
+    given = {**EAGER, **changes}
+    cast = {name: array.astype(np.int64 if name == "kind" else np.float32) for name, array in given.items()}
     return [{name: array[list(case.rows)] for name, array in cast.items()} for case in CASES]
 
 
-def judge(told, precision="bfloat16"):
+def judge(given, precision="bfloat16"):
     truth = [{name: array.astype(np.float64) if name != "kind" else array for name, array in one.items()} for one in answers()]
     found = evidence.gather(CASES, answers(), truth, task="regression", labels=EAGER["price"])
-    return parity.judge(found, told, limits=KNOWN_BY_THE_LABELS, precision=precision)
+    return parity.judge(found, given, limits=KNOWN_BY_THE_LABELS, precision=precision)
 
 
 def rounded(bits):
@@ -86,12 +86,12 @@ def test_the_large_number_of_a_mask_hides_no_wrong_scores():
     first = np.eye(4, dtype=np.float32)[np.arange(ROWS) % 4]
     case = CASES[1]
 
-    def told(scores):
+    def given(scores):
         return [{"class": first, "scores": np.where(kept, scores, -1e9).astype(np.float32)}]
 
-    known = evidence.gather([case], told(scores), None, task="classification")
-    assert parity.judge(known, told(scores * 1.01), limits=Verify(), precision="int8")
-    assert failed(parity.judge(known, told(-scores), limits=Verify(), precision="int8")) == {"output_agreement"}
+    known = evidence.gather([case], given(scores), None, task="classification")
+    assert parity.judge(known, given(scores * 1.01), limits=Verify(), precision="int8")
+    assert failed(parity.judge(known, given(-scores), limits=Verify(), precision="int8")) == {"output_agreement"}
 
 
 def test_whole_numbers_may_differ_as_often_as_decisions():
@@ -111,31 +111,31 @@ def test_in_float32_the_noise_judges_every_output():
 def test_rows_of_several_lengths_are_judged_by_all_their_values():
     shapes = [(4, 3), (4, 5)]
     cases = [Case(f"length {size}", "rows", {"x": np.zeros((4, size), np.float32)}, (0, 1, 2, 3)) for _, size in shapes]
-    told = [
+    given = [
         {"score": np.arange(8.0).reshape(4, 2).astype(np.float32), "tokens": RANDOM.normal(size=shape).astype(np.float32)}
         for shape in shapes
     ]
-    known = evidence.gather(cases, told, None, task="classification", labels=np.ones(4, np.int64))
+    known = evidence.gather(cases, given, None, task="classification", labels=np.ones(4, np.int64))
     limits = Verify(max_flip_rate=0.9, max_metric_drop=0.9)
-    assert parity.judge(known, told, limits=limits, precision="int8")
-    wrong = [{**one, "tokens": -one["tokens"]} for one in told]
+    assert parity.judge(known, given, limits=limits, precision="int8")
+    wrong = [{**one, "tokens": -one["tokens"]} for one in given]
     assert failed(parity.judge(known, wrong, limits=limits, precision="int8")) == {"output_agreement"}
 
 
 def test_a_classifier_of_one_column_decides_nothing_by_it():
     case = CASES[1]
-    told = [{"score": EAGER["price"].astype(np.float32)}]
-    known = evidence.gather([case], told, None, task="classification", labels=np.zeros(ROWS, np.int64))
-    assert parity.judge(known, told, limits=Verify(), precision="int8")
-    assert failed(parity.judge(known, [{"score": -told[0]["score"]}], limits=Verify(), precision="int8")) == {"output_agreement"}
+    given = [{"score": EAGER["price"].astype(np.float32)}]
+    known = evidence.gather([case], given, None, task="classification", labels=np.zeros(ROWS, np.int64))
+    assert parity.judge(known, given, limits=Verify(), precision="int8")
+    assert failed(parity.judge(known, [{"score": -given[0]["score"]}], limits=Verify(), precision="int8")) == {"output_agreement"}
 
 
 def test_a_regression_is_told_by_its_score_and_a_classifier_by_its_decisions():
     lines = []
-    proving._tell("int8", judge(answers(), "int8"), lines.append, precision="int8")
+    proving._say_outcome("int8", judge(answers(), "int8"), lines.append, precision="int8")
     known = evidence.gather(CASES[1:], [{"s": np.eye(3, dtype=np.float32)[np.arange(ROWS) % 3]}], None, task="classification")
     judgement = parity.judge(known, known.reference, limits=Verify(), precision="int8")
-    proving._tell("int8", judgement, lines.append, precision="int8")
+    proving._say_outcome("int8", judgement, lines.append, precision="int8")
     assert lines == [
         "int8: proven by its score in int8, 1, which is the same as eager's",
         "int8: proven by its decisions in int8, of which 0.00% differ from eager's",

@@ -13,4 +13,4 @@ from paddleship.reports.finding import Finding
     ],
 )
 def test_a_layer_that_the_message_names_is_not_named_again(message, layer, place):
-    assert str(Finding("guilty-pass", "error", message, layer=layer)) == f"error: guilty-pass: {message}{place}"
+    assert str(Finding("wrong-pass", "error", message, layer=layer)) == f"error: wrong-pass: {message}{place}"

@@ -82,17 +82,19 @@ def test_an_error_of_the_users_code_stays_theirs_and_names_their_line(child):
 
 def test_a_mistake_of_ours_comes_back_as_a_defect_with_the_childs_traceback():
     with pytest.raises(Defect, match="the comparison: AttributeError") as raised:
-        isolate.run("the comparison", differences.apart, None, None, timeout_s=20)
+        isolate.run("the comparison", differences.elementwise_distance, None, None, timeout_s=20)
     assert "paddleship/numerics/differences.py" in raised.value.trace
-    assert "in apart" in raised.value.trace
+    assert "in elementwise_distance" in raised.value.trace
     assert not isinstance(raised.value, PaddleshipError)
 
 
 def test_a_mistake_of_ours_is_told_from_the_answer_of_a_library():
     with pytest.raises(CandidateError, match="Error"):  # raised inside another library, which was given a broken file
         isolate.run("the library", importlib.import_module, "yaml.nothing_of_that_name", timeout_s=20)
-    assert not is_ours(as_raised(differences.apart, ValueError("(InvalidArgument) The shape of X is wrong. [Hint: expected 2]")))
-    assert is_ours(as_raised(differences.apart, ValueError("shapes differ")))
+    assert not is_ours(
+        as_raised(differences.elementwise_distance, ValueError("(InvalidArgument) The shape of X is wrong. [Hint: expected 2]"))
+    )
+    assert is_ours(as_raised(differences.elementwise_distance, ValueError("shapes differ")))
 
 
 class Raises:

@@ -48,21 +48,21 @@ def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path):
 
 def test_one_benchmark_at_a_time_on_a_machine_and_who_waits_says_for_whom(tmp_path, monkeypatch):
     monkeypatch.setenv(locks.FOLDER, str(tmp_path / "machine"))
-    told = []
+    lines = []
     with subprocess.Popen([sys.executable, "-c", MEASURING], stdout=subprocess.PIPE, text=True, cwd=tmp_path) as holder:
         assert holder.stdout.readline() == "held\n"
 
         def say(line):
-            told.append(line)
-            if len(told) == 2:
+            lines.append(line)
+            if len(lines) == 2:
                 holder.kill()
 
         with locks.turn_on_machine("benchmark", say=say, every_s=0.1):
             pass
-    assert len(told) >= 2
-    assert f"waiting to benchmark: one at a time on this machine, now process {holder.pid} in {tmp_path} (" in told[0]
-    with locks.turn_on_machine("benchmark", say=told.append):
-        assert len(told) < 5, "nobody was there to wait for"
+    assert len(lines) >= 2
+    assert f"waiting to benchmark: one at a time on this machine, now process {holder.pid} in {tmp_path} (" in lines[0]
+    with locks.turn_on_machine("benchmark", say=lines.append):
+        assert len(lines) < 5, "nobody was there to wait for"
 
 
 def test_the_locks_of_the_machine_are_open_to_all_its_users(tmp_path, monkeypatch):

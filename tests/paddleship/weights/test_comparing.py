@@ -32,14 +32,14 @@ def changed(checkpoint, name, change):
     return held(checkpoint) | {NAMES[name]: Tensor(change(array))}
 
 
-def said(weighed):
-    return [(finding.kind, finding.message) for finding in weighed.findings]
+def said(compared_weights):
+    return [(finding.kind, finding.message) for finding in compared_weights.findings]
 
 
 def test_a_file_that_holds_every_weight_is_exact(checkpoint):
-    weighed = weigh(checkpoint, held(checkpoint))
-    assert weighed
-    assert (weighed.compared_share, weighed.exact_share, weighed.apart) == (1, 1, ())
+    compared_weights = weigh(checkpoint, held(checkpoint))
+    assert compared_weights
+    assert (compared_weights.compared_share, compared_weights.exact_share, compared_weights.not_compared) == (1, 1, ())
 
 
 def test_the_weights_of_two_equal_layers_that_were_exchanged_are_both_named(checkpoint):
@@ -80,9 +80,9 @@ def test_one_value_off_by_a_thousandth_is_named_with_its_place(checkpoint):
         array[2, 1] *= np.float32(1.001)
         return array
 
-    weighed = weigh(checkpoint, changed(checkpoint, "one.weight", off))
-    assert "one.weight differs from the checkpoint in 1 of 64 values, most at [2, 1]" in weighed.findings[0].message
-    assert weighed.findings[0].layer == "one"
+    compared_weights = weigh(checkpoint, changed(checkpoint, "one.weight", off))
+    assert "one.weight differs from the checkpoint in 1 of 64 values, most at [2, 1]" in compared_weights.findings[0].message
+    assert compared_weights.findings[0].layer == "one"
 
 
 def test_nan_is_said(checkpoint):
@@ -117,35 +117,35 @@ def test_one_matrix_that_was_rounded_among_others_is_a_difference(checkpoint):
 
 def test_weights_that_the_program_does_not_use_are_named_and_no_difference(checkpoint):
     used = {name: array for name, array in checkpoint.items() if name != "two.bias"}
-    weighed = compare(Original(checkpoint, NAMES, held(used)), held(used))
-    assert weighed
-    assert weighed.left() == {comparing.UNUSED: 8 / 400}
+    compared_weights = compare(Original(checkpoint, NAMES, held(used)), held(used))
+    assert compared_weights
+    assert compared_weights.left() == {comparing.UNUSED: 8 / 400}
     assert compare(Original(checkpoint, NAMES, None), held(used)).left() == {comparing.UNUSED: 8 / 400}
 
 
 def test_a_weight_that_a_converter_folded_away_is_named_with_its_share(checkpoint):
     tensors = held(checkpoint)
     tensors["fused"] = Tensor(tensors.pop("parameter_4").values * np.linspace(0.5, 1.5, 8, dtype=np.float32).reshape(8, 1, 1, 1))
-    weighed = weigh(checkpoint, tensors)
-    assert weighed
-    assert weighed.left() == {comparing.MOVED: 144 / 400}
-    assert weighed.compared_share == (400 - 144) / 400
+    compared_weights = weigh(checkpoint, tensors)
+    assert compared_weights
+    assert compared_weights.left() == {comparing.MOVED: 144 / 400}
+    assert compared_weights.compared_share == (400 - 144) / 400
 
 
 @pytest.mark.parametrize("form", [lambda array: array, lambda array: array.T.copy(), lambda array: array.reshape(2, 4, 8)])
 def test_a_weight_under_another_name_is_found_by_its_numbers_and_not_called_proven_in_place(checkpoint, form):
     tensors = held(checkpoint)
     tensors["constant_7"] = Tensor(form(tensors.pop("parameter_1").values))
-    weighed = weigh(checkpoint, tensors)
-    assert (bool(weighed), weighed.compared_share, weighed.exact_share) == (True, 1, (400 - 64) / 400)
-    assert weighed.left() == {comparing.UNPLACED: 64 / 400}
+    compared_weights = weigh(checkpoint, tensors)
+    assert (bool(compared_weights), compared_weights.compared_share, compared_weights.exact_share) == (True, 1, (400 - 64) / 400)
+    assert compared_weights.left() == {comparing.UNPLACED: 64 / 400}
 
 
 def test_a_weight_that_two_layers_share_is_compared_once_for_both(checkpoint):
     tied = checkpoint | {"tied.weight": checkpoint["one.weight"]}
     original = Original(tied, {**NAMES, "tied.weight": NAMES["one.weight"]}, held(checkpoint))
-    weighed = compare(original, held(checkpoint))
-    assert (weighed.total, weighed.exact_share) == (400, 1)
+    compared_weights = compare(original, held(checkpoint))
+    assert (compared_weights.total, compared_weights.exact_share) == (400, 1)
 
 
 def quantised(array, axis=1):
@@ -159,8 +159,8 @@ def test_quantised_weights_are_right_within_half_a_step(checkpoint):
     codes, scale = quantised(checkpoint["one.weight"])
     zero = np.zeros(8, np.int8)
     right = held(checkpoint) | {"parameter_1": dequantised(codes, scale, zero, axis=1)}
-    weighed = weigh(checkpoint, right)
-    assert (bool(weighed), weighed.compared_share, weighed.exact_share) == (True, 1, (400 - 64) / 400)
+    compared_weights = weigh(checkpoint, right)
+    assert (bool(compared_weights), compared_weights.compared_share, compared_weights.exact_share) == (True, 1, (400 - 64) / 400)
     codes[3, 2] += 1
     wrong = held(checkpoint) | {"parameter_1": dequantised(codes, scale, zero, axis=1)}
     assert "one.weight differs" in said(weigh(checkpoint, wrong))[0][1]
@@ -199,9 +199,9 @@ def test_pruned_weights_keep_what_they_keep(checkpoint):
 
 def test_a_bias_that_its_quantiser_corrects_is_named_and_a_matrix_is_still_compared(checkpoint):
     tensors = changed(checkpoint, "two.bias", lambda array: array + np.float32(0.01))
-    weighed = weigh(checkpoint, tensors, corrects_biases=True)
-    assert weighed
-    assert weighed.left() == {comparing.CORRECTED: 8 / 400}
+    compared_weights = weigh(checkpoint, tensors, corrects_biases=True)
+    assert compared_weights
+    assert compared_weights.left() == {comparing.CORRECTED: 8 / 400}
     assert not weigh(checkpoint, tensors)
 
 
@@ -221,8 +221,8 @@ def test_what_weight_norm_made_of_weights_is_compared_with_them():
     checkpoint = {"part.weight_g": size, "part.weight_v": direction}
     made = size[:, None] * direction / np.sqrt((direction**2).sum(1, keepdims=True))
     original = Original(checkpoint, {"part.weight_g": "g", "part.weight_v": "v", "part.weight": "derived"}, None)
-    weighed = compare(original, {"derived": Tensor(made)})
-    assert (bool(weighed), weighed.compared_share, weighed.exact_share) == (True, 1, 0)
+    compared_weights = compare(original, {"derived": Tensor(made)})
+    assert (bool(compared_weights), compared_weights.compared_share, compared_weights.exact_share) == (True, 1, 0)
     made[2] *= np.float32(1.01)
     assert "is not what part.weight was derived from" in said(compare(original, {"derived": Tensor(made)}))[0][1]
 

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from paddleship.config.params import Code, Model
 from paddleship.conversion import bundle, exporting
-from paddleship.conversion.converting import Workshop, plan
+from paddleship.conversion.converting import Converter, plan
 from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import Eager, Subject
@@ -25,7 +25,7 @@ from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import sha256
 from paddleship.shipped.common.structure import rebuild
 from paddleship.system import isolate
-from paddleship.weights.weighing import Scales
+from paddleship.weights.candidate_files import WeightsWorker
 
 REPOSITORY = Path(__file__).parents[4]
 INPUTS = [
@@ -238,7 +238,7 @@ def test_weights_that_were_changed_are_found(packed, tmp_path):
     weights["head.weight"] = weights["head.weight"] * np.float32(1.01)
     save_file(weights, folder / layers.WEIGHTS)
     candidate.save(folder)
-    (finding,) = Scales(tmp_path / "checkpoint", tmp_path / "exported").weigh(folder).findings
+    (finding,) = WeightsWorker(tmp_path / "checkpoint", tmp_path / "exported").compare(folder).findings
     assert (finding.kind, finding.layer) == ("weights-differ", "head")
 
 
@@ -260,11 +260,11 @@ def optimized(subject_of, base_of, tmp_path):
         exported = tmp_path / "exported"
         exported.mkdir()
         base.save(exported)
-        workshop = Workshop(
+        converter = Converter(
             exported, tmp_path, threads=1, probe=batch(2), timeout_s=100,
             subject=replace(subject, code=code(subject.code)) if code else subject, requirements=REPOSITORY / "docker/requirements",
         )  # fmt: skip
-        return workshop.make("paddle-eager", tmp_path / "made"), eager
+        return converter.make("paddle-eager", tmp_path / "made"), eager
 
     return make
 

@@ -74,19 +74,19 @@ def connect(port, timeout=20):
 
 def rest(connection):
     """All that comes until the server closes."""
-    told = b""
+    received = b""
     try:
         while chunk := connection.recv(2**20):
-            told += chunk
+            received += chunk
     except ConnectionResetError:
         pass
-    return told
+    return received
 
 
 def seconds_until_closed(connection):
     start = time.monotonic()
-    told = rest(connection)
-    return time.monotonic() - start, told
+    received = rest(connection)
+    return time.monotonic() - start, received
 
 
 def post(size):
@@ -97,9 +97,9 @@ def answer(port, body=b"abc"):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.request("POST", "/", body)
     response = connection.getresponse()
-    told = response.status, response.read()
+    received = response.status, response.read()
     connection.close()
-    return told
+    return received
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_a_connection_that_is_silent_slow_or_idle_is_closed(serve, sent, status)
     port, _ = serve()
     with connect(port) as connection:
         connection.sendall(sent)
-        elapsed, told = seconds_until_closed(connection)
+        elapsed, received = seconds_until_closed(connection)
     assert 0.9 < elapsed < 5
-    assert told.startswith(status)
+    assert received.startswith(status)
     assert answer(port) == (200, b"3")
 
 
@@ -165,11 +165,11 @@ def test_a_client_that_reads_steadily_gets_a_long_answer_whole(serve):
     port, _ = serve(in_flight=100_000_000)
     with connect(port) as connection:
         connection.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        told = 0
+        received = 0
         while chunk := connection.recv(100_000):
-            told += len(chunk)
+            received += len(chunk)
             time.sleep(0.01)
-    assert told > len(LONG)
+    assert received > len(LONG)
 
 
 def test_an_endless_head_is_a_431(serve):
@@ -260,9 +260,9 @@ def test_where_all_connections_are_busy_a_new_one_is_a_503(serve):
     while sum(connection.busy for connection in guard.connections) < 2:
         time.sleep(0.01)
     with connect(port) as connection:
-        told = rest(connection)
-    assert told.startswith(b"HTTP/1.1 503")
-    assert b"retry-after: 1" in told
+        received = rest(connection)
+    assert received.startswith(b"HTTP/1.1 503")
+    assert b"retry-after: 1" in received
     for connection in busy:
         connection.sendall(b"x" * 1000)
         assert connection.recv(100).startswith(b"HTTP/1.1 200")

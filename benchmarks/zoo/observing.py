@@ -17,7 +17,7 @@ _SECONDS = 300.0  # for one examination; the machine may be busy with others
 # About a runtime that is not proven, and not about the model itself.
 _OF_RUNTIMES = {
     *("unsupported-operator", "conversion-failed", "crash", "hang", "another-form", "not-finite", "shape-specific"),
-    *("thread-specific", "not-deterministic", "batch-variant", "wrong-layer", "guilty-pass", "wrong-answers"),
+    *("thread-specific", "not-deterministic", "batch-variant", "wrong-layer", "wrong-pass", "wrong-answers"),
 }
 
 

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from paddleship.config.params import Model
 from paddleship.conversion import exporting, places
-from paddleship.conversion.converting import Workshop
+from paddleship.conversion.converting import Converter
 from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import Subject
@@ -23,8 +23,8 @@ from paddleship.shipped.common import layers
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.runtimes import registry
 from paddleship.shipped.runtimes.registry import Registered
-from paddleship.weights import comparing, paddle_files, weighing
-from paddleship.weights.weighing import EXPORTED, Files, Scales
+from paddleship.weights import candidate_files, comparing, paddle_files
+from paddleship.weights.candidate_files import EXPORTED, Files, WeightsWorker
 
 SOURCE = """
 import paddle
@@ -86,10 +86,10 @@ def made(tmp_path_factory):
         batches = [case.inputs for case in cases[:3]]
         base = Candidate("exported", "test", "paddle", "float32", 1, (settings.inputs[0].spec(),), (), {"kind": "tensors"}, "", "")
         exporting.export(subject, work / "exported", base, probes=batches, timeout_s=100)
-        workshop = Workshop(
+        converter = Converter(
             work / "exported", work / "scratch", threads=1, probe=batches[0], timeout_s=100, subject=subject, batches=batches
         )
-        outcomes = [workshop.make(kind, work / kind) for kind in KINDS]
+        outcomes = [converter.make(kind, work / kind) for kind in KINDS]
     sys.modules.pop("their_weights", None)
     assert all(outcome.made for outcome in outcomes), [outcome.reason for outcome in outcomes]
     return work
@@ -108,7 +108,7 @@ def copy(made, tmp_path):
 
 def weigh(made, folder, checkpoint=None):
     Candidate.load(folder).save(folder)
-    return Scales(checkpoint or made / "checkpoint", made / "exported").weigh(folder)
+    return WeightsWorker(checkpoint or made / "checkpoint", made / "exported").compare(folder)
 
 
 def spoil(folder, name, change):
@@ -134,13 +134,13 @@ def name_of(made, key):
 
 @pytest.mark.parametrize("kind", ["exported", "paddle", "onnxruntime", "openvino"])
 def test_honest_files_hold_every_weight_in_its_place(made, kind):
-    weighed = weigh(made, made / kind)
-    unused = 45 / weighed.total
-    assert weighed.findings == ()
-    assert weighed.left() == {comparing.UNUSED: unused}
-    assert weighed.compared_share == pytest.approx(1 - unused)
-    assert weighed.exact == weighed.total - 45 - DERIVED
-    assert weighed.extra == 64 + 64 + 8 + 8  # what they made, the table and the plain tensor
+    compared_weights = weigh(made, made / kind)
+    unused = 45 / compared_weights.total
+    assert compared_weights.findings == ()
+    assert compared_weights.left() == {comparing.UNUSED: unused}
+    assert compared_weights.compared_share == pytest.approx(1 - unused)
+    assert compared_weights.exact == compared_weights.total - 45 - DERIVED
+    assert compared_weights.extra == 64 + 64 + 8 + 8  # what they made, the table and the plain tensor
 
 
 def test_a_lower_precision_is_compared_in_its_own_way(made):
@@ -148,9 +148,12 @@ def test_a_lower_precision_is_compared_in_its_own_way(made):
     assert (pruned.findings, dynamic.findings, quantised.findings) == ((), (), ())
     assert pruned.exact < pruned.compared == weigh(made, made / "paddle").compared - DERIVED
     assert pruned.left()[comparing.UNPLACED] == 8 / pruned.total  # the buffer, whose name only counts
-    for weighed in (dynamic, quantised):
-        assert weighed.compared + sum(one.count for one in weighed.apart if one.why != comparing.UNPLACED) == weighed.total
-        assert {comparing.UNUSED} < set(weighed.left())
+    for compared_weights in (dynamic, quantised):
+        assert (
+            compared_weights.compared + sum(one.count for one in compared_weights.not_compared if one.why != comparing.UNPLACED)
+            == compared_weights.total
+        )
+        assert {comparing.UNUSED} < set(compared_weights.left())
 
 
 @pytest.mark.parametrize("kind", ["paddle", "onnxruntime"])
@@ -218,10 +221,10 @@ def test_a_truncated_file_is_refused_with_what_is_wrong(made, copy, kind, file):
     content = (folder / file).read_bytes()
     (folder / file).write_bytes(content[: len(content) * 2 // 3])
     candidate.save(folder)
-    weighed = weighing.weigh(Files(made / "checkpoint", made / "exported", {kind: folder}), timeout_s=60)
-    assert weighed[EXPORTED]
-    assert not weighed[kind]
-    (problem,) = weighed[kind].problems()
+    compared_weights = candidate_files.compare(Files(made / "checkpoint", made / "exported", {kind: folder}), timeout_s=60)
+    assert compared_weights[EXPORTED]
+    assert not compared_weights[kind]
+    (problem,) = compared_weights[kind].problems()
     assert problem.kind == "weights-differ"
     assert file in problem.message
     assert "ends within '" in problem.message or "cannot be read" in problem.message
@@ -243,8 +246,8 @@ def test_a_parameter_file_of_another_program_is_refused(made, copy):
 def test_an_exported_program_without_names_says_what_to_run(made, tmp_path):
     shutil.copytree(made / "exported", tmp_path / "exported")
     (tmp_path / "exported" / places.FILE).unlink()
-    weighed = weighing.weigh(Files(made / "checkpoint", tmp_path / "exported", {"paddle": made / "paddle"}), timeout_s=60)
-    assert "run `dvc repro -f export`" in weighed["paddle"].unread
+    compared_weights = candidate_files.compare(Files(made / "checkpoint", tmp_path / "exported", {"paddle": made / "paddle"}), timeout_s=60)
+    assert "run `dvc repro -f export`" in compared_weights["paddle"].unread
 
 
 def test_the_eager_candidate_is_compared_by_key(made, tmp_path):
@@ -263,9 +266,9 @@ def test_files_that_nothing_reads_are_named_as_not_compared_and_are_no_failure(m
     blind = Registered(replace(registry.of("paddle"), weights=""), "here")
     others = registry.found()
     monkeypatch.setattr(registry, "found", lambda: {**others, "paddle": blind})
-    weighed = weigh(made, made / "paddle")
-    assert (bool(weighed), weighed.compared_share, weighed.problems()) == (False, 0.0, [])
-    assert weighed.to_dict()["not_in_place"] == {comparing.NO_READER: {"share": 1.0, "names": [], "tensors": 0}}
-    judgement = hold_to_checkpoint(Judgement({}, []), weighed)
+    compared_weights = weigh(made, made / "paddle")
+    assert (bool(compared_weights), compared_weights.compared_share, compared_weights.problems()) == (False, 0.0, [])
+    assert compared_weights.to_dict()["not_in_place"] == {comparing.NO_READER: {"share": 1.0, "names": [], "tensors": 0}}
+    judgement = hold_to_checkpoint(Judgement({}, []), compared_weights)
     assert judgement.checks == []
     assert [(finding.kind, finding.severity) for finding in judgement.findings] == [("weights-not-compared", "warning")]

@@ -10,10 +10,10 @@ from paddleship.shipped.common.spec import Arrays
 from paddleship.system.isolate import Isolated
 from paddleship.system.progress import Progress
 
-MOST_DEATHS = 5  # of eager's process, after which no other edge is asked
+MAX_CRASHES = 5  # of eager's process, after which no other edge is asked
 
 
-class DeadlyError(Exception):
+class CrashError(Exception):
     """What eager's process died of, or hung on: a case, and the words of its end."""
 
     def __init__(self, case: Case, words: str) -> None:
@@ -21,14 +21,14 @@ class DeadlyError(Exception):
         self.case = case
 
 
-class Deaths:
+class Crashes:
     """The cases that eager's process did not survive, and those that are left out after too many of them, with the reason."""
 
     def __init__(self, cases: Sequence[Case], say: Callable[[str], None]) -> None:
         self.words: dict[str, str] = {}
         self._cases, self._say, self._count = cases, say, 0
 
-    def add(self, end: DeadlyError, answered: Collection[int]) -> None:
+    def add(self, end: CrashError, answered: Collection[int]) -> None:
         """Leave out what eager died of, and its family; after the last death that is allowed, all edges that are not `answered`.
 
         Raises ModelError where it died of rows.
@@ -40,7 +40,7 @@ class Deaths:
         self.words |= dict.fromkeys([end.case.name, *family], str(end))
         self._say(f"eager does not survive {end.case.name}, so nothing is asked that: {end}")
         self._count += 1
-        if self._count == MOST_DEATHS:
+        if self._count == MAX_CRASHES:
             rest = [case.name for place, case in enumerate(self._cases) if case.group != "rows" and place not in answered]
             left = [name for name in rest if name not in self.words]
             self.words |= dict.fromkeys(left, f"not asked, because eager did not survive {self._count} cases before")
@@ -55,8 +55,8 @@ class Deaths:
         return [place for place, case in enumerate(self._cases) if place not in answered and case.name not in self.words]
 
 
-def answers(name: str, child: Isolated, cases: Sequence[Case], places: Sequence[int]) -> Iterator[tuple[int, Arrays | str]]:
-    """Its answers to the cases at some places, or its words where it refuses. Raises DeadlyError."""
+def ask_each(name: str, child: Isolated, cases: Sequence[Case], places: Sequence[int]) -> Iterator[tuple[int, Arrays | str]]:
+    """Its answers to the cases at some places, or its words where it refuses. Raises CrashError."""
     progress = Progress(f"{name}: answering", len(places), "batches")
     for place in places:
         try:
@@ -65,4 +65,4 @@ def answers(name: str, child: Isolated, cases: Sequence[Case], places: Sequence[
         except CandidateError as error:
             if child.usable:
                 raise
-            raise DeadlyError(cases[place], str(error)) from None
+            raise CrashError(cases[place], str(error)) from None

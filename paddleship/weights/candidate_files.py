@@ -15,7 +15,7 @@ from paddleship.shipped.runtimes import registry
 from paddleship.shipped.runtimes.registration import PRUNED
 from paddleship.system.isolate import Revived
 from paddleship.weights import checkpoint_files, comparing, paddle_files
-from paddleship.weights.comparing import Original, Weighed
+from paddleship.weights.comparing import Original, WeightComparison
 from paddleship.weights.held import Tensors
 
 EXPORTED = "exported"
@@ -31,19 +31,19 @@ class Files:
     candidates: Mapping[str, Path]
 
 
-def weigh(files: Files, *, timeout_s: float) -> dict[str, Weighed]:
+def compare(files: Files, *, timeout_s: float) -> dict[str, WeightComparison]:
     """The comparison of every candidate, and of the exported program under the name `exported`."""
     found = {}
-    with Revived("the comparison of weights", Scales, files.checkpoint, files.exported, timeout_s=timeout_s) as scales:
+    with Revived("the comparison of weights", WeightsWorker, files.checkpoint, files.exported, timeout_s=timeout_s) as worker:
         for name, folder in {EXPORTED: files.exported, **files.candidates}.items():
             try:
-                found[name] = scales.call("weigh", folder)
+                found[name] = worker.call("compare", folder)
             except BadInput as obstacle:
-                found[name] = Weighed(unread=str(obstacle))
+                found[name] = WeightComparison(unread=str(obstacle))
     return found
 
 
-class Scales:
+class WeightsWorker:
     """Lives in the child: holds the checkpoint, and compares what the files of one candidate after the other hold."""
 
     def __init__(self, checkpoint: Path, exported: Path) -> None:
@@ -51,14 +51,14 @@ class Scales:
         self._exported = exported
         self._originals: dict[str | None, Original] = {}
 
-    def weigh(self, folder: Path) -> Weighed:
+    def compare(self, folder: Path) -> WeightComparison:
         """Raises CandidateError for files that cannot be read."""
         itself = folder == self._exported
         candidate = Candidate.load(folder, stage="export" if itself else "optimize")
         kind, runtime = registry.kind_of(candidate), registry.get(candidate.runtime).registration
         reader = runtime.weights_reader(kind)
         if not reader:
-            return Weighed(compared_at_all=False)
+            return WeightComparison(compared_at_all=False)
         read = resolve(reader, key="a registration's weights", error=RegistrationError)
         if runtime.source == "eager":
             return comparing.compare(Original(self._checkpoint, {}, {}), read(folder))
