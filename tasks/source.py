@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
+KEPT = "source"  # folder of an MLflow run with the params.yaml and dvc.lock that it ended with
+
 
 def commit() -> str:
     """The commit that is checked out, or "unknown" outside a git repository."""

@@ -7,6 +7,7 @@ from contextlib import closing
 from paddleship.errors import BadInput
 from paddleship.lineage.release import Lineage
 from tasks import image
+from tasks.source import KEPT
 
 
 def trace(name: str) -> tuple[str, Lineage]:
@@ -40,21 +41,30 @@ def describe(what: str, lineage: Lineage) -> str:
         f"  MLflow run    {run}",
         f"  Prefect run   {lineage.prefect_flow_run_id or 'none (made without a flow)'}",
         "",
-        *_back(lineage),
+        *back(lineage),
     ]
     return "\n".join(lines)
 
 
-def _back(lineage: Lineage) -> list[str]:
+def back(lineage: Lineage) -> list[str]:
     """The commands that bring source, params and rows back, in the checkout of the run or in a clone of it.
 
     A DVC experiment is a commit below refs/exps, on top of the commit that the run began with; it holds params.yaml and dvc.lock.
+    Those of a run in the checkout itself, where nobody may have committed them, are in its MLflow run.
     """
     commit = lineage.git_commit
     if lineage.experiment is not None:
         ref = f"refs/exps/{commit[:2]}/{commit[2:]}/{lineage.experiment}"
-        source = [f"  git fetch origin {ref}:{ref}  # in a clone", f"  git checkout {ref}"]
+        found = f"git rev-parse --quiet --verify {ref} >/dev/null"
+        source = [f"  {found} || git fetch origin {ref}:{ref}", f"  git checkout --quiet {ref}"]
+    elif lineage.mlflow_run_id is not None:
+        server = f"MLFLOW_TRACKING_URI={lineage.mlflow_tracking_uri} " if lineage.mlflow_tracking_uri else ""
+        source = [
+            f"  git checkout --quiet {commit}",
+            f"  {server}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",
+            f"  cp {KEPT}/params.yaml {KEPT}/dvc.lock .",
+        ]
     else:
         lock = f"dvc.lock must have the sha256 {lineage.dvc_lock_sha256[:12]}: `git log -- dvc.lock` lists the commits that have one"
-        source = [f"  git checkout {commit}", f"  # {lock}"]
-    return ["back to source, params and rows:", *source, "  dvc pull prepare"]
+        source = [f"  git checkout --quiet {commit}", f"  # {lock}"]
+    return ["back to source, params and rows, with .venv/bin on the PATH:", *source, "  dvc pull prepare"]

@@ -20,10 +20,11 @@ from paddleship.config.params import Params
 from paddleship.errors import PaddleshipError, Unavailable
 from paddleship.reports.report import Report
 from paddleship.system import locks
+from tasks.source import KEPT
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
 from tasks.tracking.spool import LOCK, abandoned, read, reports, write
 
-_TAGGED = ("data_sha256", "measured_on", "benchmark_valid")  # facts of reports that runs are found and compared by
+_TAGGED = ("data_sha256", "winner", "measured_on", "benchmark_valid")  # facts of reports that runs are found and compared by
 
 
 class Tracker:
@@ -68,6 +69,17 @@ class Tracker:
         """Metrics, verdict, candidates and pictures of one stage; `cached` says that the stage itself did not run now."""
         if self._keep(lambda: self._note(report, folder, cached=cached)):
             self._send(lambda: send_report(self._entry, self._uri, report, history=cached))
+
+    def log_source(self, root: Path) -> None:
+        """The params and the lock of the run as it ends, which nobody may have committed; sent when it is closed."""
+
+        def copy() -> None:
+            (self._entry / KEPT).mkdir(exist_ok=True)
+            for name in ("params.yaml", "dvc.lock"):
+                if (root / name).exists():
+                    shutil.copy(root / name, self._entry / KEPT / name)
+
+        self._keep(copy)
 
     def register(self, candidate: Path, release: Path) -> str | None:
         """Make the accepted candidate a model version; what it is called there, in words."""

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from paddleship.reports.report import Report
 from paddleship.system import locks
+from tasks.source import KEPT
 from tasks.tracking import note, registry, spool
 from tasks.tracking.client import connect, epoch_metrics
 
@@ -159,7 +160,9 @@ def close_run(entry: Path, uri: str) -> bool:
     text = note.markdown(spool.reports(entry), compare=_compare_link(facts), failure=facts["tags"].get("failure"))
     final = facts["tags"] | {"mlflow.note.content": text}
     client.log_batch(facts["run_id"], tags=[RunTag(key, value) for key, value in final.items()])
-    client.set_terminated(facts["run_id"], facts.get("status", "FAILED"))
+    if (entry / KEPT).exists():
+        client.log_artifacts(facts["run_id"], str(entry / KEPT), KEPT)
+    client.set_terminated(facts["run_id"], facts["status"])
     return True
 
 
