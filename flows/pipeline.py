@@ -23,7 +23,7 @@ from flows.stages import Stage, StageKilled, Until
 from flows.summary import Row
 from flows.workspace import Workspace
 from paddleship.config import catalogue, params, preflight
-from paddleship.errors import PaddleshipError
+from paddleship.errors import BadInput, DataError, PaddleshipError
 from paddleship.reports.report import Report
 from tasks import image
 from tasks.fingerprint import fingerprint
@@ -51,7 +51,8 @@ def develop_to_deploy(
         checkout = workspace.checkout_of(Path.cwd())
         overlay = _overlay(checkout, overrides, params_file)
         leftovers.sweep(checkout, on_line=get_run_logger().warning)
-        place = _place(checkout, overlay, isolated=isolated, until=until)
+        origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
+        place = _place(checkout, overlay, origin=origin, isolated=isolated, until=until)
         try:
             return _run(place, until)
         finally:
@@ -64,6 +65,7 @@ def _run(place: Workspace, until: Until) -> State[Any]:
     """The stages in this place, told to MLflow, Prefect and the terminal. Raises PaddleshipError where they cannot begin."""
     values, graph, checkout = place.params(), stages.graph(place.root, until=until), place.checkout
     fingerprint(values, place.root)
+    _require_data(place, values, graph)
     local = Local.of(checkout)
     bury(local.spool, tracking_uri=local.tracking_uri())
     tags = {"mlflow.runName": str(flow_run.name), "git_commit": workspace.commit(checkout), "prefect_flow_run": str(flow_run.id)}
@@ -78,6 +80,7 @@ def _run(place: Workspace, until: Until) -> State[Any]:
     except BaseException as error:
         tracker.stop(error)
         raise
+    tracker.log_source(place.root)
     tracker.finish(failure, tags={"dvc_lock_sha256": stages.lock_sha256(place.root)})
     _publish(place, values, tracker, rows)
     _print_summary(place, values, tracker, rows, local)
@@ -96,13 +99,13 @@ def _overlay(checkout: Path, overrides: Any, params_file: str | None) -> dict[st
     return overlay
 
 
-def _place(checkout: Path, overlay: dict[str, Any], *, isolated: bool, until: Until) -> Workspace:
+def _place(checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bool, until: Until) -> Workspace:
     """The checkout, or a worktree where the run must not touch it. Raises ParamsError before anything starts."""
     if not isolated and not overlay:
         place = workspace.in_place(checkout)
         _require(place.params(), until)
         return place
-    _require(workspace.overlaid(checkout, overlay), until)
+    _require(workspace.overlaid(checkout, overlay, origin=origin or "params.yaml"), until)
     if changed := workspace.uncommitted(checkout):
         get_run_logger().warning("%d files with uncommitted changes are not part of this run: %s", len(changed), ", ".join(changed[:5]))
     return workspace.isolate(checkout, str(flow_run.id), overlay)
@@ -115,6 +118,17 @@ def _require(values: params.Params, until: Until) -> None:
     if stage_names.index(until) >= stage_names.index("optimize"):
         preflight.require_cores(values.optimize.threads)
         catalogue.chosen(values.optimize.candidates)
+
+
+def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -> None:
+    """Raise DataError or BadInput where a file is missing that no stage makes, before the first one starts."""
+    for stage, path in stages.missing(place.root, graph):
+        if path != Path(values.data.raw):
+            raise BadInput(f"{stage.name} needs {str(path)!r}, which does not exist: put it there, or correct the path in params.yaml")
+        way = "does not exist: put the data there, correct the path, or name in data.fetch a script that makes it"
+        if place.isolated and (place.checkout / path).exists():
+            way = f"is in the checkout, but neither in git nor in DVC, so that this run does not have it: `dvc add {path}`, and commit"
+        raise DataError(f"data.raw {values.data.raw!r} {way}")
 
 
 def _run_stages(

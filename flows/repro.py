@@ -19,7 +19,17 @@ from paddleship.system import locks
 Outcome = Literal["ran", "restored", "unchanged"]
 _RESTORED = re.compile(r"Stage '.*' is cached - skipping run|Pulling data for ")
 _EXIT = re.compile(r"exited with (-?\d+)")
-_DVC_NOISE = ("Use `dvc push`", "To track the changes", "\tgit add", "To enable auto staging", "\tdvc config", "Updating lock file")
+_DVC_NOISE = (
+    "Use `dvc push`",
+    "To track the changes",
+    "\tgit add",
+    "To enable auto staging",
+    "\tdvc config",
+    "Updating lock file",
+    "Data and pipelines are up to date",
+)
+_STALE_LOCK = re.compile(r"Process '.*' with \(Pid .*\), in RWLock-file '.*' had been killed|WARNING: Process '.*' with \(Pid ")
+_ERROR = ("error: ", "ERROR: ")  # of the stage and of DVC: they end up in the error of this run, which is told once
 _GRACE_S = 10
 
 
@@ -75,7 +85,7 @@ def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Cal
         for line in process.stdout or ():
             text = line.rstrip()
             ended.read(text)
-            if text and not text.startswith(_DVC_NOISE):
+            if text and not text.startswith((*_DVC_NOISE, *_ERROR)) and not _STALE_LOCK.search(text):
                 on_line(text)
         ended.returncode = process.wait()
     finally:

@@ -69,6 +69,23 @@ def is_current(root: Path, stage: Stage) -> bool:
         return False  # busy, or broken: the run waits, or says what is wrong
 
 
+def missing(root: Path, wanted: Sequence[Stage]) -> list[tuple[Stage, Path]]:
+    """Files that a stage must read, that are not there, and that no stage and nothing in DVC's cache can bring; relative to `root`."""
+    try:
+        with chdir(root), _repo(root) as repo, repo.lock:
+            made = [Path(out.fs_path) for out in repo.index.outs if out.protocol == "local"]
+            found = []
+            for stage in wanted:
+                (known,) = repo.stage.collect(stage.address)
+                absent = [Path(dep.fs_path) for dep in known.deps if dep.protocol == "local" and not dep.exists]
+                lost = [path for path in absent if not any(path == out or path in out.parents or out in path.parents for out in made)]
+                if lost and known.changed(allow_missing=True):  # else its outs are restored, whatever it once read
+                    found += [(stage, path.relative_to(root) if path.is_relative_to(root) else path) for path in lost]
+            return found
+    except _dvc_error():
+        return []  # busy, or broken: the run waits, or says what is wrong
+
+
 def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool = False) -> str:
     """Run one stage and stream its lines; "ran", "restored" (from the cache, also of the remote) or "unchanged".
 

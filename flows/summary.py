@@ -42,7 +42,7 @@ class Row:
 
 
 def table(rows: Sequence[Row]) -> Any:
-    """The rows as a table for the terminal."""
+    """The rows as a table for the terminal, which has the reason of a failure below it."""
     from rich.table import Table
     from rich.text import Text
 
@@ -51,7 +51,7 @@ def table(rows: Sequence[Row]) -> Any:
         made.add_column(name, justify="right" if name == "seconds" else "left", overflow="fold")
     for row in rows:
         style = {"failed": "red", "not run": "dim", "unchanged": "dim"}.get(row.how)
-        made.add_row(row.stage, row.seconds, row.how, row.verdict, Text(row.headline), style=style)
+        made.add_row(row.stage, row.seconds, row.how, row.verdict, Text("see the error below" if row.reason else row.headline), style=style)
     return made
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from flows.local import FOLDER
 from paddleship.config import params
 from paddleship.config.params import Params
-from paddleship.errors import BadInput, Unavailable
+from paddleship.errors import BadInput, ParamsError, Unavailable
 from paddleship.shipped.common.files import write_text
 from paddleship.system import locks
 
@@ -83,6 +83,19 @@ def has_experiment(checkout: Path, name: str) -> bool:
     return bool(_git(checkout, "for-each-ref", f"refs/exps/*/*/{name}"))
 
 
+def remove_experiment(checkout: Path, name: str) -> None:
+    for ref in _git(checkout, "for-each-ref", "--format=%(refname)", f"refs/exps/*/*/{name}").split():
+        _git(checkout, "update-ref", "-d", ref)
+
+
+def cache(checkout: Path) -> Path:
+    """The folder of DVC's cache."""
+    from dvc.config import Config
+
+    config = Config(str(checkout / ".dvc"))
+    return Path(config.get("cache", {}).get("dir") or checkout / ".dvc" / "cache")
+
+
 def worktrees(checkout: Path) -> list[Path]:
     """The worktrees of runs, of living and of dead ones."""
     return sorted(path for path in (checkout / FOLDER / "runs").glob("*") if path.is_dir())
@@ -123,12 +136,19 @@ def uncommitted(checkout: Path) -> list[str]:
     return [line[3:] for line in lines if Path(line[3:]).name != "dvc.lock"]
 
 
-def overlaid(checkout: Path, overlay: Mapping[str, Any]) -> Params:
-    """What the params of an isolated run will be, checked before anything starts. Raises ParamsError."""
+def overlaid(checkout: Path, overlay: Mapping[str, Any], *, origin: str) -> Params:
+    """What the params of an isolated run will be, checked before anything starts; `origin` is where the overlay comes from.
+
+    Raises ParamsError, which names params.yaml where that is at fault by itself, else the origin.
+    """
     import yaml
 
     base = yaml.safe_load(_git(checkout, "show", "HEAD:params.yaml"))
-    return params.parse(params.merge(base, overlay), origin="params.yaml with the overrides of this run")
+    try:
+        return params.parse(params.merge(base, overlay), origin=origin)
+    except ParamsError:
+        params.parse(base, origin="params.yaml of the last commit")
+        raise
 
 
 def _overlay(path: Path, overlay: Mapping[str, Any]) -> None:
@@ -164,7 +184,7 @@ def _share_cache(checkout: Path, root: Path) -> None:
     from dvc.config import Config
 
     config = Config(str(checkout / ".dvc"))
-    lines = ["[cache]", f"    dir = {config.get('cache', {}).get('dir') or checkout / '.dvc' / 'cache'}"]
+    lines = ["[cache]", f"    dir = {cache(checkout)}"]
     for name, remote in config.get("remote", {}).items():
         lines += [f"['remote \"{name}\"']", f"    url = {remote['url']}"]
     write_text(root / ".dvc" / "config.local", "\n".join(lines) + "\n")

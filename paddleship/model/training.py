@@ -169,7 +169,7 @@ def _train_epoch(
 ) -> float:
     """One pass over the training rows; mean loss, or the first loss that is not finite."""
     layer.train()
-    progress = Progress(label, len(split.labels), "rows")
+    progress = Progress(label, len(split.labels), "rows", eta=False)
     total = 0.0
     for indices in _batches(split.examples, settings.batch_size, random):
         result, target = _forward(layer, split, indices, preprocess, form)

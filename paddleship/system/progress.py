@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import time
+
+_AT_TERMINAL_S, _IN_LOG_S = 2.0, 15.0
 
 
 class Progress:
-    """Counts units of work and prints rate and remaining time, at most every `every_s` seconds; a `total` of 0 is unknown."""
+    """Counts units of work and prints rate and remaining time, at a terminal every 2 s, in a log every 15 s; a `total` of 0 is unknown.
 
-    def __init__(self, what: str, total: int, unit: str, *, every_s: float = 2.0) -> None:
-        self._what, self._total, self._unit, self._every_s = what, total, unit, every_s
+    Part of a longer work that tells its own remaining time prints the rate alone (`eta=False`).
+    """
+
+    def __init__(self, what: str, total: int, unit: str, *, every_s: float | None = None, eta: bool = True) -> None:
+        self._what, self._total, self._unit, self._eta = what, total, unit, eta
+        self._every_s = every_s if every_s is not None else _AT_TERMINAL_S if sys.stdout.isatty() else _IN_LOG_S
         self._done = 0
         self._start = self._last = time.monotonic()
 
@@ -21,7 +28,7 @@ class Progress:
         self._last = now
         rate = self._done / (now - self._start)
         of_total = f"/{self._total:,}" if self._total else ""
-        eta = f"  eta {clock((self._total - self._done) / rate)}" if self._total else ""
+        eta = f"  eta {clock((self._total - self._done) / rate)}" if self._total and self._eta else ""
         print(f"{self._what}  {self._done:,}{of_total} {self._unit}  {_short(rate)} {self._unit}/s{eta}")
 
 

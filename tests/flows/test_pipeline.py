@@ -1,6 +1,7 @@
 """`paddleship run` in a toy checkout: real Prefect, real DVC, real MLflow; stages that fail on demand."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,7 +12,11 @@ import httpx
 import psutil
 import pytest
 import yaml
+from mlflow import MlflowClient
 
+from paddleship.lineage.release import Lineage
+from tasks import trace
+from tests.flows.conftest import FETCH
 from tests.flows.helpers import DVC, PROGRAM, git, hanging, how_it_went, is_alive, mlflow_runs, report_of, wait_for
 
 ALL = ("fetch", "prepare", "train", "export")
@@ -59,6 +64,7 @@ def test_a_failed_stage_ends_the_run_with_its_code_and_words(toy, let, pipeline,
     done = pipeline()
     assert done.returncode == code
     assert last_error(done) == f"error: {words}"
+    assert (done.stdout + done.stderr).count(words) == 1, "one error, printed once"
     assert how_it_went(done) == {"fetch": "ran", "prepare": "ran", "train": "failed", "export": "not run"}
     assert mlflow_runs(toy) == [("FAILED", words)]
     assert "Traceback" not in done.stdout + done.stderr
@@ -115,6 +121,8 @@ def test_a_wrong_value_is_told_before_anything_starts(toy, pipeline, sections, w
     done = pipeline("--params", overlay(toy, **sections))
     assert done.returncode == 2
     assert words in last_error(done)
+    assert last_error(done).startswith("error: ../overlay.yaml: ") or "onnxruntime" in words
+    assert (done.stdout + done.stderr).count(words) == 1, "one error, printed once"
     assert mlflow_runs(toy) == []
     assert not (toy / ".paddleship/runs").exists()
 
@@ -132,6 +140,34 @@ def test_a_wrong_value_in_params_yaml_is_told_before_anything_starts(toy, pipeli
     assert done.returncode == 2
     assert "unknown key 'train.epoch'" in last_error(done)
     assert mlflow_runs(toy) == []
+    git(toy, "commit", "-qam", "a wrong value")
+    done = pipeline("--params", overlay(toy, train={"patience": 1}))
+    assert last_error(done).startswith("error: params.yaml of the last commit: unknown key 'train.epoch'"), "the overlay is not at fault"
+
+
+def without_fetch(toy):
+    """The toy with data that the user brings, and has not brought yet."""
+    git(toy, "rm", "-q", "data/dvc.yaml")
+    (toy / ".gitignore").write_text((toy / ".gitignore").read_text().replace("/data/raw\n", ""))
+    path = toy / "params.yaml"
+    path.write_text(path.read_text().replace("raw: examples/linear/linear.csv", "raw: data/raw"))
+    git(toy, "commit", "-qam", "data of one's own")
+
+
+def test_missing_data_is_one_line_before_any_stage_begins(toy, pipeline):
+    without_fetch(toy)
+    done = pipeline()
+    assert done.returncode == 2
+    assert last_error(done) == (
+        "error: data.raw 'data/raw' does not exist: put the data there, correct the path, or name in data.fetch a script that makes it"
+    )
+    assert mlflow_runs(toy) == []
+    (toy / "data/raw").mkdir()
+    (toy / "data/raw/rows").write_text("rows\n")
+    done = pipeline("--params", overlay(toy, train={"epochs": 11}))
+    assert done.returncode == 2
+    assert "neither in git nor in DVC, so that this run does not have it: `dvc add data/raw`, and commit" in last_error(done)
+    assert pipeline("--until", "prepare").returncode == 0
 
 
 @pytest.mark.parametrize("content", [None, "- a\n- list\n", "train: {epochs: ["])
@@ -280,3 +316,32 @@ def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, e
         process.kill()
     assert any("uvicorn" in program for program in programs), "Prefect's temporary server is among them"
     wait_for(lambda: not any(is_alive(pid) for pid in {*left, *stage}))
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_the_commands_that_trace_prints_bring_params_lock_and_rows_back_in_a_fresh_clone(toy, pipeline, tmp_path, isolated):
+    git(toy, "mv", "data/dvc.yaml", "fetch.yaml")
+    text = (toy / "dvc.yaml").read_text()
+    fetch = {**FETCH, "wdir": "."}
+    (toy / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"fetch": fetch, **yaml.safe_load(text)["stages"]}}, sort_keys=False))
+    git(toy, "commit", "-qam", "one graph")
+    if isolated:
+        assert pipeline("--params", overlay(toy, train={"epochs": 11})).returncode == 0
+    else:
+        path = toy / "params.yaml"
+        path.write_text(re.sub(r"epochs: \d+", "epochs: 11", path.read_text()))
+        assert pipeline().returncode == 0
+    store = f"sqlite:///{toy}/.paddleship/mlflow.db"
+    refs = git(toy, "for-each-ref", "--format=%(refname)", "refs/exps/*/*/run-*").split()
+    (run,) = MlflowClient(store).search_runs(["1"])
+    facts = {"git_commit": git(toy, "rev-parse", "HEAD").strip(), "mlflow_run_id": run.info.run_id, "mlflow_tracking_uri": store}
+    lineage = Lineage.model_construct(**facts, experiment=refs[0].rpartition("/")[2] if isolated else None)
+    commands = [line for line in trace.back(lineage) if line.startswith("  ")]
+    target = clone(toy, "traced")
+    environment = {**os.environ, "PATH": f"{Path(DVC).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-ec", "\n".join(commands)], cwd=target, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert yaml.safe_load((target / "params.yaml").read_text())["train"]["epochs"] == 11
+    assert (target / "prepare.txt").read_text() == "whole, 11 epochs"
+    locked = yaml.safe_load((target / "dvc.lock").read_text())["stages"]["train"]["params"]["params.yaml"]["train"]
+    assert locked["epochs"] == 11

@@ -66,8 +66,8 @@ def test_a_worktree_is_removed_and_the_checkout_never(toy):
 
 
 def test_an_overlay_is_checked_against_the_commit_before_a_folder_is_made(toy):
-    with pytest.raises(ParamsError, match=r"unknown key 'train\.epoch' \(did you mean 'epochs'\?\)"):
-        workspace.overlaid(toy, {"train": {"epoch": 1}})
+    with pytest.raises(ParamsError, match=r"mine\.yaml: unknown key 'train\.epoch' \(did you mean 'epochs'\?\)"):
+        workspace.overlaid(toy, {"train": {"epoch": 1}}, origin="mine.yaml")
     assert not (toy / ".paddleship").exists()
 
 

@@ -86,6 +86,20 @@ def test_all_faults_are_named_at_once():
         params.parse(params.merge(BASE, {"train": {"epochs": 0}, "verify": {"samples": 0}}))
 
 
+def absent(model, values, path=""):
+    """Keys of a model that the values do not have."""
+    for key, field in model.model_fields.items():
+        if key not in values:
+            yield path + key
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, params.Section):
+            yield from absent(field.annotation, values[key], f"{path}{key}.")
+
+
+def test_the_repository_params_have_every_key_so_that_dvc_can_override_it():
+    """`dvc exp run -S KEY=VALUE` refuses a key that is not in the file."""
+    assert list(absent(params.Params, yaml.safe_load((REPOSITORY / "params.yaml").read_text()))) == []
+
+
 def test_a_missing_file_says_where_to_look(tmp_path):
     with pytest.raises(ParamsError, match="does not exist"):
         params.load(tmp_path / "params.yaml")
