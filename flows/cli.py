@@ -12,7 +12,7 @@ from flows.deployment import Pool
 from flows.reaper import guard_descendants
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
-from paddleship.errors import GateFailed, PaddleshipError
+from paddleship.errors import BadInput, GateFailed, PaddleshipError
 from paddleship.system import defects
 
 
@@ -79,6 +79,25 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument("--json", action="store_true", help="for machines")
     trace.set_defaults(command=_trace)
 
+    runs = commands.add_parser("runs", help="list, show, compare and take away the runs of this checkout").add_subparsers(
+        required=True, metavar="WHAT"
+    )
+    listed = runs.add_parser("list", help="the runs, the newest first")
+    listed.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (default: 20)")
+    listed.set_defaults(command=_runs_list)
+    shown = runs.add_parser("show", help="all that is known of one run")
+    shown.add_argument("name", metavar="NAME|ID")
+    shown.set_defaults(command=_runs_show)
+    compared = runs.add_parser("compare", help="what differs between two runs: params, and every figure with its ratio")
+    compared.add_argument("one", metavar="NAME|ID")
+    compared.add_argument("other", metavar="NAME|ID")
+    compared.set_defaults(command=_runs_compare)
+    pruned = runs.add_parser("prune", help="take old runs away: worktrees, images, MLflow runs, experiments")
+    pruned.add_argument("--keep", type=int, default=20, metavar="N", help="the newest runs that stay (default: 20)")
+    pruned.add_argument("--cache", action="store_true", help="DVC's cache too: what this checkout, commits and experiments do not name")
+    pruned.add_argument("--dry-run", action="store_true", help="say what would go, and leave it")
+    pruned.set_defaults(command=_runs_prune)
+
     commands.add_parser("deliver", help="send to MLflow what it did not get while it was away").set_defaults(command=_deliver)
     commands.add_parser("ui", help="start Prefect and MLflow on loopback, and deploy the flow").set_defaults(command=_ui)
     worker = commands.add_parser("worker", help="run a worker for the deployments of a work pool, in the foreground")
@@ -102,8 +121,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
         state = deployment.follow(local, arguments.deployment, {"params_file": overlay, "until": arguments.until})
     else:
+        from flows import terminal
         from flows.pipeline import develop_to_deploy
 
+        terminal.tell_errors_once()
         state = develop_to_deploy(params_file=overlay, until=arguments.until, isolated=False, return_state=True)
     code = outcome.exit_code(state)
     if code:
@@ -123,10 +144,11 @@ def _compare_graph_modes(arguments: argparse.Namespace) -> int:
     local.use()
     guard_descendants()
 
-    from flows import outcome
+    from flows import outcome, terminal
     from flows.compare_graph_modes import compare_graph_modes
     from paddleship.config import params
 
+    terminal.tell_errors_once()
     given = ("full", "networks", "modes", "rounds", "threads", "torch_site")
     state = compare_graph_modes(**{name: getattr(arguments, name) for name in given}, return_state=True)
     if not state.is_completed():
@@ -153,6 +175,54 @@ def _trace(arguments: argparse.Namespace) -> int:
     what, lineage = trace.trace(arguments.name)
     print(lineage.model_dump_json(indent=1) if arguments.json else trace.describe(what, lineage))
     return 0
+
+
+def _runs_list(arguments: argparse.Namespace) -> int:
+    _, local = _here()
+    from flows import runs
+    from tasks.tracking.runs import find
+
+    found = find(local.tracking_uri())
+    _print(runs.table(found[: arguments.limit]))
+    if len(found) > arguments.limit:
+        print(f"{len(found) - arguments.limit} older ones: --limit {len(found)}")
+    return 0
+
+
+def _runs_show(arguments: argparse.Namespace) -> int:
+    _, local = _here()
+    from flows import runs
+    from tasks.tracking.runs import find, named
+
+    _print(runs.details(named(find(local.tracking_uri()), arguments.name)))
+    return 0
+
+
+def _runs_compare(arguments: argparse.Namespace) -> int:
+    _, local = _here()
+    from flows import runs
+    from tasks.tracking.runs import find, named
+
+    found = find(local.tracking_uri())
+    _print(runs.comparison(named(found, arguments.one), named(found, arguments.other)))
+    return 0
+
+
+def _runs_prune(arguments: argparse.Namespace) -> int:
+    checkout, local = _here()
+    if arguments.keep < 0:
+        raise BadInput(f"--keep must be at least 0 (got {arguments.keep}): give the number of runs that stay")
+    from flows import runs
+
+    runs.prune(checkout, local, keep=arguments.keep, cache=arguments.cache, dry_run=arguments.dry_run, say=print)
+    return 0
+
+
+def _print(table: Any) -> None:
+    from rich.console import Console
+
+    console = Console(soft_wrap=False)
+    console.print(table)
 
 
 def _deliver(_arguments: argparse.Namespace) -> int:

@@ -177,6 +177,23 @@ def untag(client: Any, identity: str, *tags: str) -> None:
                 print(f"the tag {tag} could not be removed ({error.explanation or error}): remove it with `docker rmi {tag}`")
 
 
+def labelled(client: Any, label: str) -> list[Any]:
+    """The images that carry a label."""
+    return list(client.images.list(filters={"label": label}))
+
+
+def remove(client: Any, found: Any) -> bool:
+    """Remove an image with all its names; False where a container or another image needs it."""
+    import docker
+
+    try:
+        for tag in found.tags or [found.id]:
+            client.images.remove(tag)
+    except docker.errors.APIError:
+        return False
+    return True
+
+
 def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
     """What `name` is ("image …" or "container …") and its image's labels. Raises BadInput."""
     import docker

@@ -12,6 +12,7 @@ from paddleship import __version__
 
 PREFIX = "io.paddleship."
 DIGEST_LABEL = PREFIX + "candidate-digest"
+RUN_LABEL = PREFIX + "mlflow-run-id"
 _OCI = "org.opencontainers.image."
 
 

@@ -29,6 +29,14 @@ def abandoned(entry: Path) -> Iterator[bool]:
         yield (entry / "run.json").exists()
 
 
+def is_held(entry: Path) -> bool:
+    """Whether the run of an entry goes on."""
+    lock = locks.take(entry / LOCK)
+    if lock is not None:
+        lock.lock.release()
+    return lock is None
+
+
 def write(entry: Path, facts: Mapping[str, Any]) -> None:
     write_text(entry / "run.json", json.dumps(facts, indent=1))
 

@@ -11,7 +11,7 @@ from tests.flows.helpers import PROGRAM, REPOSITORY
 
 HEAVY = ("prefect", "mlflow", "dvc", "docker", "paddle", "pydantic", "rich", "numpy", "yaml")
 LOADED = "import sys\nfrom flows.cli import main\ntry:\n    main()\nexcept SystemExit:\n    print(sorted(sys.modules))\n"
-COMMANDS = ("run", "doctor", "compare-graph-modes", "compare", "trace", "deliver", "ui", "worker", "stop")
+COMMANDS = ("run", "doctor", "compare-graph-modes", "compare", "trace", "runs", "deliver", "ui", "worker", "stop")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([command, "--help"] for command in COMMANDS)])

@@ -1,0 +1,156 @@
+"""`paddleship runs`: the runs of this checkout's MLflow as tables, two of them side by side, and old ones taken away."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from flows import leftovers, workspace
+from flows.local import Local
+from paddleship.errors import Unavailable
+from paddleship.lineage.release import RUN_LABEL
+from tasks import image
+from tasks.tracking import runs, spool
+from tasks.tracking.runs import Run
+
+_COLUMNS = ("name", "started", "outcome", "model", "winner", "speedup", "p50 ms", "noise ratio", "image MB")
+_IMAGE = "package/image_bytes"
+Say = Callable[[str], None]
+
+
+def table(found: Sequence[Run]) -> Any:
+    """One row per run, the newest first."""
+    return _table(_COLUMNS, [_row(run) for run in found])
+
+
+def details(run: Run) -> Any:
+    """What is known of one run: how it ended, what it is of, and all that was measured."""
+    facts = {"name": run.name, "MLflow run": run.run_id, "Prefect run": run.flow_run, "model": run.model, "started": _when(run)}
+    facts |= {"outcome": run.outcome, "failure": run.tags.get("failure", ""), "winner": run.tags.get("winner", "")}
+    facts |= {key: run.tags.get(key, "") for key in ("git_commit", "data_sha256", "measured_on", "benchmark_valid", "findings")}
+    measured = {key: _number(value) for key, value in sorted(run.metrics.items())}
+    return _table(("", run.name), [(key, value) for key, value in {**facts, **measured}.items() if value])
+
+
+def comparison(one: Run, other: Run) -> Any:
+    """Params that differ, and every figure that both have, with their ratio."""
+    keys = sorted(one.params.keys() | other.params.keys())
+    rows = [(key, one.params.get(key, "–"), other.params.get(key, "–"), "") for key in keys if one.params.get(key) != other.params.get(key)]
+    rows += [("outcome", one.outcome, other.outcome, ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
+    for key in sorted(one.metrics.keys() & other.metrics.keys()):
+        before, after = one.metrics[key], other.metrics[key]
+        rows.append((key, _number(before), _number(after), f"{after / before:.3g}×" if before else ""))
+    return _table(("", one.name, other.name, "ratio"), rows)
+
+
+def prune(checkout: Path, local: Local, *, keep: int, cache: bool, dry_run: bool, say: Say) -> None:
+    """Take away all but the newest `keep` runs, with their images and experiments, and the worktrees of dead runs.
+
+    Runs that go on, and those that a model version or an image in use comes from, stay. `cache` takes from DVC's cache what neither this
+    checkout nor any commit or experiment names. A dry run only says what it would do.
+    """
+    uri, would = local.tracking_uri(), "would remove" if dry_run else "removed"
+    found, registered = runs.find(uri), runs.registered(uri)
+    old = [run for run in found[keep:] if run.status != "RUNNING" and run.run_id not in registered.runs]
+    for root in workspace.worktrees(checkout):
+        with workspace.abandoned(checkout, root) as dead:
+            if dead:
+                say(f"{would} the worktree {root.name}: {_megabytes(_size(root))}")
+    if not dry_run:
+        leftovers.sweep(checkout, on_line=say)
+    needed = _prune_images(old, registered.images, dry_run=dry_run, say=say)
+    gone = [run for run in old if run.run_id not in needed]
+    for run in gone:
+        size = _size(run.artifacts) if run.artifacts else 0
+        say(f"{would} the run {run.name} of {_when(run)} ({run.model}): {_megabytes(size)}")
+        if not dry_run:
+            runs.delete(uri, run)
+            workspace.remove_experiment(checkout, workspace.experiment(run.flow_run))
+    if cache:
+        _prune_cache(checkout, local, dry_run=dry_run, say=say)
+    say(f"{len(found) - len(gone)} runs stay" + ("; nothing was removed, this was a dry run" if dry_run else ""))
+
+
+def _prune_images(old: Sequence[Run], registered: set[str], *, dry_run: bool, say: Say) -> set[str]:
+    """Remove the images of old runs; the ids of the runs whose image stays, since it leads back to them."""
+    try:
+        client = image.connect()
+    except Unavailable:
+        say("runs that made an image are left with it: no Docker engine is reachable")
+        return {run.run_id for run in old if _IMAGE in run.metrics}
+    needed, run_ids = set(), {run.run_id for run in old}
+    with closing(client):
+        for found in image.labelled(client, RUN_LABEL):
+            run_id, name = found.labels[RUN_LABEL], (found.tags or [found.id])[0]
+            if run_id not in run_ids:
+                continue
+            if found.id in registered or not (dry_run or image.remove(client, found)):
+                say(f"the image {name} and its run stay: a model version, a container or another image needs it")
+                needed.add(run_id)
+            else:
+                say(f"{'would remove' if dry_run else 'removed'} the image {name}: up to {_megabytes(found.attrs['Size'])}")
+    return needed
+
+
+def _prune_cache(checkout: Path, local: Local, *, dry_run: bool, say: Say) -> None:
+    if dry_run:
+        say("would remove from DVC's cache what neither this checkout nor any commit or experiment names")
+        return
+    if workspace.worktrees(checkout) or any(spool.is_held(path.parent) for path in local.spool.glob("*/run.json")):
+        say("DVC's cache is left: a run is going on, and what it made so far is named nowhere yet")
+        return
+    folder = workspace.cache(checkout)
+    before = _size(folder)
+    command = [sys.executable, "-m", "dvc", "gc", "--workspace", "--all-commits", "--all-experiments", "--force"]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unavailable(f"`dvc gc` did not work ({' '.join(done.stderr.split())[-300:]}): run it by hand to see why")
+    say(f"removed from DVC's cache: {_megabytes(before - _size(folder))}")
+
+
+def _row(run: Run) -> tuple[str, ...]:
+    figures = run.metrics
+    size = figures.get(_IMAGE)
+    return (
+        run.name,
+        _when(run),
+        run.outcome,
+        run.model,
+        run.tags.get("winner", "–"),
+        f"{figures['benchmark/speedup']:.1f}×" if "benchmark/speedup" in figures else "–",
+        _number(figures.get("benchmark/p50_ms")),
+        _number(figures.get("verify/noise_ratio")),
+        f"{size / 1e6:.0f}" if size else "–",
+    )
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, header_style="bold", pad_edge=False)
+    for name in columns:
+        made.add_column(name, overflow="fold")
+    for row in rows:
+        made.add_row(*map(Text, row))
+    return made
+
+
+def _when(run: Run) -> str:
+    return run.started.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB"

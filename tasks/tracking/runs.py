@@ -1,0 +1,117 @@
+"""The runs of a tracking server: found, named, compared, deleted."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from paddleship.errors import BadInput
+from tasks.tracking.client import connect
+
+_OURS = "tags.prefect_flow_run != ''"  # runs of the pipeline; those of candidates are their children
+_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the pipeline as MLflow has it; `reason` is its outcome where it is not done."""
+
+    run_id: str
+    experiment_id: str
+    name: str
+    model: str
+    started: datetime
+    status: str
+    metrics: dict[str, float]
+    params: dict[str, str]
+    tags: dict[str, str]
+    artifacts: Path | None
+
+    @property
+    def flow_run(self) -> str:
+        return self.tags["prefect_flow_run"]
+
+    @property
+    def outcome(self) -> str:
+        return self.tags.get("reason", "done" if self.status == "FINISHED" else self.status.lower())
+
+
+def find(uri: str) -> list[Run]:
+    """All runs of the pipeline, the newest first."""
+    client = connect(uri)
+    models = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()}
+    found = _pages(client, list(models), _OURS)
+    return [_run(each, models[each.info.experiment_id]) for each in found]
+
+
+def named(runs: Sequence[Run], word: str) -> Run:
+    """The newest run of that name, or whose MLflow or Prefect id begins so. Raises BadInput."""
+    for run in runs:
+        if word == run.name or (len(word) >= 6 and (run.run_id.startswith(word) or run.flow_run.startswith(word))):
+            return run
+    near = difflib.get_close_matches(word, [run.name for run in runs], n=1, cutoff=0.5)
+    raise BadInput(f"there is no run {word!r}{f' (did you mean {near[0]!r}?)' if near else ''}: `paddleship runs list` shows them")
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What model versions name: the runs that they come from, and their images by id."""
+
+    runs: set[str]
+    images: set[str]
+
+
+def registered(uri: str) -> Registered:
+    versions = list(connect(uri).search_model_versions())
+    return Registered({str(one.run_id) for one in versions}, {one.tags["image_id"] for one in versions if "image_id" in one.tags})
+
+
+def delete(uri: str, run: Run) -> None:
+    """Delete a run, those of its candidates, and its artifacts where they lie in a folder here."""
+    client = connect(uri)
+    children = _pages(client, [run.experiment_id], f"tags.`mlflow.parentRunId` = '{run.run_id}'")
+    for each in (*children, client.get_run(run.run_id)):
+        client.delete_run(each.info.run_id)
+        folder = _folder(each.info.artifact_uri)
+        if folder is not None and folder.parent.name == each.info.run_id:
+            shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def _pages(client: Any, experiments: list[str], query: str) -> Iterator[Any]:
+    token = None
+    while True:
+        page = client.search_runs(experiments, query, max_results=_PAGE, order_by=["attributes.start_time DESC"], page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+def _run(found: Any, model: str) -> Run:
+    info, data = found.info, found.data
+    started = datetime.fromtimestamp(info.start_time / 1000, UTC)
+    folder = _folder(info.artifact_uri)
+    return Run(
+        info.run_id,
+        info.experiment_id,
+        info.run_name,
+        model,
+        started,
+        info.status,
+        dict(data.metrics),
+        dict(data.params),
+        data.tags,
+        folder,
+    )
+
+
+def _folder(address: str) -> Path | None:
+    """The folder that an artifact address means on this machine; None for one on a server."""
+    parts = urlsplit(address)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None

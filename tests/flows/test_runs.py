@@ -1,0 +1,98 @@
+"""`paddleship runs` on a real MLflow store, without any stage."""
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from flows import runs, workspace
+from flows.local import Local
+from paddleship.errors import BadInput, GateFailed
+from tasks.tracking import runs as tracked
+from tasks.tracking.run import Tracker
+from tests.flows.helpers import PROGRAM, git
+
+
+@pytest.fixture
+def stored(toy, mlflow_db, reviews_params, monkeypatch):
+    """Three runs of the toy, the second with params of its own and the third refused by a gate; and how to see them."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    local = Local(toy)
+    local.state.mkdir()
+    (local.state / "mlflow.db").write_bytes(mlflow_db.read_bytes())
+    for number, (epochs, failure) in enumerate([(8, None), (9, None), (8, GateFailed("x is 3"))]):
+        tags = {"mlflow.runName": f"run-{number}", "prefect_flow_run": f"0000-{number}-abcdefg{number}"}
+        values = reviews_params({"train": {"epochs": epochs}})
+        tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
+        tracker.log_source(toy)
+        tracker.finish(failure)
+        git(toy, "update-ref", f"refs/exps/aa/bb/{workspace.experiment(tags['prefect_flow_run'])}", "HEAD")
+    return toy, local
+
+
+def command(toy, *arguments):
+    return subprocess.run([PROGRAM, "runs", *arguments], cwd=toy, capture_output=True, text=True, check=False)
+
+
+def test_the_newest_run_comes_first_with_how_it_ended(stored):
+    found = tracked.find(stored[1].tracking_uri())
+    assert [(run.name, run.outcome) for run in found] == [("run-2", "GateFailed"), ("run-1", "done"), ("run-0", "done")]
+    assert {run.model for run in found} == {"reviews"}
+
+
+def test_a_run_is_found_by_its_name_or_the_beginning_of_an_id(stored):
+    found = tracked.find(stored[1].tracking_uri())
+    assert tracked.named(found, "run-1").flow_run == "0000-1-abcdefg1"
+    assert tracked.named(found, found[0].run_id[:8]) == found[0]
+    assert tracked.named(found, "0000-2") == found[0]
+    with pytest.raises(BadInput, match=r"there is no run 'run-9' \(did you mean 'run-"):
+        tracked.named(found, "run-9")
+
+
+def test_a_comparison_shows_the_params_that_differ_and_the_ratio_of_figures(stored):
+    found = tracked.find(stored[1].tracking_uri())
+    one, other = (replace(found[place], metrics={"benchmark/p50_ms": p50_ms}) for place, p50_ms in ((0, 2), (1, 1)))
+    rows = list(zip(*(column.cells for column in runs.comparison(one, other).columns), strict=True))
+    texts = [[str(cell) for cell in row] for row in rows]
+    assert ["train.epochs", "8", "9", ""] in texts
+    assert ["benchmark/p50_ms", "2", "1", "0.5×"] in texts
+    assert not [row for row in texts if row[0] == "seed"], "what is equal is left out"
+
+
+def test_the_commands_print_tables(stored):
+    listed, shown = command(stored[0], "list"), command(stored[0], "show", "run-2")
+    assert listed.returncode == shown.returncode == 0, listed.stderr + shown.stderr
+    assert listed.stdout.index("run-2") < listed.stdout.index("run-0")
+    assert "x is 3" in shown.stdout
+    assert command(stored[0], "show", "nobody").returncode == 2
+
+
+def test_pruning_keeps_the_newest_and_says_what_goes_and_a_dry_run_leaves_everything(stored):
+    toy, local = stored
+    told = []
+    runs.prune(toy, local, keep=1, cache=False, dry_run=True, say=told.append)
+    assert sum(line.startswith("would remove the run") for line in told) == 2
+    assert len(tracked.find(local.tracking_uri())) == 3
+    artifacts = [run.artifacts for run in tracked.find(local.tracking_uri())]
+    runs.prune(toy, local, keep=1, cache=False, dry_run=False, say=told.append)
+    assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-2"]
+    assert [folder.exists() for folder in artifacts] == [True, False, False]
+    assert git(toy, "for-each-ref", "--format=%(refname)", "refs/exps").split() == ["refs/exps/aa/bb/run-abcdefg2"]
+
+
+def test_a_run_that_made_an_image_stays_while_the_engine_cannot_be_asked(stored):
+    local = stored[1]
+    found = tracked.find(local.tracking_uri())
+    told = []
+    withimage = [replace(run, metrics={"package/image_bytes": 1.0}) for run in found[:1]] + found[1:]
+    assert runs._prune_images(withimage, set(), dry_run=False, say=told.append) == {found[0].run_id}
+    assert "no Docker engine is reachable" in told[0]
+
+
+def test_a_run_that_a_model_version_comes_from_stays(stored, monkeypatch):
+    toy, local = stored
+    oldest = tracked.find(local.tracking_uri())[-1]
+    monkeypatch.setattr(tracked, "registered", lambda _uri: tracked.Registered({oldest.run_id}, set()))
+    runs.prune(toy, local, keep=0, cache=False, dry_run=False, say=lambda _line: None)
+    assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-0"]
