@@ -1,5 +1,6 @@
 """A run in a real MLflow on SQLite: what is in it, and what never stops the work."""
 
+from paddleship.errors import GateFailed
 from paddleship.reports.finding import Finding
 from tasks.tracking.live import live_metrics
 from tests.tasks.tracking.helpers import children, client
@@ -79,7 +80,7 @@ def test_a_cached_stage_appears_in_the_new_run_with_its_curve(start, store, repo
 
 def test_a_failed_run_is_marked_with_its_reason(start, store, reports):
     tracker = start(store)
-    tracker.finish(failure="train: validation_accuracy is 0.5 (limit 0.9)")
+    tracker.finish(GateFailed("train: validation_accuracy is 0.5 (limit 0.9)"))
     run = client(store).get_run(tracker.run_id)
     assert run.info.status == "FAILED"
     assert "limit 0.9" in run.data.tags["failure"]
