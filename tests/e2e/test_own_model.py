@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
+from tests import warm
+
 MODEL = '''
 import paddle
 from paddle import nn
@@ -108,9 +110,8 @@ def overlay(theirs):
 def test_a_model_outside_the_repository_goes_all_the_way_to_an_accepted_image(team):
     checkout, params_file = team
     command = [sys.executable, "-m", "flows.cli", "run", "--params", str(params_file)]
-    done = subprocess.run(
-        command, cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)}, capture_output=True, text=True, check=False
-    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *warm.site])}
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "paddleship/towers:" in done.stdout
     assert "rows over HTTP as eager" in done.stderr

@@ -55,8 +55,8 @@ def test_a_second_run_says_that_nothing_changed_and_a_third_does_what_a_change_r
     ("how", "code", "words"),
     [
         ("miss the gate", 3, "score is 3 (limit 2): lower it"),
-        ("find bad data", 2, "data.raw holds no rows: give some"),
-        ("need an engine", 4, "no Docker engine is reachable: run `make engine`"),
+        pytest.param("find bad data", 2, "data.raw holds no rows: give some", marks=pytest.mark.long),
+        pytest.param("need an engine", 4, "no Docker engine is reachable: run `make engine`", marks=pytest.mark.long),
     ],
 )
 def test_a_failed_stage_ends_the_run_with_its_code_and_words(toy, let, pipeline, how, code, words):
@@ -112,9 +112,9 @@ def test_a_missed_gate_leaves_its_evidence_which_is_not_taken_for_that_of_a_late
     ("sections", "words"),
     [
         ({"train": {"epoch": 3}}, "unknown key 'train.epoch' (did you mean 'epochs'?)"),
-        ({"train": {"epochs": 0}}, "train.epochs: "),
-        ({"trian": {"epochs": 1}}, "unknown key 'trian' (did you mean 'train'?)"),
-        ({"optimize": {"candidates": ["onnx"]}}, "did you mean 'onnxruntime'?"),
+        pytest.param({"train": {"epochs": 0}}, "train.epochs: ", marks=pytest.mark.long),
+        pytest.param({"trian": {"epochs": 1}}, "unknown key 'trian' (did you mean 'train'?)", marks=pytest.mark.long),
+        pytest.param({"optimize": {"candidates": ["onnx"]}}, "did you mean 'onnxruntime'?", marks=pytest.mark.long),
     ],
 )
 def test_a_wrong_value_is_told_before_anything_starts(toy, pipeline, sections, words):
@@ -170,7 +170,9 @@ def test_missing_data_is_one_line_before_any_stage_begins(toy, pipeline):
     assert pipeline("--until", "prepare").returncode == 0
 
 
-@pytest.mark.parametrize("content", [None, "- a\n- list\n", "train: {epochs: ["])
+@pytest.mark.parametrize(
+    "content", [None, pytest.param("- a\n- list\n", marks=pytest.mark.long), pytest.param("train: {epochs: [", marks=pytest.mark.long)]
+)
 def test_an_overlay_that_cannot_be_read_is_one_line(toy, pipeline, content):
     path = toy.parent / "overlay.yaml"
     if content is not None:
