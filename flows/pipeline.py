@@ -245,6 +245,9 @@ def _publish(place: Workspace, values: params.Params, tracker: Tracker, rows: li
         create_link_artifact(
             key="mlflow-run", link=tracker.url, link_text="MLflow run", description="Metrics, candidates and pictures in MLflow"
         )
+        create_link_artifact(
+            key="mlflow-view", link=str(tracker.view_url), link_text="Which candidate is better", description="All runs compared in MLflow"
+        )
     picture = place.root / values.paths.reports / "benchmark" / "latency.png"
     if picture.exists() and any(row.stage == "benchmark" and row.report for row in rows):
         data = base64.b64encode(picture.read_bytes()).decode()
@@ -279,6 +282,7 @@ def _print_summary(place: Workspace, values: params.Params, tracker: Tracker, ro
         say(f"{name:8}{url}", highlight=False)
     if tracker.url:
         say(f"this run {tracker.url}", highlight=False)
+        say(f"all runs {tracker.view_url}", highlight=False)
     if not local.running():
         say("compare runs: make ui", highlight=False)
     if tracker.undelivered:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paddleship.reports.finding import Finding
@@ -10,8 +10,8 @@ from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
 
 
-def markdown(reports: Iterable[Report], *, compare: str, failure: str | None = None) -> str:
-    """A verdict line, the candidates side by side with a link to their charts, and the stages in the order they are given."""
+def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: str | None = None) -> str:
+    """A verdict line, the candidates side by side with links to their charts, and the stages in the order they are given."""
     ordered = list(reports)
     failed = [report.stage for report in ordered if not report.verdict]
     lines = [f"**Failed**: {failure}" if failure else f"**Failed** at {', '.join(failed)}" if failed else "**All gates passed.**"]
@@ -25,7 +25,7 @@ def markdown(reports: Iterable[Report], *, compare: str, failure: str | None = N
         lines += [_candidate(name, row) for name, row in winner_first]
         lines += [
             "",
-            f"[The candidates as charts]({compare})",
+            *(f"* [{words}]({address})" for words, address in links.items()),
             "",
             "Noise ratio: error against float64 in units of eager float32's own; 1 is as right as eager.",
         ]
@@ -34,6 +34,28 @@ def markdown(reports: Iterable[Report], *, compare: str, failure: str | None = N
     found = [f"* {report.stage}: {_finding(finding)}" for report in ordered for finding in report.serious()]
     lines += ["", "Findings:", "", *found] if found else []
     return "\n".join(lines) + "\n"
+
+
+def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str) -> str:
+    """What a model version is and why it was chosen: figures, gates, and a link to the run that measured it."""
+    ordered = list(reports)
+    row = _merge(ordered).get(release["candidate"], {})
+    figures = [
+        f"{release['speedup']:.1f}× eager (95% interval {release['speedup_low']:.1f} to {release['speedup_high']:.1f})",
+        f"p50 {_number(row.get('p50_ms'))} ms",
+        f"p99 {_number(row.get('p99_ms'))} ms",
+        f"noise ratio {_number(row.get('noise_ratio'), 2)}",
+        f"image {release['image_bytes'] / 1e6:,.0f} MB",
+    ]
+    trained = next((report.headline for report in ordered if report.stage == "train"), None)
+    benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
+    reason = f"\n\nChosen because {benchmark.facts['reason']}{elsewhere(benchmark)}." if benchmark and "reason" in benchmark.facts else ""
+    return (
+        f"**{release['candidate']}**: {', '.join(figures)}."
+        + (f"\n\nTraining: {trained}." if trained else "")
+        + reason
+        + f"\n\nAccepted as `{release['image']}`. [The run that made it]({run})\n"
+    )
 
 
 def _merge(reports: Iterable[Report]) -> dict[str, dict[str, Any]]:

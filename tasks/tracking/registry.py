@@ -22,7 +22,7 @@ _HERE = Path(__file__).parent
 _ROOT = Path(__file__).parents[2]
 
 
-def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, Any]) -> str:
+def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, Any], *, description: str = "") -> str:
     """Make an accepted candidate a model version, or find the one that it is; `challenger` names the version accepted last.
 
     Only the time of acceptance counts, so a run that changed nothing, or that is registered late, moves nothing back.
@@ -33,7 +33,7 @@ def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, An
         raise CandidateError(f"{release['image']} was refused by accept: only accepted images are registered")
     found = _find(client, name, release["candidate_digest"])
     if found is None:
-        version = _create(client, name, run_id, candidate, release)
+        version = _create(client, name, run_id, candidate, release, description)
     else:
         version = str(found.version)
         if release["judged_at"] > _accepted_at(found):
@@ -67,7 +67,7 @@ def _tags(release: Mapping[str, Any]) -> dict[str, str]:
     return {"accepted_at": str(release["judged_at"]), **{key: str(release[key]) for key in facts}}
 
 
-def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mapping[str, Any]) -> str:
+def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mapping[str, Any], description: str) -> str:
     from mlflow import pyfunc
     from mlflow.exceptions import MlflowException
 
@@ -93,7 +93,7 @@ def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mappi
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    return str(client.create_model_version(name, f"runs:/{run_id}/model", run_id, tags=_tags(release)).version)
+    return str(client.create_model_version(name, f"runs:/{run_id}/model", run_id, tags=_tags(release), description=description).version)
 
 
 def _signature(candidate: Candidate) -> Any:

@@ -21,6 +21,7 @@ from paddleship.errors import PaddleshipError, Unavailable
 from paddleship.reports.report import Report
 from paddleship.system import locks
 from tasks.source import KEPT
+from tasks.tracking import view
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
 from tasks.tracking.spool import LOCK, abandoned, read, reports, write
 
@@ -60,6 +61,12 @@ class Tracker:
     def url(self) -> str | None:
         """Where the run's page is, when a server shows it."""
         return _url(self._uri, self._facts.get("experiment_id"), self.run_id) if self.run_id else None
+
+    @property
+    def view_url(self) -> str | None:
+        """Where all candidates of the experiment are compared, when a server shows it."""
+        experiment = self._facts.get("experiment_id")
+        return view.link(self._uri, experiment) if self._uri.startswith("http") and experiment else None
 
     @property
     def undelivered(self) -> Path | None:

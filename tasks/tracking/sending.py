@@ -16,12 +16,14 @@ from urllib.parse import quote
 from paddleship.reports.report import Report
 from paddleship.system import locks
 from tasks.source import KEPT
-from tasks.tracking import note, registry, spool
+from tasks.tracking import note, registry, spool, view
 from tasks.tracking.client import connect, epoch_metrics
 
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the page opens on runs and metrics
 _BATCH = 1000  # what MLflow takes at once
 _MADE = ("made", "proven", "measured")
+_WINNER = "★"  # before the name of a child run
+_CALLED = {"metric": "score"}  # metrics of rows that have another name on MLflow's pages
 
 
 def open_run(entry: Path, uri: str) -> str:
@@ -33,6 +35,7 @@ def open_run(entry: Path, uri: str) -> str:
     with _first_use(uri):
         client = connect(uri)
         facts["experiment_id"] = _experiment_id(client, facts["experiment"], location)
+        view.share(client, facts["experiment_id"])
     if facts["run_id"] is None:
         run = client.create_run(facts["experiment_id"], tags=facts["tags"], run_name=facts["tags"].get("mlflow.runName"))
         facts["run_id"] = run.info.run_id
@@ -74,7 +77,7 @@ def send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None
     from mlflow.entities import Metric, RunTag
 
     client, facts = connect(uri), spool.read(entry)
-    at_ms = int(report.started_at.timestamp() * 1000) if report.started_at else 0
+    at_ms = _started_ms(report)
     measured = report.metrics | {"seconds": report.seconds, "errors": report.count("error"), "warnings": report.count("warning")}
     metrics = {f"{report.stage}/{key}": float(value) for key, value in measured.items()}
     logged = [Metric(key, value, at_ms, 0) for key, value in metrics.items()]
@@ -89,8 +92,7 @@ def send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None
         client.log_artifact(facts["run_id"], str(entry / "reports" / picture), f"pictures/{report.stage}")
     if report.stage == "prepare":
         _send_dataset(client, facts, report)
-    for name, row in report.candidates.items():
-        _send_candidate(client, facts, name, row, at_ms, curve=report.facts.get("losses", {}).get(name, []))
+    _send_candidates(client, entry, facts, report)
 
 
 def _missing_epochs(client: Any, run_id: str, history: list[dict[str, float | None]], at_ms: int) -> list[Any]:
@@ -111,32 +113,77 @@ def _send_dataset(client: Any, facts: Mapping[str, Any], report: Report) -> None
     client.log_inputs(facts["run_id"], datasets=[DatasetInput(dataset._to_mlflow_entity(), [InputTag("mlflow.data.context", "training")])])
 
 
-def _send_candidate(
-    client: Any, facts: Mapping[str, Any], name: str, row: Mapping[str, Any], at_ms: int, *, curve: Sequence[float]
-) -> None:
+def _send_candidates(client: Any, entry: Path, facts: dict[str, Any], report: Report) -> None:
+    """The candidates of a stage that ran, with what stages before it said of them; none as long as every stage is unchanged."""
+    if facts.get("candidates_sent"):
+        told = [report]
+    elif report.stage in facts["tags"].get("stages_cached", "").split():
+        return
+    else:
+        told = [one for one in spool.reports(entry) if one.candidates]
+    _send_rows(client, facts, told)
+    spool.write(entry, facts | {"candidates_sent": bool(told)})
+
+
+def _send_rows(client: Any, facts: Mapping[str, Any], reports: Sequence[Report]) -> None:
+    for report in reports:
+        for name, row in report.candidates.items():
+            _send_candidate(client, facts, name, row, report)
+
+
+def _send_candidate(client: Any, facts: Mapping[str, Any], name: str, row: Mapping[str, Any], report: Report) -> None:
     """One child run per candidate, with the same metric keys in all of them, so that they line up in the compare view.
 
-    `curve` is its training loss, step by step, where the stage trained it.
+    Where the stage trained it, its loss is a curve. `evidence` names the report by which a later run finds these again.
     """
     from mlflow.entities import Metric, Param, RunTag
 
+    run = facts["tags"].get("mlflow.runName", facts["run_id"])
     query = f"tags.`mlflow.parentRunId` = '{facts['run_id']}' AND tags.variant = '{name}'"
     found = client.search_runs([facts["experiment_id"]], query, max_results=1)
     if found:
         run_id = found[0].info.run_id
     else:
-        kinship = {"mlflow.parentRunId": facts["run_id"], "variant": name}
-        run_id = client.create_run(facts["experiment_id"], tags=kinship, run_name=name).info.run_id
+        kinship = {"mlflow.parentRunId": facts["run_id"], "variant": name, "run": run}
+        run_id = client.create_run(facts["experiment_id"], tags=kinship, run_name=f"{name}, {run}").info.run_id
     known = found[0].data.params if found else {}  # MLflow refuses another value, and with it all that comes after
     described = {"variant": name, **{key: str(row[key]) for key in ("runtime", "precision") if row.get(key)}}
     params = [Param(key, value) for key, value in described.items() if key not in known]
-    metrics = [Metric(key, number, at_ms, 0) for key, number in _numbers(row)]
+    at_ms, curve = _started_ms(report), report.facts.get("losses", {}).get(name, [])
+    metrics = [Metric(_CALLED.get(key, key), number, at_ms, 0) for key, number in _numbers(row)]
     metrics += [Metric("loss", loss, at_ms, step) for step, loss in enumerate(curve) if math.isfinite(loss)]
     tags = [RunTag(key, str(row[key])) for key in ("status", "reason", "winner") if row.get(key) not in (None, "")]
+    tags.append(RunTag("evidence", _evidence(report)))
     client.log_batch(run_id, metrics=metrics[:_BATCH], params=params, tags=tags)
     for start in range(_BATCH, len(metrics), _BATCH):
         client.log_batch(run_id, metrics=metrics[start : start + _BATCH])
+    if row.get("winner"):
+        client.update_run(run_id, name=f"{_WINNER} {name}, {run}")
     client.set_terminated(run_id, "FINISHED" if row.get("status") in _MADE else "FAILED")
+
+
+def _started_ms(report: Report) -> int:
+    return int(report.started_at.timestamp() * 1000) if report.started_at else 0
+
+
+def _evidence(report: Report) -> str:
+    return f"{report.stage} {report.started_at.isoformat() if report.started_at else ''}".strip()
+
+
+def _candidates_run(client: Any, entry: Path, facts: dict[str, Any]) -> str:
+    """The run whose child runs are this run's candidates: its own, or where nothing of them ran now, the one that they were sent from.
+
+    Where no run has them (another server, or a cache of another machine), they are sent now.
+    """
+    own = str(facts["run_id"])
+    reports = [report for report in spool.reports(entry) if report.candidates]
+    if facts.get("candidates_sent") or not reports:
+        return own
+    found = client.search_runs([facts["experiment_id"]], f"tags.evidence = '{_evidence(reports[-1])}'", max_results=1)
+    if not found:
+        _send_rows(client, facts, reports)
+        return own
+    return str(found[0].data.tags["mlflow.parentRunId"])
 
 
 def _numbers(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -150,15 +197,21 @@ def send_model(entry: Path, uri: str) -> str:
     client, facts = connect(uri), spool.read(entry)
     release = json.loads((entry / "release.json").read_text(encoding="utf-8"))
     client.log_artifact(facts["run_id"], str(entry / "release.json"))
-    return registry.register(client, facts["run_id"], entry / "candidate", release)
+    description = note.version(spool.reports(entry), release, run=_run_link(facts))
+    return registry.register(client, facts["run_id"], entry / "candidate", release, description=description)
 
 
 def close_run(entry: Path, uri: str) -> bool:
     from mlflow.entities import RunTag
 
     client, facts = connect(uri), spool.read(entry)
-    text = note.markdown(spool.reports(entry), compare=_compare_link(facts), failure=facts["tags"].get("failure"))
-    final = facts["tags"] | {"mlflow.note.content": text}
+    source = _candidates_run(client, entry, facts)
+    links = {
+        "The candidates of this run as charts": _compare_link(facts, source),
+        "All candidates of all runs": view.link("", facts["experiment_id"]),
+    }
+    text = note.markdown(spool.reports(entry), links=links, failure=facts["tags"].get("failure"))
+    final = facts["tags"] | {"mlflow.note.content": text} | ({} if source == facts["run_id"] else {"candidates_of": source})
     client.log_batch(facts["run_id"], tags=[RunTag(key, value) for key, value in final.items()])
     if (entry / KEPT).exists():
         client.log_artifacts(facts["run_id"], str(entry / KEPT), KEPT)
@@ -166,8 +219,12 @@ def close_run(entry: Path, uri: str) -> bool:
     return True
 
 
-def _compare_link(facts: Mapping[str, Any]) -> str:
-    """The chart view of this run's candidates, fastest first, as a link within MLflow's pages."""
-    children = quote(f"tags.`mlflow.parentRunId` = '{facts['run_id']}'")
+def _run_link(facts: Mapping[str, Any]) -> str:
+    return f"#/experiments/{facts['experiment_id']}/runs/{facts['run_id']}"
+
+
+def _compare_link(facts: Mapping[str, Any], run_id: str) -> str:
+    """The chart view of a run's candidates, fastest first, as a link within MLflow's pages."""
+    children = quote(f"tags.`mlflow.parentRunId` = '{run_id}'")
     order = f"orderByKey={quote('metrics.`p50_ms`')}&orderByAsc=true"
     return f"#/experiments/{facts['experiment_id']}/runs?searchFilter={children}&compareRunsMode=CHART&{order}"

@@ -51,6 +51,10 @@ def winner(tmp_path):
         "candidate_digest": candidate.digest,
         "accepted": True,
         "judged_at": AT.format(1),
+        "image_bytes": 213e6,
+        "speedup": 9.9,
+        "speedup_low": 9.6,
+        "speedup_high": 10.2,
     }
     release.write_text(json.dumps(facts | dict.fromkeys(names, "x")))
     return folder, release
@@ -71,6 +75,21 @@ def test_the_winner_is_registered_once_and_found_again(start, store, winner):
     assert register(start, store, winner) == "reviews version 1 (challenger)"
     assert register(start, store, winner) == "reviews version 1 (challenger)"
     assert client(store).get_model_version_by_alias("reviews", "challenger").tags["git_commit"] == "x"
+
+
+def test_a_version_says_how_fast_it_is_and_why_it_was_chosen(start, store, winner, reports):
+    change(winner, candidate="onnxruntime")
+    tracker = start(store)
+    for report in reports[0]:
+        tracker.log_report(report, reports[1], cached=False)
+    tracker.register(*winner)
+    tracker.finish()
+    description = client(store).get_model_version("reviews", "1").description
+    assert description.startswith("**onnxruntime**: 9.9× eager (95% interval 9.6 to 10.2), p50 1.000 ms, ")
+    assert "noise ratio 0.90, image 213 MB." in description
+    assert "Training: learned." in description
+    assert "Chosen because it has the best p50_ms." in description
+    assert f"/runs/{tracker.run_id})" in description
 
 
 def another(winner, **changed):

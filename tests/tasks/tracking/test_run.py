@@ -52,6 +52,7 @@ def test_every_candidate_is_a_child_run_with_the_same_keys(start, store, reports
     assert set(found) == {"eager", "onnxruntime", "paddle"}
     assert set(found["eager"].data.metrics) == set(found["onnxruntime"].data.metrics) == {"p50_ms", "noise_ratio"}
     assert found["onnxruntime"].data.params["variant"] == "onnxruntime"
+    assert {run.info.run_name for run in found.values()} == {"eager, a run", "★ onnxruntime, a run", "paddle, a run"}
     assert found["paddle"].info.status == "FAILED"
     assert found["paddle"].data.tags["reason"] == "died of SIGSEGV"
 
@@ -84,6 +85,7 @@ def test_a_failed_run_is_marked_with_its_reason(start, store, reports):
     run = client(store).get_run(tracker.run_id)
     assert run.info.status == "FAILED"
     assert "limit 0.9" in run.data.tags["failure"]
+    assert run.data.tags["reason"] == "GateFailed"
     assert run.data.tags["mlflow.note.content"].startswith("**Failed**: train")
 
 
@@ -108,3 +110,36 @@ def test_live_metrics_without_a_run_or_a_server_disturb_nothing(monkeypatch, cap
     log({"loss": 2.0}, 0)
     log({"loss": 1.0}, 1)
     assert capsys.readouterr().err.count("warning") == 1
+
+
+def test_an_unchanged_run_points_to_the_candidates_of_the_run_that_measured_them(start, store, reports):
+    first = start(store)
+    first.log_report(reports[0][1], reports[1], cached=False)
+    first.finish()
+    again = start(store)
+    again.log_report(reports[0][1], reports[1], cached=True)
+    again.finish()
+    assert not children(store, again.run_id)
+    run = client(store).get_run(again.run_id)
+    assert run.data.tags["candidates_of"] == first.run_id
+    assert f"mlflow.parentRunId%60%20%3D%20%27{first.run_id}" in run.data.tags["mlflow.note.content"]
+    assert "candidates_of" not in client(store).get_run(first.run_id).data.tags
+
+
+def test_candidates_that_no_run_of_this_server_has_are_sent_though_nothing_ran(start, store, reports):
+    tracker = start(store)
+    tracker.log_report(reports[0][1], reports[1], cached=True)
+    tracker.finish()
+    assert set(children(store, tracker.run_id)) == {"eager", "onnxruntime", "paddle"}
+
+
+def test_a_run_that_measured_anew_has_what_unchanged_stages_said_of_its_candidates(start, store, reports):
+    tracker, folder = start(store), reports[1]
+    verify = reports[0][1].model_copy(update={"stage": "verify", "candidates": {"onnxruntime": {"metric": 0.9, "status": "proven"}}})
+    verify.started_at = reports[0][0].started_at
+    verify.write(folder)
+    tracker.log_report(verify, folder, cached=True)
+    tracker.log_report(reports[0][1], folder, cached=False)
+    tracker.finish()
+    found = children(store, tracker.run_id)["onnxruntime"].data
+    assert (found.metrics["score"], found.metrics["p50_ms"], found.tags["status"]) == (0.9, 1.0, "measured")
