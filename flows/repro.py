@@ -28,7 +28,7 @@ _DVC_NOISE = (
     "Updating lock file",
     "Data and pipelines are up to date",
 )
-_STALE_LOCK = re.compile(r"Process '.*' with \(Pid .*\), in RWLock-file '.*' had been killed|WARNING: Process '.*' with \(Pid ")
+_STALE_LOCK = re.compile(r"Process '.*' with \(Pid .*\), in RWLock-file '.*' had been killed")
 _ERROR = ("error: ", "ERROR: ")  # of the stage and of DVC: they end up in the error of this run, which is told once
 _GRACE_S = 10
 

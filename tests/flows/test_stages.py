@@ -1,5 +1,6 @@
 """DVC's door: the graph, what is up to date, and a stage's process from its start to its end."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -192,3 +193,13 @@ def test_a_remote_that_cannot_be_reached_is_told_and_stops_nothing(fetched):
 
 def test_the_signal_of_a_shell_is_understood_too():
     assert isinstance(stages._failure(PREPARE, Ended(stage_code=128 + signal.SIGTERM)), StageKilled)
+
+
+def test_the_lock_of_a_killed_dvc_is_taken_without_a_word(fetched):
+    """DVC warns of it in every later command, and nobody can do anything about it."""
+    path = fetched / ".dvc/tmp/rwlock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"write": {str(fetched / "prepare.txt"): {"pid": 2**22 + 1, "cmd": "dvc repro"}}}))
+    outcome, lines = run(fetched)
+    assert outcome == "ran"
+    assert not [line for line in lines if "RWLock" in line or "killed" in line]
