@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,10 +130,10 @@ def assert_brought_back(checkout, printed):
     ).stdout
     clone = checkout.parent / "clone"
     subprocess.run(["git", "clone", "-q", str(checkout), str(clone)], check=True)
-    commands = [line.partition("#")[0].split() for line in traced.partition("back to source, params and rows:")[2].splitlines()]
-    for command in filter(None, commands):
-        words = [sys.executable, "-m", *command] if command[0] == "dvc" else command
-        ended = subprocess.run(words, cwd=clone, env={**environment, "PYTHONPATH": str(clone)}, capture_output=True, text=True, check=False)
-        assert ended.returncode == 0, f"{command}: {ended.stderr}"
+    commands = [line for line in traced.partition("back to source, params and rows")[2].splitlines() if line.startswith("  ")]
+    assert commands
+    on_path = {**environment, "PYTHONPATH": str(clone), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    ended = subprocess.run(["bash", "-ec", "\n".join(commands)], cwd=clone, env=on_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, f"{commands}: {ended.stderr}"
     assert yaml.safe_load((clone / "params.yaml").read_text())["name"] == "towers"
     assert f"sha256 {json.loads((clone / 'data/prepared/schema.json').read_text())['data_sha256']}" in traced
