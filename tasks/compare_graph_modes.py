@@ -15,7 +15,7 @@ from paddleship.graphmodes.racing import Measurement
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.files import write_text
-from paddleship.system import host, isolate
+from paddleship.system import host, isolate, locks
 from tasks.stage import main
 
 STAGE = "compare-graph-modes"
@@ -30,14 +30,15 @@ def compare_graph_modes(params: Params) -> Report:
     device = "gpu" if devices else "cpu"
     found: Found = {}
     missing: dict[str, str] = {}
-    for network in settings.networks:
-        with tempfile.TemporaryDirectory(prefix="paddleship-modes-") as folder:
-            try:
-                made = case.make(network, params, Path(folder), device=device)
-                found[network] = racing.race(made, settings.modes or list(MODES), settings, say=_say)
-            except BadInput as error:
-                missing[network] = str(error)
-                _say(f"{network}: {error}")
+    with locks.turn_on_machine("benchmark", say=_say):
+        for network in settings.networks:
+            with tempfile.TemporaryDirectory(prefix="paddleship-modes-") as folder:
+                try:
+                    made = case.make(network, params, Path(folder), device=device)
+                    found[network] = racing.race(made, settings.modes or list(MODES), settings, say=_say)
+                except BadInput as error:
+                    missing[network] = str(error)
+                    _say(f"{network}: {error}")
     findings = claims.settle(found, devices=devices)
     text = page.markdown(found, findings, facts=_facts(params, device, found, missing), host=host.fingerprint())
     write_text(reports / PAGE, text)
