@@ -42,7 +42,7 @@ def compare_graph_modes(
     """Race the graph modes of Paddle and PyTorch on this machine and say which common claims it confirms.
 
     Args:
-        full: Sizes for GPUs; without it all of it ends within 15 minutes on two cores.
+        full: Sizes for GPUs; the others are for two cores.
         networks: Some of linear, reviews and resnet50; all of them when left out, as in params.yaml.
         modes: Some of the modes, by name; all of them when left out.
         rounds: Interleaved blocks that the intervals are taken over.

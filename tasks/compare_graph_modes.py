@@ -55,7 +55,7 @@ def compare_graph_modes(params: Params) -> Report:
             "threads": settings.threads,
             "claims": [_plain(finding) for finding in findings],
             "losses": {f"{network}/{mode}": row.losses for network, rows in found.items() for mode, row in rows.items()},
-            "samples": {f"{network}/{mode}": row.blocks for network, rows in found.items() for mode, row in rows.items()},
+            "samples": {f"{network}/{mode}": _samples(row) for network, rows in found.items() for mode, row in rows.items()},
             "not_run": missing,
         },
         pictures=_draw(found, findings, reports),
@@ -84,13 +84,18 @@ def _facts(params: Params, device: str, found: Found, missing: dict[str, str]) -
     versions = {MODES[row.mode].framework: row.facts["version"] for rows in found.values() for row in rows.values() if row.facts}
     facts = [
         ", ".join(f"{name.capitalize()} {version}" for name, version in sorted(versions.items())) + ".",
-        f"{settings.rounds} interleaved rounds on the {device}, {settings.threads} thread{'s' if settings.threads > 1 else ''}, "
+        f"{settings.rounds} interleaved blocks over {settings.starts} starts on the {device}, "
+        f"{settings.threads} thread{'s' if settings.threads > 1 else ''}, "
         f"seed {params.seed}, {'full' if settings.full else 'small'} sizes.",
         "Every mode starts from the same weights and takes the same batches; before anything is timed, its answers and first losses must "
         f"be within {settings.noise_limit:g} × eager float32's own error of a float64 run (column noise).",
         "Medians. First step: from building the network to the first loss, framework imported.",
     ]
     return [*facts, *(f"{network} was not run: {reason}" for network, reason in missing.items())]
+
+
+def _samples(row: Measurement) -> dict[str, list[list[float]]]:
+    return {quantity: row.blocks(quantity) for quantity in row.timed}
 
 
 def _row(row: Measurement) -> dict[str, Any]:

@@ -289,8 +289,9 @@ class Accept(Section):
 class GraphModes(Section):
     networks: Annotated[list[NetworkName], Field(min_length=1)] = list(NETWORKS)
     modes: Annotated[list[ModeName], Field(min_length=1)] | None = Field(None, description="null: all of them")
-    full: bool = Field(False, description="sizes for GPUs; without it all of it ends within 15 minutes on two cores")
-    rounds: Annotated[int, Field(ge=2)] = Field(10, description="interleaved blocks that intervals are taken over")
+    full: bool = Field(False, description="sizes for GPUs; the others are for two cores")
+    rounds: Annotated[int, Field(ge=2)] = Field(10, description="interleaved blocks of each mode, over all starts")
+    starts: Positive = Field(2, description="times that every mode is started anew, because processes differ")
     threads: Positive = Field(2, description="and cores of every mode; with one core, Paddle's executor pays for its own threads")
     torch_site: str | None = Field(None, description="site-packages folder of PyTorch where it is not installed beside Paddle")
     noise_limit: Annotated[float, Field(gt=0)] = Field(

@@ -22,25 +22,24 @@ _LINEAR = Path("examples/linear/linear.csv")
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of a network is run: rows in a batch, and how often each thing is done in one round."""
+    """How much of a network is run: rows in a batch, and how many steps and answers, of batches and of single rows, are in one block."""
 
     batch: int
     steps: int
-    forwards: int
-    requests: int
+    answers: int
     rows: int
     picture: int = 0
 
 
 SMALL: dict[NetworkName, Sizes] = {
-    "linear": Sizes(batch=16, steps=200, forwards=500, requests=500, rows=960),
-    "reviews": Sizes(batch=32, steps=4, forwards=8, requests=30, rows=1024),
-    "resnet50": Sizes(batch=8, steps=1, forwards=2, requests=4, rows=32, picture=64),
+    "linear": Sizes(batch=16, steps=200, answers=500, rows=960),
+    "reviews": Sizes(batch=32, steps=4, answers=20, rows=1024),
+    "resnet50": Sizes(batch=8, steps=1, answers=3, rows=32, picture=64),
 }
 FULL: dict[NetworkName, Sizes] = {
-    "linear": Sizes(batch=16, steps=1000, forwards=2000, requests=2000, rows=960),
-    "reviews": Sizes(batch=256, steps=20, forwards=20, requests=100, rows=8192),
-    "resnet50": Sizes(batch=64, steps=10, forwards=10, requests=50, rows=256, picture=224),
+    "linear": Sizes(batch=16, steps=1000, answers=2000, rows=960),
+    "reviews": Sizes(batch=256, steps=20, answers=50, rows=8192),
+    "resnet50": Sizes(batch=64, steps=10, answers=20, rows=256, picture=224),
 }
 _TRAINING: dict[NetworkName, tuple[str, float]] = {"linear": ("sgd", 0.1), "reviews": ("adam", 0.003), "resnet50": ("momentum", 0.001)}
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from paddleship.config.graph_modes import ModeName
-from paddleship.graphmodes.racing import Measurement, ratio_interval
+from paddleship.config.graph_modes import REFERENCE, ModeName
+from paddleship.graphmodes import racing
+from paddleship.graphmodes.racing import Measurement
+from paddleship.statistics.estimates import Interval
 
 Word = Literal["confirmed", "refuted", "cannot tell", "untested"]
 
@@ -80,8 +82,13 @@ CLAIMS = (
 SEVERAL_DEVICES = Claim("Static graph on several devices is ~25% faster", "1.15 to 1.35", 1.15, 1.35, "step_ms", ())
 
 
-def verdict(low: float, high: float, *, claimed: tuple[float, float]) -> Word:
-    """By where the interval lies: inside the claimed range, outside of it, or across one of its ends."""
+def verdict(low: float, high: float, *, claimed: tuple[float, float], noise: Interval | None = None) -> Word:
+    """By where the interval lies: inside the claimed range, outside of it, or across one of its ends.
+
+    `noise` is what the reference shows against itself; the interval is widened by it.
+    """
+    reach = noise.reach if noise else 1.0
+    low, high = low / reach, high * reach
     if claimed[0] <= low and high <= claimed[1]:
         return "confirmed"
     return "refuted" if high < claimed[0] or low > claimed[1] else "cannot tell"
@@ -90,7 +97,7 @@ def verdict(low: float, high: float, *, claimed: tuple[float, float]) -> Word:
 def settle(found: Mapping[str, Mapping[ModeName, Measurement]], *, devices: int) -> list[Finding]:
     """Every claim for every network and pair that was measured. `devices` is how many accelerators this machine has."""
     settled = [
-        _find(claim, network, pair, measurements)
+        _find(claim, network, pair, measurements, noise=measurements[REFERENCE].noise.get(claim.quantity))
         for claim in CLAIMS
         for network, measurements in found.items()
         for pair in claim.pairs
@@ -104,14 +111,21 @@ def settle(found: Mapping[str, Mapping[ModeName, Measurement]], *, devices: int)
     return [*settled, Finding(SEVERAL_DEVICES, "–", None, "untested", reason=why)]
 
 
-def _find(claim: Claim, network: str, pair: tuple[ModeName, ModeName], measurements: Mapping[ModeName, Measurement]) -> Finding:
+def _find(
+    claim: Claim,
+    network: str,
+    pair: tuple[ModeName, ModeName],
+    measurements: Mapping[ModeName, Measurement],
+    *,
+    noise: Interval | None,
+) -> Finding:
     slow, fast = (measurements[mode] for mode in pair)
-    interval = ratio_interval(slow, fast, claim.quantity)
+    interval = racing.ratio(slow, fast, claim.quantity)
     if interval is None:
         reason = f"{pair[0]}: {slow.reason}" if slow.reason else f"{pair[1]}: {fast.reason}"
         return Finding(claim, network, pair, "untested", reason=reason)
     ratio, low, high = interval
-    word = verdict(low, high, claimed=(claim.low, claim.high))
+    word = verdict(low, high, claimed=(claim.low, claim.high), noise=noise)
     reason = ""
     if word == "refuted":
         reason = "more than claimed" if low > claim.high else "the other way round" if high < 1 else "less than claimed"

@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paddleship.config.graph_modes import MODES, ModeName
+from paddleship.config.graph_modes import MODES, REFERENCE, ModeName
 from paddleship.graphmodes import lines
 from paddleship.graphmodes.claims import Finding
 from paddleship.graphmodes.racing import Measurement
 
+_RATIO = (
+    "A ratio is slow over fast as the claim has it, with its 95% interval over the starts of the processes and their interleaved blocks. "
+    "For the verdict the interval is widened by what Paddle eager shows against itself in a second process."
+)
 _HEAD = (
     "| mode | step ms | forward ms | one row ms | peak MB | first step s | lines | without code | noise |",
     "|---|---|---|---|---|---|---|---|---|",
@@ -22,13 +26,13 @@ def markdown(
 ) -> str:
     """The whole page. `facts` are sentences about how it was measured."""
     text = ["# Dynamic and static graphs on this machine", "", ", ".join(f"{key} {value}" for key, value in host.items()) + ".", ""]
-    text += ["## The claims", "", "A ratio is slow over fast as the claim has it, with its 95% interval over the interleaved rounds.", ""]
+    text += ["## The claims", "", _RATIO, ""]
     for claim in dict.fromkeys(finding.claim for finding in findings):
         text += [f"### {claim.text}", "", *_claim([finding for finding in findings if finding.claim is claim]), ""]
     text += ["## The modes", "", *facts, ""]
     for network, measurements in found.items():
         text += [f"### {network}", "", *_HEAD, *(_row(measurement) for measurement in measurements.values()), ""]
-        text += [*_reasons(measurements), ""]
+        text += [*_noises(measurements), *_reasons(measurements), ""]
     text += [f"Lines: {lines.RULE}", ""]
     return "\n".join(text)
 
@@ -60,6 +64,16 @@ def _row(measurement: Measurement) -> str:
     cells += [_number(memory / 1e6 if memory else None, 0), _number(facts.get("first_step_s"), 2), _number(facts.get("lines"), 0)]
     cells += ["–" if measurement.deploys is None else "yes" if measurement.deploys else "no", _number(_noise(facts), 2)]
     return f"| {MODES[measurement.mode].title} | {' | '.join(cells)} |"
+
+
+def _noises(measurements: Mapping[ModeName, Measurement]) -> list[str]:
+    """What the reference shows against itself."""
+    words = {"step_ms": "step", "forward_ms": "forward", "request_ms": "one row"}
+    found = [
+        f"{words[quantity]} {noise.value:.2f} ({noise.low:.2f} to {noise.high:.2f})"
+        for quantity, noise in measurements[REFERENCE].noise.items()
+    ]
+    return [f"* {MODES[REFERENCE].title} against itself: {', '.join(found)}"] if found else []
 
 
 def _reasons(measurements: Mapping[ModeName, Measurement]) -> list[str]:

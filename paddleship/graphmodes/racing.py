@@ -1,4 +1,4 @@
-"""All modes of one network, side by side: made in processes of their own, held to parity, then timed in interleaved rounds."""
+"""All modes of one network, side by side: made in processes of their own, held to parity, then timed by the harness of `benchmark`."""
 
 from __future__ import annotations
 
@@ -9,30 +9,36 @@ from typing import Any
 
 import numpy as np
 
+from paddleship.benchmark.comparison import AGAIN
+from paddleship.benchmark.sampling import Measurement as Timed
+from paddleship.benchmark.sampling import speedup
 from paddleship.config.graph_modes import MODES, REFERENCE, ModeName
 from paddleship.config.params import GraphModes
 from paddleship.errors import BadInput, ModelError
-from paddleship.graphmodes import agreement, deploying, subject
+from paddleship.graphmodes import agreement, deploying, subject, timing
 from paddleship.graphmodes.case import Case, truth_of
 from paddleship.graphmodes.subject import Subject
+from paddleship.statistics.estimates import Interval
 from paddleship.system import isolate
 from paddleship.system.isolate import Isolated
 
 QUANTITIES = ("step_ms", "forward_ms", "request_ms")
-_RESAMPLES = 10_000
-_WARM_UPS = 2
 
 
 @dataclass
 class Measurement:
-    """What was seen of one mode of one network: `blocks[quantity]` holds the samples of each round in ms; `reason` why there are none."""
+    """What was seen of one mode of one network; `reason` says why there are no times.
+
+    `timed` holds, by quantity, what the race saw of it and the batch size there; `noise` the reference's ratio with its own second
+    process, which stays empty for every other mode.
+    """
 
     mode: ModeName
     reason: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
-    blocks: dict[str, list[list[float]]] = field(default_factory=dict)
-    peak_memory_bytes: int | None = None
+    timed: dict[str, tuple[Timed, int]] = field(default_factory=dict)
+    noise: dict[str, Interval] = field(default_factory=dict)
     deploys: bool | None = None
     deploys_reason: str = ""
 
@@ -40,8 +46,18 @@ class Measurement:
     def measured(self) -> bool:
         return not self.reason
 
+    @property
+    def peak_memory_bytes(self) -> int | None:
+        """Of the process that took the most."""
+        return max((timed.peak_memory_bytes for timed, _ in self.timed.values()), default=None)
+
+    def blocks(self, quantity: str) -> list[list[float]]:
+        """The samples of each block in ms."""
+        timed, size = self.timed.get(quantity, (None, 0))
+        return [block.samples for block in timed.blocks.get(size, [])] if timed else []
+
     def median(self, quantity: str) -> float | None:
-        samples = [sample for block in self.blocks.get(quantity, []) for sample in block]
+        samples = [sample for block in self.blocks(quantity) for sample in block]
         return float(np.median(samples)) if samples else None
 
 
@@ -59,41 +75,28 @@ def race(
     """
     chosen = [REFERENCE, *[mode for mode in modes if mode != REFERENCE]]
     found = {mode: Measurement(mode) for mode in chosen}
-    alive: dict[ModeName, Isolated] = {}
-    try:
-        _make(case, alive, found, settings, say=say, cases=cases or (lambda _: case))
-        _time(case, alive, found, settings, say=say)
-        for mode, child in alive.items():
-            found[mode].peak_memory_bytes = _peak_memory(child.pid)
-            _deploy(case, child, found[mode], settings)
-            say(f"{case.network}  {mode}: loads without the model's code: {_yes(found[mode])}")
-    finally:
-        for child in alive.values():
-            child.close()
+    _examine(case, found, settings, say=say, cases=cases or (lambda _: case))
+    _time(case, found, settings, say=say)
     return found
 
 
-def ratio_interval(numerator: Measurement, denominator: Measurement, quantity: str) -> tuple[float, float, float] | None:
-    """Median of the ratios of the rounds with a 95% interval, by bootstrap over the rounds; None where one was not measured."""
-    above, below = (measurement.blocks.get(quantity, []) for measurement in (numerator, denominator))
-    if not above or not below:
+def ratio(slower: Measurement, faster: Measurement, quantity: str) -> Interval | None:
+    """How many times longer one takes than the other, by the statistics of `benchmark`; None where one was not measured."""
+    if quantity not in slower.timed or quantity not in faster.timed:
         return None
-    ratios = np.array([np.median(one) / np.median(other) for one, other in zip(above, below, strict=True)])
-    draws = np.random.default_rng(0).choice(ratios, (_RESAMPLES, len(ratios)))
-    low, high = np.percentile(np.median(draws, axis=1), [2.5, 97.5])
-    return float(np.median(ratios)), float(low), float(high)
+    (one, size), (other, _) = slower.timed[quantity], faster.timed[quantity]
+    return speedup(one, other, size)
 
 
-def _make(
+def _examine(
     case: Case,
-    alive: dict[ModeName, Isolated],
     found: dict[ModeName, Measurement],
     settings: GraphModes,
     *,
     say: Callable[[str], None],
     cases: Callable[[ModeName], Case],
 ) -> None:
-    """Start every mode and hold it to parity; what fails is closed before anything is timed."""
+    """Start one mode after the other, hold it to parity, and let it train and be saved; what fails is not timed."""
     environment = isolate.threads(settings.threads)
 
     def eager(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -106,62 +109,48 @@ def _make(
     for mode, measurement in found.items():
         name = f"{case.network} {mode}"
         try:
-            child = Isolated(name, Subject, mode, cases(mode), timeout_s=settings.timeout_s, environment=environment)
-            alive[mode] = child
-            first = child.call("first")
+            with Isolated(name, Subject, mode, cases(mode), timeout_s=settings.timeout_s, environment=environment) as child:
+                first = child.call("first")
+                reference = reference or first
+                agreed = agreement.judge(first, reference, truth, reordered=reordered, limit=settings.noise_limit)
+                measurement.facts = {
+                    key: first[key] for key in ("import_s", "build_s", "first_answer_s", "first_step_s", "lines", "version")
+                }
+                measurement.facts |= {"answer_noise": agreed.answer_noise, "loss_noise": agreed.loss_noise}
+                measurement.losses, measurement.reason = first["losses"], agreed.reason
+                say(f"{name}: {agreed.reason or f'same as eager, noise ratio {agreed.answer_noise:.2f}'}")
+                if measurement.measured:
+                    _finish(case, child, measurement, settings)
+                    say(f"{name}: loads without the model's code: {_yes(measurement)}")
         except BadInput as error:
-            _leave(mode, alive, measurement, str(error))
             if mode == REFERENCE:
                 raise ModelError(f"{name} cannot be run ({error}): nothing can be compared with it") from None
+            measurement.reason = str(error)
             say(f"{name}: {measurement.reason}")
-            continue
-        reference = reference or first
-        agreed = agreement.judge(first, reference, truth, reordered=reordered, limit=settings.noise_limit)
-        measurement.facts = {key: first[key] for key in ("import_s", "build_s", "first_answer_s", "first_step_s", "lines", "version")}
-        measurement.facts |= {"answer_noise": agreed.answer_noise, "loss_noise": agreed.loss_noise}
-        measurement.losses = first["losses"]
-        if agreed.reason:
-            _leave(mode, alive, measurement, agreed.reason)
-        say(f"{name}: {agreed.reason or f'same as eager, noise ratio {agreed.answer_noise:.2f}'}")
 
 
-def _time(
-    case: Case, alive: dict[ModeName, Isolated], found: dict[ModeName, Measurement], settings: GraphModes, *, say: Callable[[str], None]
-) -> None:
-    """Rounds A B C, B C A, …: each mode trains some steps, answers some batches and some single rows."""
-    for number in range(-1, settings.rounds):  # the first round only warms up
-        names = list(alive)
-        for mode in names[number % len(names) :] + names[: number % len(names)]:
-            try:
-                _round(case, alive[mode], found[mode], warm_up=number < 0)
-            except BadInput as error:
-                _leave(mode, alive, found[mode], str(error))
-        if number >= 0:
-            say(f"{case.network}  round {number + 1}/{settings.rounds}  {len(alive)} modes")
+def _finish(case: Case, child: Isolated, measurement: Measurement, settings: GraphModes) -> None:
+    """Train on for the curve of losses, of as many steps as are timed, and save what is deployed."""
+    if MODES[measurement.mode].trains:
+        measurement.losses += [loss for loss, _ in child.call("train", settings.rounds * case.sizes.steps)]
+    _deploy(case, child, measurement, settings)
 
 
-def _round(case: Case, child: Isolated, measurement: Measurement, *, warm_up: bool) -> None:
-    sizes = case.sizes
-    taken = child.call("train", _WARM_UPS if warm_up else sizes.steps) if MODES[measurement.mode].trains else []
-    measurement.losses += [loss for loss, _ in taken]
-    samples = {
-        "step_ms": [milliseconds for _, milliseconds in taken],
-        "forward_ms": child.call("answer", sizes.batch, _WARM_UPS if warm_up else sizes.forwards),
-        "request_ms": child.call("answer", 1, _WARM_UPS if warm_up else sizes.requests),
-    }
-    if warm_up:
-        return
-    for quantity, block in samples.items():
-        if block:
-            measurement.blocks.setdefault(quantity, []).append(block)
-
-
-def _leave(mode: ModeName, alive: dict[ModeName, Isolated], measurement: Measurement, reason: str) -> None:
-    """A mode leaves the race with its reason, and without samples."""
-    measurement.reason = reason
-    measurement.blocks.clear()
-    if mode in alive:
-        alive.pop(mode).close()
+def _time(case: Case, found: dict[ModeName, Measurement], settings: GraphModes, *, say: Callable[[str], None]) -> None:
+    """The race of what agrees with eager; one that fails in it has its reason, and no times."""
+    modes = [mode for mode, measurement in found.items() if measurement.measured]
+    batch = case.sizes.batch
+    served, trained = timing.serve(case, modes, settings, say=say), timing.train(case, modes, settings, say=say)
+    for quantity, race, size in (("step_ms", trained, batch), ("forward_ms", served, batch), ("request_ms", served, 1)):
+        for mode in modes:
+            if mode in race:
+                found[mode].timed[quantity] = race[mode], size
+                found[mode].reason = found[mode].reason or race[mode].reason
+        if itself := speedup(race[REFERENCE], race[REFERENCE + AGAIN], size):
+            found[REFERENCE].noise[quantity] = itself
+    for mode in modes:
+        if not found[mode].measured:
+            found[mode].timed.clear()
 
 
 def _deploy(case: Case, child: Isolated, measurement: Measurement, settings: GraphModes) -> None:
@@ -178,10 +167,3 @@ def _deploy(case: Case, child: Isolated, measurement: Measurement, settings: Gra
 
 def _yes(measurement: Measurement) -> str:
     return "yes" if measurement.deploys else f"no ({measurement.deploys_reason})"
-
-
-def _peak_memory(pid: int) -> int | None:
-    """Largest resident size of a process so far, read from outside; bytes."""
-    status = Path(f"/proc/{pid}/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), None)

@@ -1,4 +1,4 @@
-"""One mode of one network, living in its child process: made, asked, trained and timed there."""
+"""One mode of one network, living in its child process: made there, asked what parity compares, and saved."""
 
 from __future__ import annotations
 
@@ -23,19 +23,15 @@ FIRST_STEPS = 3
 
 
 class Subject:
-    """`first` answers and takes the first steps, for parity; only then are `train` and `answer` timed."""
+    """`first` answers and takes the first steps, for parity; `train` goes on, for the curve of losses."""
 
     def __init__(self, mode: ModeName, case: Case) -> None:
         _pin(case.threads)
-        if case.torch_site and MODES[mode].framework == "torch":
-            sys.path.append(case.torch_site)
         self._name, self._case, self._trains = mode, case, MODES[mode].trains
         self._inputs, self._labels = case.rows()
         start = time.perf_counter()
-        module, kind = MODES[mode].code.split(":")
-        self._module = _imported(module)
+        self._module, self._kind = code_of(mode, case)
         self._import_s = time.perf_counter() - start
-        self._kind: type = getattr(self._module, kind)
         start = time.perf_counter()
         self._mode = self._kind(case)
         self._build_s = time.perf_counter() - start
@@ -67,17 +63,6 @@ class Subject:
             taken.append((loss, (time.perf_counter_ns() - start) / 1e6))
         return taken
 
-    def answer(self, size: int, count: int) -> list[float]:
-        """Milliseconds of `count` answers to batches of `size`, from host array to host array."""
-        self._mode.begin_serving()
-        samples = []
-        for place in range(count):
-            inputs, _ = self._batch(size, place)
-            start = time.perf_counter_ns()
-            self._mode.forward(inputs)
-            samples.append((time.perf_counter_ns() - start) / 1e6)
-        return samples
-
     def save(self, folder: str) -> dict[str, Any]:
         """Save what is deployed; the source of what loads it, a question and this mode's own answer."""
         self._mode.begin_serving()
@@ -89,10 +74,23 @@ class Subject:
         return {"loader": source, "name": loader.__name__, "asked": asked, "expected": expected}
 
     def _batch(self, size: int, place: int) -> tuple[Array, Array]:
-        count = len(self._labels)
-        start = place * size % (count - size + 1)
-        inputs, labels = self._inputs[start : start + size], self._labels[start : start + size]
+        inputs, labels = batch_of(self._inputs, self._labels, size, place)
         return (np.roll(inputs, self.turn, axis=0), np.roll(labels, self.turn, axis=0)) if self.turn else (inputs, labels)
+
+
+def code_of(mode: ModeName, case: Case) -> tuple[Any, Any]:
+    """The module and the class of a mode. Raises CandidateError where its framework is not installed."""
+    if case.torch_site and MODES[mode].framework == "torch":
+        sys.path.append(case.torch_site)
+    module, kind = MODES[mode].code.split(":")
+    imported = _imported(module)
+    return imported, getattr(imported, kind)
+
+
+def batch_of(inputs: Array, labels: Array, size: int, place: int) -> tuple[Array, Array]:
+    """The inputs and labels of one batch of the rows, which are taken again from the first on when they end."""
+    start = place * size % (len(labels) - size + 1)
+    return inputs[start : start + size], labels[start : start + size]
 
 
 def _imported(module: str) -> Any:

@@ -1,12 +1,17 @@
 import importlib.util
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from paddleship.benchmark.sampling import Block
+from paddleship.benchmark.sampling import Measurement as Timed
 from paddleship.errors import ParamsError
-from paddleship.graphmodes import agreement, case, claims, deploying, drawing, lines, page, racing
+from paddleship.graphmodes import agreement, case, claims, deploying, drawing, lines, page, racing, subject, timing
 from paddleship.graphmodes.racing import Measurement
+from paddleship.statistics.estimates import Interval
 
 TORCH = importlib.util.find_spec("torch") is not None
 
@@ -19,7 +24,7 @@ def settings(reviews_params):
 @pytest.fixture
 def linear(settings, tmp_path):
     made = case.make("linear", settings(), tmp_path / "linear")
-    return replace(made, sizes=replace(made.sizes, steps=3, forwards=3, requests=3))
+    return replace(made, sizes=replace(made.sizes, steps=3, answers=4))
 
 
 @pytest.fixture
@@ -28,7 +33,8 @@ def silent():
 
 
 def timed(quantity, *blocks):
-    return Measurement("paddle-eager", blocks={quantity: [[value] * 3 for value in blocks]})
+    measured = Timed("x", blocks={8: [Block(0, place, 0, [value] * 3, [0] * 3) for place, value in enumerate(blocks)]})
+    return Measurement("paddle-eager", timed={quantity: (measured, 8)})
 
 
 @pytest.mark.slow
@@ -37,10 +43,13 @@ def test_two_modes_of_one_network_are_timed_side_by_side_and_settled(linear, set
     assert list(found) == ["paddle-eager", "paddle-static"]
     for row in found.values():
         assert row.measured
-        sizes = {quantity: [len(block) for block in blocks] for quantity, blocks in row.blocks.items()}
-        assert sizes == {"step_ms": [3, 3], "forward_ms": [3, 3], "request_ms": [3, 3]}
+        sizes = {quantity: [len(block) for block in row.blocks(quantity)] for quantity in racing.QUANTITIES}
+        assert sizes == {"step_ms": [3, 3], "forward_ms": [4, 4], "request_ms": [4, 4]}
         assert row.peak_memory_bytes > 50e6
     eager, static = found.values()
+    assert set(eager.noise) == set(racing.QUANTITIES)
+    assert not static.noise
+    assert len(eager.losses) == len(static.losses) == subject.FIRST_STEPS + 2 * 3
     np.testing.assert_allclose(eager.losses, static.losses, rtol=1e-5)
     assert (eager.deploys, static.deploys) == (False, True)
     assert static.facts["lines"] > eager.facts["lines"]
@@ -50,6 +59,7 @@ def test_two_modes_of_one_network_are_timed_side_by_side_and_settled(linear, set
     text = page.markdown({"linear": found}, findings, facts=["Short."], host={"cores": "2"})
     assert "### Static trains 15–30% faster" in text
     assert "does not run without the model's code" in text
+    assert "* Paddle eager against itself: step " in text
     for name in (drawing.times("linear", found, tmp_path, "a.png"), drawing.losses("linear", found, tmp_path, "b.png")):
         assert (tmp_path / name).stat().st_size > 1000
 
@@ -63,7 +73,7 @@ def test_a_mode_whose_weights_were_not_carried_over_is_not_timed(linear, setting
     row = found["paddle-static"]
     assert "not the same network: its answers are" in row.reason
     assert "limit 8" in row.reason
-    assert not row.blocks
+    assert not row.timed
     assert found["paddle-eager"].measured
 
 
@@ -146,10 +156,45 @@ def test_what_could_not_be_measured_is_untested_with_its_reason():
     assert "on a CPU it cannot be tested" in settled[-1].reason
 
 
-def test_an_interval_is_taken_over_the_rounds():
-    ratio, low, high = racing.ratio_interval(timed("step_ms", 2, 3, 4), timed("step_ms", 1, 1, 1), "step_ms")
-    assert (ratio, low, high) == (3, 2, 4)
-    assert racing.ratio_interval(timed("step_ms", 2), Measurement("torchscript"), "step_ms") is None
+def test_a_ratio_is_of_blocks_that_lay_next_to_each_other():
+    ratio, low, high = racing.ratio(timed("step_ms", 2, 3, 4), timed("step_ms", 1, 1, 1), "step_ms")
+    assert (ratio, low, high) == pytest.approx((3, 2, 4))
+    assert racing.ratio(timed("step_ms", 2), Measurement("torchscript"), "step_ms") is None
+
+
+@pytest.mark.parametrize(("low", "high", "word"), [(1.17, 1.28, "confirmed"), (1.4, 1.5, "refuted")])
+def test_no_claim_is_settled_within_what_the_reference_shows_against_itself(low, high, word):
+    quiet, restless = Interval(1.0, 0.99, 1.01), Interval(1.05, 0.8, 1.25)
+    assert claims.verdict(low, high, claimed=(1.15, 1.30), noise=quiet) == word
+    assert claims.verdict(low, high, claimed=(1.15, 1.30), noise=restless) == "cannot tell"
+
+
+def test_the_reference_against_itself_reaches_the_verdict():
+    eager = timed("step_ms", 1.2, 1.2)
+    found = {"linear": {"paddle-eager": eager, "paddle-static": timed("step_ms", 1.0, 1.0)}}
+    words = []
+    for noise in ({}, {"step_ms": Interval(1.0, 0.5, 2.0)}):
+        eager.noise = noise
+        words.append(next(one.word for one in claims.settle(found, devices=0) if one.claim.quantity == "step_ms" and one.pair))
+    assert words == ["confirmed", "cannot tell"]
+
+
+@pytest.mark.slow
+def test_a_mode_that_dies_in_the_race_is_a_row_with_its_reason_and_the_rest_is_timed(linear, settings, silent, monkeypatch):
+    monkeypatch.setattr(timing, "Serving", Dies)
+    found = {mode: Measurement(mode) for mode in ("paddle-eager", "paddle-static")}
+    racing._time(linear, found, settings(starts=1).graph_modes, say=silent)
+    assert "died of SIGKILL" in found["paddle-static"].reason
+    assert not found["paddle-static"].timed
+    assert found["paddle-eager"].measured
+    assert found["paddle-eager"].median("forward_ms") > 0
+
+
+class Dies(timing.Serving):
+    def run(self, batch):
+        if "Static" in type(self._mode).__name__:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().run(batch)
 
 
 def test_a_loss_that_eager_hits_by_luck_does_not_refuse_another_mode():
