@@ -6,6 +6,7 @@ Imports nothing of ours.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+_ERROR = re.compile(r"\w*(Error|Exception): ")  # the last line of a traceback
 Rows = list[dict[str, np.ndarray[Any, Any]]]
 
 
@@ -66,7 +68,8 @@ def _olive(command: str, source: Path, target: Path) -> None:
     )
     made = sorted(out.rglob("*.onnx"))
     if done.returncode or not made:
-        sys.exit(next((line for line in reversed(f"{done.stdout}\n{done.stderr}".splitlines()) if line.strip()), "it wrote no model"))
+        lines = f"{done.stdout}\n{done.stderr}".splitlines()
+        sys.exit(next((line for line in reversed(lines) if _ERROR.match(line)), "it wrote no model"))
     for path in made[0].parent.iterdir():
         shutil.move(path, target / ("model.onnx" if path == made[0] else path.name))
 

@@ -21,7 +21,7 @@ from paddleship.system.isolate import Load
 _FORMS = Path(__file__).with_name("peer_forms.py")
 _CALIBRATED = 75  # batches of four rows: 300 rows, which nncf takes by default
 _TIMEOUT_S = 900
-_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}  # nothing of ours, and no telemetry's home
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}  # nothing of ours, and no data of others
 
 ONNX_RUNTIME = Environment("onnxruntime", ("onnxruntime", "onnx", "sympy"))
 OPENVINO = Environment("openvino", ("openvino", "nncf"))
