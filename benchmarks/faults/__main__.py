@@ -1,7 +1,8 @@
 """`make parity-bench`: faults put into exports on purpose, and honest exports; who catches which, and who cries wolf.
 
 Prints a table for people and, as the last line, its figures as JSON; exits 3 when a goal is missed. `SHORT=1` is the
-form that CI runs: fewer models and seeds, no Polygraphy where it is not installed already, and not what verify costs.
+form that CI runs: fewer models and seeds, each kind of fault in one of them, no Polygraphy where it is not installed
+already, and not what verify costs.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.faults import cost, ends, hidden, peers
+from benchmarks.faults.faults import FAULTS
 from benchmarks.faults.forge import Forge, Outcome, allclose_refuses
-from benchmarks.faults.models import INPUTS
+from benchmarks.faults.models import FLOAT32_ONLY, INPUTS
+from benchmarks.faults.small import SMALL
 from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.system import host, isolate
 
@@ -29,10 +32,11 @@ _TIMEOUT_S = 900
 def main() -> None:
     silence_paddle()
     short = bool(os.environ.get("SHORT"))
-    names, seeds = (_SHORT, 4) if short else (tuple(INPUTS), 18)
+    names, seeds = (_SHORT, 2) if short else (tuple(INPUTS), 18)
+    elsewhere = _elsewhere(names) if short else {}
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(2) as pool:
-        parts = list(pool.map(lambda name: measure(name, Path(work) / name, seeds), names))
+        parts = list(pool.map(lambda name: measure(name, Path(work) / name, seeds, elsewhere.get(name, ())), names))
         at_ends = ends.measure(Path(work), short=short)
         costs = {} if short else cost.measure(Path(work))
     outcomes = [outcome for part in parts for outcome in part]
@@ -53,11 +57,11 @@ def main() -> None:
     sys.exit(0 if goals_met else 3)
 
 
-def measure(name: str, work: Path, seeds: int) -> list[Outcome]:
-    """All faults of one model and its honest exports, in a process of its own."""
+def measure(name: str, work: Path, seeds: int, elsewhere: Collection[str] = ()) -> list[Outcome]:
+    """All faults of one model but those `elsewhere`, and its honest exports, in a process of its own."""
     work.mkdir()
     with isolate.Isolated(name, Forge, name, work, timeout_s=_TIMEOUT_S, environment=isolate.threads(1)) as forge:
-        outcomes: list[Outcome] = forge.call("faulty", 0)
+        outcomes: list[Outcome] = forge.call("faulty", 0, elsewhere)
         print(f"{name}: {len(outcomes)} faulty exports asked", flush=True)
         evidence, subject = forge.call("originals", 0)
         outcomes += hidden.ask(name, subject, evidence)
@@ -66,6 +70,17 @@ def measure(name: str, work: Path, seeds: int) -> list[Outcome]:
             outcomes += forge.call("honest", seed)
         print(f"{name}: {seeds} seeds of honest exports asked", flush=True)
     return outcomes
+
+
+def _elsewhere(names: Sequence[str]) -> dict[str, list[str]]:
+    """By model: the faults that others of `names` are given, where each fault goes into one of them, and to each about as many."""
+    taken: dict[str, list[str]] = {name: [] for name in names}
+    fitting = {fault.name: [name for name in names if name in fault.models] for fault in FAULTS}
+    fitting |= {kind.name: [name for name in names if name not in FLOAT32_ONLY] for kind in SMALL}
+    for fault, models in sorted(fitting.items(), key=lambda item: len(item[1])):
+        if models:
+            taken[min(models, key=lambda name: len(taken[name]))].append(fault)
+    return {name: [fault for fault in fitting if fault not in taken[name]] for name in names}
 
 
 def table(rows: Sequence[tuple[Outcome, bool, bool | None]], missing: str) -> str:

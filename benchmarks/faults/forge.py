@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,20 +79,23 @@ class Forge:
         made = self._made(subject, evidence)
         return list(self._ask(HONEST, evidence, made, compared_weights=self._exports.compare_weights(subject)))
 
-    def faulty(self, seed: int) -> list[Outcome]:
-        """Every fault that can be put into this model: in each runtime where it changes the export, else around one."""
+    def faulty(self, seed: int, elsewhere: Collection[str] = ()) -> list[Outcome]:
+        """Every fault that can be put into this model: in each runtime where it changes the export, else around one.
+
+        Those named in `elsewhere` are left to other models.
+        """
         evidence, subject = self._exports.evidence(seed)
         runtimes = self._made(subject, evidence)
         clean = {kind: [runtime.run(case.inputs) for case in evidence.cases] for kind, runtime in runtimes.items()}
         outcomes: list[Outcome] = []
         for fault in FAULTS:
-            if self._name in fault.models:
+            if self._name in fault.models and fault.name not in elsewhere:
                 last = next(reversed(runtimes))
                 made = {last: fault.wrap(runtimes[last])} if fault.wrap else self._made(self._broken(subject, fault), evidence)
                 compared_weights = {} if fault.wrap else self._exports.compare_weights(subject)
                 outcomes += self._ask(fault.name, evidence, made, clean, compared_weights=compared_weights, concurrent=fault.concurrent)
         for kind in () if self._name in FLOAT32_ONLY else SMALL:  # without a truth, nobody tells faults of a few roundings
-            for size in small.SIZES:
+            for size in () if kind.name in elsewhere else small.SIZES:
                 made = self._made(self._slightly_broken(subject, evidence, kind, size), evidence)
                 outcomes += self._ask(kind.name, evidence, made, clean, compared_weights=self._exports.compare_weights(subject))
         return outcomes

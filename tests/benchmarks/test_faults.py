@@ -34,6 +34,13 @@ def test_there_are_twenty_kinds_of_fault_at_least_for_six_models():
     assert len({model for fault in FAULTS for model in fault.models}) >= 6
 
 
+def test_the_short_form_puts_each_kind_of_fault_into_one_model_that_it_fits():
+    elsewhere = bench._elsewhere(bench._SHORT)
+    for fault in (fault for fault in FAULTS if set(fault.models) & set(bench._SHORT)):
+        (model,) = [name for name in bench._SHORT if fault.name not in elsewhere[name]]
+        assert model in fault.models
+
+
 def test_weights_keep_the_bits_they_are_given():
     import numpy as np
 
