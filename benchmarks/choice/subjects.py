@@ -109,7 +109,7 @@ def settings(name: str, work: Path, *, short: bool) -> dict[str, Any]:
         "verify": {"samples": 32 if short else 256, "max_batch": 8},
         "benchmark": {
             **{"batch_sizes": [1], "concurrency": [], "starts": 2, "blocks": 4 if short else 24},
-            **{"max_seconds": 4 if short else 40, "scenario_seconds": 0.5 if short else 1},
+            **{"max_seconds": 10 if short else 40, "scenario_seconds": 0.5 if short else 1},
         },
         "select": {"objective": "p50_ms"},
     }
