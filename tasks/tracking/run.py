@@ -235,4 +235,4 @@ def _flat(params: Params) -> dict[str, str]:
 
 
 def _url(uri: str, experiment: str | None, run_id: str | None) -> str | None:
-    return f"{uri.rstrip('/')}/#/experiments/{experiment}/runs/{run_id}" if uri.startswith("http") and experiment else None
+    return f"{uri.rstrip('/')}/#/experiments/{experiment}/runs/{run_id}?{view.MODE}" if uri.startswith("http") and experiment else None

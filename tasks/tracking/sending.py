@@ -116,13 +116,13 @@ def _send_dataset(client: Any, facts: Mapping[str, Any], report: Report) -> None
 def _send_candidates(client: Any, entry: Path, facts: dict[str, Any], report: Report) -> None:
     """The candidates of a stage that ran, with what stages before it said of them; none as long as every stage is unchanged."""
     if facts.get("candidates_sent"):
-        told = [report]
+        fresh = [report]
     elif report.stage in facts["tags"].get("stages_cached", "").split():
         return
     else:
-        told = [one for one in spool.reports(entry) if one.candidates]
-    _send_rows(client, facts, told)
-    spool.write(entry, facts | {"candidates_sent": bool(told)})
+        fresh = [one for one in spool.reports(entry) if one.candidates]
+    _send_rows(client, facts, fresh)
+    spool.write(entry, facts | {"candidates_sent": bool(fresh)})
 
 
 def _send_rows(client: Any, facts: Mapping[str, Any], reports: Sequence[Report]) -> None:
@@ -220,11 +220,11 @@ def close_run(entry: Path, uri: str) -> bool:
 
 
 def _run_link(facts: Mapping[str, Any]) -> str:
-    return f"#/experiments/{facts['experiment_id']}/runs/{facts['run_id']}"
+    return f"#/experiments/{facts['experiment_id']}/runs/{facts['run_id']}?{view.MODE}"
 
 
 def _compare_link(facts: Mapping[str, Any], run_id: str) -> str:
     """The chart view of a run's candidates, fastest first, as a link within MLflow's pages."""
     children = quote(f"tags.`mlflow.parentRunId` = '{run_id}'")
     order = f"orderByKey={quote('metrics.`p50_ms`')}&orderByAsc=true"
-    return f"#/experiments/{facts['experiment_id']}/runs?searchFilter={children}&compareRunsMode=CHART&{order}"
+    return f"#/experiments/{facts['experiment_id']}/runs?{view.MODE}&searchFilter={children}&compareRunsMode=CHART&{order}"

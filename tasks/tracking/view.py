@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 KEY = "paddleship"
 TAG = f"mlflow.sharedViewState.{KEY}"
+MODE = "workflowType=machine_learning"  # of an address, so that the page does not open in its other mode
 _TRIED = ("3.17.",)
 MEASURED = "tags.status = 'measured'"
 _COLUMNS = (
@@ -42,7 +43,7 @@ def share(client: Any, experiment_id: str) -> None:
 
 def link(uri: str, experiment_id: str) -> str:
     """The address of the view in MLflow's pages, whose server is at `uri`; within the pages where that is empty."""
-    address = f"{uri.rstrip('/')}{'/' if uri else ''}#/experiments/{experiment_id}/runs?workflowType=machine_learning&"
+    address = f"{uri.rstrip('/')}{'/' if uri else ''}#/experiments/{experiment_id}/runs?{MODE}&"
     if _known_version():
         return address + urlencode({"viewStateShareKey": KEY, "compareRunsMode": "CHART"})
     order = {"orderByKey": "metrics.`speedup`", "orderByAsc": "false"}

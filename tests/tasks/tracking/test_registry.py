@@ -89,7 +89,7 @@ def test_a_version_says_how_fast_it_is_and_why_it_was_chosen(start, store, winne
     assert "noise ratio 0.90, image 213 MB." in description
     assert "Training: learned." in description
     assert "Chosen because it has the best p50_ms." in description
-    assert f"/runs/{tracker.run_id})" in description
+    assert f"/runs/{tracker.run_id}?" in description
 
 
 def another(winner, **changed):
