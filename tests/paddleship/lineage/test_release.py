@@ -30,6 +30,7 @@ CREATED = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
     [
         {},
         {"git_changes": []},
+        {"measured_on": "node7 (EPYC 9654, 96 cores)", "benchmark_valid": False},
         {"mlflow_run_id": "run", "mlflow_tracking_uri": "http://here", "prefect_flow_run_id": "flow", "experiment": "run-1"},
     ],
 )

@@ -1,0 +1,21 @@
+"""What a person is told of where an image comes from."""
+
+import pytest
+
+from paddleship.lineage.release import Lineage
+from tasks import trace
+from tests.paddleship.lineage.test_release import FACTS
+
+
+@pytest.mark.parametrize(("valid", "said"), [(True, False), (False, True)])
+def test_where_the_speedup_was_measured_is_told_and_whether_it_is_valid(valid, said):
+    lineage = Lineage(**FACTS, measured_on="node7 (EPYC 9654, 96 cores)", benchmark_valid=valid)
+    text = trace.describe("image x:1", lineage)
+    assert "  measured on   node7 (EPYC 9654, 96 cores)" in text
+    assert ("7.3× eager (95% interval 7.2 to 7.4), not valid: the machine was not free" in text) is said
+
+
+def test_a_run_without_experiment_and_tracker_names_the_lock_that_it_needs():
+    commands = trace.back(Lineage(**FACTS))
+    assert commands[1] == f"  git checkout --quiet {'c' * 40}"
+    assert "dvc.lock must have the sha256 ffffffffffff" in commands[2]
