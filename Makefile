@@ -23,13 +23,13 @@ setup: .venv/$(DEVICE) ## make .venv with everything, pinned: [DEVICE=cpu|gpu] [
 	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt $(if $(PADDLE_INDEX),--index $(PADDLE_INDEX)) -e '.[$(DEVICE),dev]'
 	@touch $@
 
-engine: ## have a Docker engine: use one that answers, or install and start one
+engine: ## start a Docker engine, or use one that already runs; installs it if needed
 	@infra/engine.sh start
 
-engine-stop: ## end the engine that `make engine` started
+engine-stop: ## stop the engine that `make engine` started
 	@infra/engine.sh stop
 
-pipeline: setup ## develop to deploy: [PARAMS=file laid over params.yaml] [UNTIL=stage]
+pipeline: setup ## run the pipeline from data to image: [PARAMS=file laid over params.yaml] [UNTIL=stage]
 	@if [ "$(UNTIL)" = accept ] || [ "$(UNTIL)" = package ]; then \
 		infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE) || true; fi
 	@$(BIN)/paddleship run --until $(UNTIL) $(if $(PARAMS),--params $(PARAMS))
@@ -40,35 +40,35 @@ ui: setup ## start Prefect's and MLflow's pages on loopback: [PREFECT_PORT=4200]
 worker: setup ## run a worker for the deployments of a work pool, in the foreground: [POOL=docker]
 	@$(BIN)/paddleship worker $(if $(POOL),--pool $(POOL))
 
-stop: setup ## end what `make ui` started
+stop: setup ## stop what `make ui` started
 	@$(BIN)/paddleship stop
 
 test: setup ## run the test suite; starts a Docker engine if there is none: [LONG=1] [TESTS=paths]
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(LONG),--long) $(TESTS)
 
-zoo: setup ## examine models with known traps and forms, and real ones: [SHORT=1] [NAMES='traps Gated']
+zoo: setup ## run the doctor on models with known traps and on real ones: [SHORT=1] [NAMES='traps Gated']
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.zoo $(NAMES)
 
-compare-graph-modes: setup ## eager against static graphs, Paddle and PyTorch, on this machine: [FULL=1] [TORCH_SITE=folder]
+compare-graph-modes: setup ## benchmark eager and static graphs of Paddle and PyTorch on this machine: [FULL=1] [TORCH_SITE=folder]
 	@$(BIN)/paddleship run --until prepare
 	@$(BIN)/paddleship compare-graph-modes $(if $(FULL),--full) $(if $(TORCH_SITE),--torch-site $(TORCH_SITE))
 
 train-image: setup ## build paddleship/train, the image for the Docker work pool: [BASE_IMAGE=python:3.11] [EXTRAS=torch]
 	@BASE_IMAGE=$(if $(filter file,$(origin BASE_IMAGE)),python:3.11,$(BASE_IMAGE)) infra/train_image.sh
 
-pipeline-bench: setup ## what DVC, Prefect and MLflow add to the bare stages: [SHORT=1]
+pipeline-bench: setup ## measure the overhead of DVC, Prefect and MLflow: [SHORT=1]
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) $(BIN)/python -m flows.bench
 
-parity-bench: setup ## faults put into exports and images on purpose: who catches them, who cries wolf: [SHORT=1]
+parity-bench: setup ## inject faults into exports and images, and count missed faults and false alarms: [SHORT=1]
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.faults
 
 bench: setup ## ten models, eager against every candidate, and whether the choice was right: [SHORT=1] [NAMES='textcnn lstm'] [PEERS=1]
 	@SHORT=$(SHORT) PEERS="$(PEERS)" $(BIN)/python -m benchmarks.choice $(NAMES)
 
-aa-bench: setup ## the benchmark's verdicts on what is known: a model against itself, and 10% slower: [SHORT=1]
+aa-bench: setup ## check the benchmark's verdicts: a model against itself, and against itself made 10% slower: [SHORT=1]
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.aa
 
 lint: setup ## ruff

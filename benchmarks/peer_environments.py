@@ -48,7 +48,7 @@ class Environment:
         return [list(self.packages), list(self.left_out)]
 
     def install(self) -> str:
-        """Make the environment where it is not there; the reason why it cannot be had, or nothing."""
+        """Create the environment if it is missing; returns why it is unavailable, or an empty string."""
         if self.ready:
             return ""
         self.home.mkdir(parents=True, exist_ok=True)

@@ -41,8 +41,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--deployment", metavar="NAME", help="let a worker run it, such as develop-to-deploy/local, and follow it")
     run.set_defaults(command=_run)
 
-    doctor = commands.add_parser("doctor", help="say whether and how a model converts, and what to change")
-    doctor.add_argument("model", nargs="?", metavar="MODULE:FACTORY", help="what makes the model (default: the one of params.yaml here)")
+    doctor = commands.add_parser("doctor", help="check whether a model converts, and say what to change")
+    doctor.add_argument(
+        "model", nargs="?", metavar="MODULE:FACTORY", help="factory of the model (default: model.factory of params.yaml here)"
+    )
     doctor.add_argument(
         "--input",
         action="append",
@@ -54,13 +56,13 @@ def _parser() -> argparse.ArgumentParser:
         "--dimension", action="append", default=[], metavar="SIZES", help="'NAME=LOW..HIGH' or with '/MULTIPLE': sizes of a dimension"
     )
     doctor.add_argument("--kwargs", default="{}", metavar="JSON", help="arguments of the factory")
-    doctor.add_argument("--root", metavar="FOLDER", help="folder that is put on the import path (default: . or code.root)")
+    doctor.add_argument("--root", metavar="FOLDER", help="folder added to the import path (default: . or code.root)")
     doctor.add_argument("--seconds", type=float, default=120, metavar="N", help="time for the whole examination (default: 120)")
-    doctor.add_argument("--checkpoint", metavar="FOLDER", help="trained weights; without it fresh ones are drawn")
+    doctor.add_argument("--checkpoint", metavar="FOLDER", help="trained weights (default: fresh random weights)")
     doctor.add_argument("--json", action="store_true", help="for machines")
     doctor.set_defaults(command=_doctor)
 
-    compare = commands.add_parser("compare-graph-modes", help="race eager and static graphs, Paddle and PyTorch, on this machine")
+    compare = commands.add_parser("compare-graph-modes", help="benchmark eager and static graphs of Paddle and PyTorch on this machine")
     compare.add_argument("--full", action="store_true", help="sizes for GPUs")
     compare.add_argument("--networks", nargs="+", choices=get_args(NetworkName), help="default: as in params.yaml")
     compare.add_argument("--modes", nargs="+", choices=get_args(ModeName), help="default: all")
@@ -69,12 +71,12 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--torch-site", metavar="FOLDER", help="site-packages of PyTorch where it is not installed beside Paddle")
     compare.set_defaults(command=_compare_graph_modes)
 
-    races = commands.add_parser("compare", help="say whether a candidate became faster or slower since an earlier benchmark")
+    races = commands.add_parser("compare", help="compare two benchmarks: which candidate became faster or slower")
     races.add_argument("earlier", type=Path, metavar="EARLIER", help="folder of an earlier benchmark: samples.parquet, samples.json")
     races.add_argument("later", type=Path, nargs="?", metavar="LATER", help="default: the one of params.yaml here")
     races.set_defaults(command=_compare)
 
-    trace = commands.add_parser("trace", help="say where an image or a container comes from")
+    trace = commands.add_parser("trace", help="show the commit, data and params that an image or container was made from")
     trace.add_argument("name", metavar="IMAGE|CONTAINER")
     trace.add_argument("--json", action="store_true", help="for machines")
     trace.set_defaults(command=_trace)
@@ -98,12 +100,14 @@ def _parser() -> argparse.ArgumentParser:
     pruned.add_argument("--dry-run", action="store_true", help="say what would go, and leave it")
     pruned.set_defaults(command=_runs_prune)
 
-    commands.add_parser("deliver", help="send to MLflow what it did not get while it was away").set_defaults(command=_deliver)
+    commands.add_parser("deliver", help="send reports to MLflow that it did not receive while it was unavailable").set_defaults(
+        command=_deliver
+    )
     commands.add_parser("ui", help="start Prefect and MLflow on loopback, and deploy the flow").set_defaults(command=_ui)
     worker = commands.add_parser("worker", help="run a worker for the deployments of a work pool, in the foreground")
     worker.add_argument("--pool", choices=get_args(Pool), default="local", help="processes, or the training image (default: local)")
     worker.set_defaults(command=_worker)
-    commands.add_parser("stop", help="end what `ui` started").set_defaults(command=_stop)
+    commands.add_parser("stop", help="stop what `ui` started").set_defaults(command=_stop)
     return parser
 
 

@@ -84,7 +84,7 @@ def _engine(checkout: Path) -> str:
     with closing(client):
         for name in _images(checkout):
             if not image.exists(client, name):
-                raise Unavailable(f"the engine has no image {name!r}, and no registry is asked for it: run `make train-image`")
+                raise Unavailable(f"the engine has no image {name!r}, and images are not pulled: run `make train-image`")
         return image.host_of(client)
 
 

@@ -2,7 +2,7 @@
 # Make sure that the base image is in the engine: `infra/base_image.sh python:3.11-slim`.
 # There already (a stand-in: by this recipe): nothing to do. A registry answers: pulled. Neither, on Debian 12 with Python 3.11 packages: a stand-in of the same
 # name is put together from Debian's packages, labelled as such, the same bytes every time.
-# Exit codes: 0 the image is there, 4 it cannot be had.
+# Exit codes: 0 the image is in the engine, 4 it is unavailable.
 set -euo pipefail
 
 image=${1:?usage: infra/base_image.sh IMAGE}
@@ -16,7 +16,7 @@ label=io.paddleship.stand-in
 edition="put together from Debian packages because no registry answered (recipe $(sha256sum <"${BASH_SOURCE[0]}" | cut -c1-12))"
 if there=$(docker image inspect --format "{{with .Config.Labels}}{{index . \"$label\"}}{{end}}" "$image" 2>/dev/null); then
     case "$there" in "" | "$edition") exit 0 ;; esac
-    say "$image is a stand-in by another recipe"
+    say "$image is a stand-in of another recipe; building it again"
 fi
 if timeout 60 docker pull --quiet "$image" >/dev/null 2>&1; then
     say "pulled $image"
@@ -34,7 +34,7 @@ if ! command -v apt-get >/dev/null || ! known; then
     exit 4
 fi
 
-say "no registry answers: putting a stand-in for $image together from Debian's packages"
+say "no registry answers: building a stand-in for $image from Debian's packages"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/debs" "$work/root"
@@ -45,7 +45,7 @@ packages=(base-files libc6 libgcc-s1 libstdc++6 libcrypt1 zlib1g libbz2-1.0 libl
     libpython3.11-minimal libpython3.11-stdlib python3.11-minimal python3.11)
 if ! (cd "$work/debs" && apt-get download -qq -o APT::Sandbox::User=root "${packages[@]}") >"$work/log" 2>&1; then
     say "error: the packages of the stand-in cannot be downloaded ($(grep '^E:' "$work/log" | tail -n 1)):" \
-        "mend the package sources, or load $image with \`docker load\`"
+        "fix the package sources, or load $image with \`docker load\`"
     exit 4
 fi
 mkdir -p "$work/root/usr/lib" "$work/root/usr/lib64" "$work/root/usr/bin" "$work/root/usr/sbin"

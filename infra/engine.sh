@@ -4,7 +4,7 @@
 #        installs docker.io and starts dockerd with a data root, socket and pid file of its own.
 #        Where DOCKER_HOST is set, it is the only engine that counts.
 # stop   ends the engine that start started, and no other.
-# Exit codes: 0 reachable (or stopped), 2 wrong usage, 4 no engine to be had.
+# Exit codes: 0 reachable (or stopped), 2 wrong usage, 4 no engine is available.
 set -euo pipefail
 
 run=/run/paddleship
@@ -95,7 +95,7 @@ start() {
     if ! command -v dockerd >/dev/null || ! command -v docker >/dev/null; then
         say "installing docker.io from the distribution's packages (log: $run/install.log)"
         if ! install_engine >"$run/install.log" 2>&1 </dev/null 9>&-; then
-            say "error: docker.io cannot be installed ($(grep '^E:' "$run/install.log" | tail -n 1)): mend the package sources," \
+            say "error: docker.io cannot be installed ($(grep '^E:' "$run/install.log" | tail -n 1)): fix the package sources," \
                 "or install Docker by other means and set DOCKER_HOST; whole log: $run/install.log"
             return 4
         fi
@@ -118,7 +118,7 @@ start() {
 stop() {
     local pid tries
     if ! pid=$(ours); then
-        say "no engine of ours is running"
+        say "no engine that this script started is running"
         return 0
     fi
     kill "$pid"

@@ -13,7 +13,7 @@
     │   └── RequestError        one request to the server (answered with 4xx, never an exit)
     ├── OutOfTime           2   a deadline was over before the work was done
     ├── GateFailed          3   a measured value missed its limit; the report is on disk
-    └── Unavailable         4   something outside is not there or not free: Docker engine, base image, port, server, folder
+    └── Unavailable         4   something outside paddleship is missing or in use: Docker engine, base image, port, server, folder
 
     Defect                  1   code of paddleship failed in a child process; it carries that process's traceback
 
@@ -32,7 +32,7 @@ class PaddleshipError(Exception):
 
 
 class BadInput(PaddleshipError):
-    """Something the user gave cannot be used. `where` is `file:line` in the user's code, where that is known."""
+    """User input that cannot be used. `where` is `file:line` in the user's code, if it is known."""
 
     exit_code = 2
     outcome = "BadInput"
@@ -124,7 +124,7 @@ class GateFailed(PaddleshipError):
 
 
 class Unavailable(PaddleshipError):
-    """Something outside paddleship is not there, or in use."""
+    """Something outside paddleship is missing or in use."""
 
     exit_code = 4
     outcome = "Unavailable"

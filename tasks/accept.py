@@ -1,4 +1,4 @@
-"""accept: the image, locked down, asked by a stranger what the eager model was asked."""
+"""accept: run the image locked down and compare its answers over HTTP with those of the eager model."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _wait_until_ready(connect: Callable[..., Client], sandbox: image.Sandbox, *,
 
 
 def _refused(name: str, obstacle: str, headline: str) -> Report:
-    check = Check(name=name, measured=obstacle, limit=name, passed=False, advice="run the image by hand and look at its log")
+    check = Check(name=name, measured=obstacle, limit=name, passed=False, advice="run the image by hand and read its log")
     return Report(stage="accept", headline=headline, verdict=Verdict(checks=[check]))
 
 

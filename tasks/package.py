@@ -82,7 +82,7 @@ def package(params: Params) -> Report:
 
 
 def checks(size: int, limits: Package) -> list[Check]:
-    advice = "raise package.max_image_bytes, or look at the layers with `docker history`"
+    advice = "raise package.max_image_bytes, or inspect the layers with `docker history`"
     return [Check.at_most("image_bytes", size, limits.max_image_bytes, advice=advice)]
 
 
@@ -183,7 +183,7 @@ def _add_library(name: str, target: Path) -> None:
     found = [folder / name for folder in (Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib64"), Path("/usr/lib"))]
     library = next((path for path in found if path.exists()), None)
     if library is None:
-        raise Unavailable(f"{name} is not on this host and the image needs it: install it (libgomp.so.1 is Debian's libgomp1)")
+        raise Unavailable(f"{name} is missing on this host, and the image needs it: install it (Debian package of libgomp.so.1: libgomp1)")
     shutil.copy(library.resolve(), target / name)
 
 

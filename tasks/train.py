@@ -95,7 +95,7 @@ def train(params: Params) -> Report:
 def check_loss(history: training.History) -> Check:
     """Whether every loss was a finite number."""
     finite = bool(history.epochs) and not history.diverged
-    advice = "lower train.learning_rate, or look for NaN in the data"
+    advice = "lower train.learning_rate, or check the data for NaN"
     return Check(name="loss", measured="finite" if finite else history.diverged, limit="finite", passed=finite, advice=advice)
 
 
@@ -106,7 +106,7 @@ def check_round_trip(trained: Arrays, restored: Arrays) -> Check:
 
 def check_score(history: training.History, name: str, least: float | None) -> list[Check]:
     """Whether training reached `least`, where that is given."""
-    advice = "train longer (train.epochs), look at the data, or lower train.min_score"
+    advice = "raise train.epochs, check the data, or lower train.min_score"
     return [] if least is None else [Check.at_least(f"validation_{name}", history.score, least, advice=advice)]
 
 

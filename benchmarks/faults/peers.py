@@ -34,7 +34,7 @@ print(json.dumps(refused))
 
 
 def install() -> str:
-    """Make the environment where it is not there; the reason why it cannot be had, or nothing."""
+    """Create the environment if it is missing; returns why it is unavailable, or an empty string."""
     return ENVIRONMENT.install()
 
 

@@ -182,7 +182,7 @@ ONNX: Any = {"proven": ("paddle",), "refused": ("onnxruntime",)}
 BOTH = ("paddle", "onnxruntime")
 SPECIMENS: list[Specimen] = [
     specimen(Upsampler, image(16), finding="unsupported-operator", **ONEDNN, because="oneDNN: interpolate"),
-    specimen(LeakyConvolution, BITMAP, finding="crash", **ONEDNN, because="oneDNN dies of it"),
+    specimen(LeakyConvolution, BITMAP, finding="crash", **ONEDNN, because="oneDNN crashes on it"),
     specimen(GramMatrix, BITMAP, finding="wrong-layer", **ONEDNN, because="oneDNN answers wrong"),
     specimen(ChannelsLast, floats("signal", 16, 8), finding="another-form", **ONEDNN, because="oneDNN: wrong shape"),
     specimen(ChannelsLastRecurrent, SIGNAL, finding="conversion-failed", **ONEDNN, because="oneDNN throws"),

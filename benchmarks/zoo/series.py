@@ -173,7 +173,10 @@ class TranslationWithMasks(nn.Layer):
 
 SPECIMENS: list[Specimen] = [
     specimen(
-        PackedGru, ids("words", 50, "length"), ids("lengths", 4000, low=1), because="eager dies of lengths beyond the row, so none is asked"
+        PackedGru,
+        ids("words", 50, "length"),
+        ids("lengths", 4000, low=1),
+        because="eager crashes on lengths beyond the row, so none is asked",
     ),
     specimen(LinearChain, ids("words", 50, 8), because="the best path and its score"),
     specimen(

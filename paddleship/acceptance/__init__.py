@@ -1,1 +1,1 @@
-"""Asking a server what a stranger would ask it, with a client that shares no code with it."""
+"""Acceptance tests of a server, with a client that shares no code with it."""

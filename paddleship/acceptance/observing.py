@@ -150,7 +150,7 @@ def _same_again(connect: Callable[..., Client], example: Mapping[str, Any]) -> l
                 return False
         return status == 200 and _same_outputs(json.loads(answer)["outputs"], example["answer"]["outputs"])
 
-    return [] if hostile.recovers(answered) else ["after the bad requests a good one does not get its answer again"]
+    return [] if hostile.recovers(answered) else ["after the bad requests, a valid request no longer gets its first answer"]
 
 
 def _same_outputs(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> bool:

@@ -62,18 +62,22 @@ class Comparison:
         said = []
         if self.others.busy_share > _BUSY:
             said.append(
-                f"other processes took {self.others.busy_share:.0%} of the machine's processor time: end them, and measure again "
-                "with `dvc repro -f benchmark`"
+                f"other processes took {self.others.busy_share:.0%} of the machine's processor time: stop them and run `dvc repro -f "
+                "benchmark`"
             )
         if self.others.stolen_share > _STOLEN:
             said.append(
-                f"the host kept {self.others.stolen_share:.0%} of this virtual machine's processor time: use one with cores of its own"
+                f"the hypervisor took {self.others.stolen_share:.0%} of this virtual machine's processor time (steal): use a machine with "
+                "dedicated cores"
             )
         if not self.pinned:
             said.append("the participants shared cores with what measures them: give the machine a core more than optimize.threads")
         restless = [name for name, found in self.found.items() if 2 * found.unstable_warmups > len(found.warmup_s)]
         if restless:
-            said.append(f"{', '.join(restless)} did not settle in most warm-ups: raise benchmark.warmup_s, or find a quieter machine")
+            said.append(
+                f"{', '.join(restless)} did not reach a stable latency in most warm-ups: raise benchmark.warmup_s, or use a "
+                "machine with less other load"
+            )
         undecided = [name for name in self.found if self.verdict(name) == "cannot tell"]
         if undecided:
             said.append(

@@ -1,1 +1,1 @@
-"""params.yaml: every value that a user may set, and what is refused before any work starts."""
+"""params.yaml: every value that a user may set, and the checks that run before any work starts."""

@@ -26,7 +26,9 @@ def require_known(names: Sequence[str] | None) -> None:
         if name not in kinds():
             near = difflib.get_close_matches(name, kinds(), n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ParamsError(f"optimize.candidates names {name!r}, which no runtime registers: {hint}registered are {', '.join(kinds())}")
+            raise ParamsError(
+                f"optimize.candidates names {name!r}, which no runtime registers: {hint}registered candidates: {', '.join(kinds())}"
+            )
 
 
 def chosen(names: Sequence[str] | None) -> list[str]:
@@ -43,8 +45,8 @@ def chosen(names: Sequence[str] | None) -> list[str]:
 
 
 def left_out(names: Sequence[str]) -> dict[str, str]:
-    """Every candidate that is not among `names`, with the reason."""
-    return {name: _objection(name) or "optimize.candidates names others" for name in kinds() if name not in names}
+    """Why each other candidate is not tried."""
+    return {name: _objection(name) or "not named in optimize.candidates" for name in kinds() if name not in names}
 
 
 def missing(name: str) -> str:
@@ -62,7 +64,7 @@ def _objection(name: str) -> str:
     if lacking := missing(name):
         return f"{lacking} is not installed"
     if kinds()[name].gpu and not _gpu_build():
-        return "this is not Paddle's GPU build"
+        return "the installed Paddle has no GPU support"
     return kinds()[name].not_by_default
 
 

@@ -1,4 +1,4 @@
-"""params.yaml: every value a user may turn, read once, checked once."""
+"""params.yaml: every value that a user may set, read once and checked once."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Section(BaseModel):
 
 
 class Code(Section):
-    root: str = Field(".", description="folder that is put on the import path for your model and reader")
-    watch: str = Field(description="file or folder whose change makes the stages run again")
+    root: str = Field(".", description="folder added to the import path for your model and reader")
+    watch: str = Field(description="file or folder of your code: when it changes, the stages run again")
 
 
 class Paths(Section):
@@ -50,18 +50,18 @@ class Paths(Section):
 
 
 class Data(Section):
-    fetch: dict[str, str] = Field({}, description="name: script that brings the raw data from outside; empty when it is there already")
-    raw: str = Field(description="file or folder that the reader is given")
+    fetch: dict[str, str] = Field({}, description="name: script that downloads the raw data; empty if the data is already there")
+    raw: str = Field(description="file or folder passed to the reader")
     reader: Reference
     kwargs: dict[str, Any] = {}
-    inputs: Annotated[list[str], Field(min_length=1, description="columns that make a row what it is")]
+    inputs: Annotated[list[str], Field(min_length=1, description="input columns; rows with equal values in all of them are repeats")]
     label: str = "label"
     task: Literal["classification", "regression"]
     classes: list[str] = Field([], description="names of the classes in the order of their ids")
     validation: Fraction = 0.1
     test: Fraction = 0.1
     near_repeat_share: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.02, description="of the held-out rows that may nearly repeat a training row without a warning"
+        0.02, description="share of held-out rows that may nearly repeat a training row before there is a warning"
     )
 
     @model_validator(mode="after")
@@ -82,7 +82,7 @@ class Preprocess(Section):
     kind: Literal["tensors", "characters"] = "tensors"
     column: str = "text"
     input: str = "ids"
-    unicode_form: UnicodeForm | None = Field("NFKC", description="Unicode normal form that text is brought to; null: as it comes")
+    unicode_form: UnicodeForm | None = Field("NFKC", description="Unicode normal form applied to text; null: none")
     vocabulary_size: Annotated[int, Field(ge=3)] = 4096
     max_length: Positive = 256
     multiple_of: Positive = 16
@@ -92,7 +92,7 @@ class Input(Section):
     name: str
     dtype: Literal["float32", "float64", "int32", "int64", "bool"]
     shape: list[int | str]
-    low: float | str | None = Field(None, description="smallest valid value, or a dimension whose size in the same row it is")
+    low: float | str | None = Field(None, description="smallest valid value, or the dimension whose size in the same row is the smallest")
     high: float | str | None = Field(None, description="largest valid value, or a dimension, as in 'length' or 'length - 1'")
     pad: float = 0
 
@@ -126,7 +126,7 @@ class Size(Section):
     def _any_size(self) -> Size:
         rule = self.rule("")
         if self.high is not None and rule.smallest > self.high:
-            raise whole(f"no size is left (got {rule}): lower low or multiple_of, or raise high")
+            raise whole(f"no size satisfies the rule (got {rule}): lower low or multiple_of, or raise high")
         return self
 
     def rule(self, name: str) -> Dimension:
@@ -137,7 +137,7 @@ class Model(Section):
     factory: Reference
     kwargs: dict[str, Any] = {}
     inputs: Annotated[list[Input], Field(min_length=1)]
-    absent: list[str] = Field([], description="arguments of forward, or places in them, that are None")
+    absent: list[str] = Field([], description="arguments of forward, or elements of them, that are None")
     dimensions: dict[str, Size] = Field({}, description="sizes that a dynamic dimension may have")
 
     @property
@@ -164,23 +164,23 @@ class Train(Section):
     learning_rate: Annotated[float, Field(gt=0)] = 0.001
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     patience: Positive = Field(3, description="epochs without a better validation loss before training stops")
-    min_score: float | None = Field(None, description="gate on the validation accuracy (or R² for regression)")
+    min_score: float | None = Field(None, description="gate: least validation accuracy (R² for a regression)")
     loss: Reference | None = Field(None, description="loss(outputs, labels); default by data.task")
 
 
 class Export(Section):
-    skip: list[str] = Field([], description="sublayers, by path, that `not_to_static` leaves to Python while converting")
+    skip: list[str] = Field([], description="paths of sublayers whose code Paddle does not convert (`not_to_static`)")
     buckets: dict[str, Annotated[list[Positive], Field(min_length=1)]] = Field(
-        {}, description="sizes of a dynamic dimension that are exported where it cannot stay dynamic; default from the data"
+        {}, description="sizes to export for a dimension that cannot stay dynamic; default: from the data"
     )
 
 
 class Optimize(Section):
     candidates: Annotated[list[str], Field(min_length=1)] | None = Field(
-        None, description="candidates by name; null: every one that is installed and has a use here"
+        None, description="candidates by name; null: all that are installed and run on this machine"
     )
-    threads: Positive = Field(1, description="allowance for every candidate; fewer are used where that is faster")
-    calibration_rows: Positive = Field(128, description="rows of the training part that int8 candidates take their ranges from")
+    threads: Positive = Field(1, description="most threads of a candidate; tuning may choose fewer")
+    calibration_rows: Positive = Field(128, description="training rows that calibrate the int8 candidates")
     tune_seconds: Annotated[float, Field(ge=0)] = Field(
         2, description="of measuring settings, for each candidate, loading not counted; 0: keep the defaults"
     )
@@ -191,22 +191,20 @@ class Verify(Section):
     samples: Positive = 256
     max_batch: Positive = 32
     noise_limit: Annotated[float, Field(gt=0)] = Field(
-        8, description="largest error of a float32 candidate, in units of eager float32's own"
+        8, description="largest error of a float32 candidate, in units of eager float32's own error"
     )
     typical_limit: Annotated[float, Field(gt=0)] = Field(3, description="the same for the root mean square error")
     drift_limit: Annotated[float, Field(gt=0)] = Field(
-        2, description="largest change where none is expected: asked again, by many callers, exported but on eager's own kernels"
+        2, description="largest change when rows are asked again or by several callers, and of the exported program on eager's kernels"
     )
     max_flip_rate: Annotated[float, Field(ge=0, le=1)] = Field(0.02, description="share of decisions that a lower precision may change")
-    max_metric_drop: Annotated[float, Field(ge=0)] = Field(0.01, description="of accuracy (or R²) that a lower precision may cost")
-    fail_on: list[str] = Field([], description="kinds of findings (paddleship/reports/finding.py) that end a stage as a missed gate")
-    require_branch_coverage: bool = Field(False, description="fail where no input took a side of a data-dependent if or loop")
-    layers: bool = Field(
-        False, description="ask every layer by itself, for the picture of errors along the network, where nothing failed too"
-    )
+    max_metric_drop: Annotated[float, Field(ge=0)] = Field(0.01, description="accuracy (or R²) that a lower precision may lose")
+    fail_on: list[str] = Field([], description="kinds of findings (paddleship/reports/finding.py) that fail a stage")
+    require_branch_coverage: bool = Field(False, description="fail if no input takes a side of a data-dependent if or loop")
+    layers: bool = Field(False, description="plot the error of every layer also for candidates that passed")
     training: bool = Field(False, description="also compare a few steps of training, eager and to_static")
     training_steps: Positive = 8
-    threads: Positive = Field(4, description="callers that ask a candidate at the same time, as clients ask a server")
+    threads: Positive = Field(4, description="concurrent callers of a candidate")
     timeout_s: Seconds = 300
 
     @field_validator("fail_on")
@@ -215,13 +213,13 @@ class Verify(Section):
         if strange := next((kind for kind in kinds if kind not in KINDS), None):
             near = difflib.get_close_matches(strange, KINDS, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"known kinds are {', '.join(KINDS)}"
-            raise ValueError(f"there is no kind of finding {strange!r} ({hint})")
+            raise ValueError(f"unknown kind of finding {strange!r} ({hint})")
         return kinds
 
 
 class Benchmark(Section):
     batch_sizes: Annotated[
-        list[Positive], Field(min_length=1, description="the first is what latency is judged by; all make the curve")
+        list[Positive], Field(min_length=1, description="latency is judged at the first size; all sizes make the curve")
     ] = [
         1,
         2,
@@ -230,21 +228,17 @@ class Benchmark(Section):
         16,
         32,
     ]
-    concurrency: list[Positive] = Field(
-        [1, 2], description="processes that answer at the same time; no more than the machine has cores for"
-    )
-    starts: Positive = Field(3, description="times that every participant is started anew, because processes differ")
+    concurrency: list[Positive] = Field([1, 2], description="numbers of processes that answer at the same time, as far as there are cores")
+    starts: Positive = Field(3, description="starts of every participant, because processes of one program differ")
     blocks: Annotated[int, Field(ge=4, description="interleaved blocks of each participant, over all starts")] = 24
     samples_per_block: Positive = 96
     effect: Fraction = Field(0.05, description="smallest difference that is called better or worse")
-    knee_gain: Fraction = Field(0.1, description="throughput that the next batch size must gain to be worth its latency")
-    warmup_s: Seconds = Field(1, description="limit of the warm-up of one batch size")
-    max_growth_bytes: Positive = Field(
-        1_000_000, description="of memory per 1,000 requests; a participant that certainly grows faster leaks"
-    )
-    scenario_seconds: Seconds = Field(5, description="limit of each MLPerf scenario, which eager and the winner are put through")
+    knee_gain: Fraction = Field(0.1, description="share of throughput that the next batch size must gain to be worth its latency")
+    warmup_s: Seconds = Field(1, description="time limit of the warm-up of one batch size")
+    max_growth_bytes: Positive = Field(1_000_000, description="memory growth per 1,000 requests above which a participant leaks")
+    scenario_seconds: Seconds = Field(5, description="time limit of each MLPerf scenario, run on eager and the winner")
     slo_p99_ms: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="objective of the Server scenario; null: the highest load that holds it is not searched"
+        None, description="p99 objective of the Server scenario; null: no search for the highest load that meets it"
     )
     max_seconds: Seconds = 60
     timeout_s: Seconds = 300
@@ -252,22 +246,22 @@ class Benchmark(Section):
         0.6, description="of the machine's processor time that others may take; beyond it the figures are reported as not valid"
     )
     host: Literal["here", "any"] = Field(
-        "here", description="whose measurement is taken: of this machine alone, or of any, which is then named in the result"
+        "here", description="here: measure on this machine; any: accept a measurement of another machine, named in the result"
     )
 
     @model_validator(mode="after")
     def _blocks_for_all_starts(self) -> Benchmark:
         if self.blocks < self.starts:
-            raise whole(f"every start needs a block, so blocks (got {self.blocks}) must be at least starts (got {self.starts})")
+            raise whole(f"blocks (got {self.blocks}) must be at least starts (got {self.starts}): each start measures one block or more")
         return self
 
 
 class Select(Section):
     objective: Literal["p50_ms", "p99_ms", "throughput_per_s", "cost_per_million", "image_bytes"] = "p99_ms"
-    price_per_core_hour: Annotated[float, Field(gt=0)] = Field(0.04, description="in any currency; cost_per_million rows is in the same")
-    slo_p99_ms: Annotated[float, Field(gt=0)] | None = Field(None, description="a candidate above it takes no part")
+    price_per_core_hour: Annotated[float, Field(gt=0)] = Field(0.04, description="in any currency; cost_per_million is in the same one")
+    slo_p99_ms: Annotated[float, Field(gt=0)] | None = Field(None, description="a candidate above it cannot be chosen")
     max_memory_bytes: Positive | None = None
-    max_flip_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="at the unfavourable end of its 95% interval")
+    max_flip_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="at the upper end of its 95% interval")
     candidate: str | None = Field(None, description="ship this one instead of the winner")
 
 
@@ -282,8 +276,8 @@ class Accept(Section):
     ready_timeout_s: Seconds = 60
     max_cold_start_ms: Seconds = 30_000
     load_requests: Positive = 500
-    load_seconds: Seconds = Field(10, description="limit of the load of single rows, whatever load_requests says")
-    concurrency: Positive = Field(8, description="callers at a time")
+    load_seconds: Seconds = Field(10, description="time limit of the load test with single rows")
+    concurrency: Positive = Field(8, description="concurrent callers")
 
 
 class GraphModes(Section):
@@ -292,18 +286,20 @@ class GraphModes(Section):
     full: bool = Field(False, description="sizes for GPUs; the others are for two cores")
     rounds: Annotated[int, Field(ge=2)] = Field(10, description="interleaved blocks of each mode, over all starts")
     starts: Positive = Field(2, description="times that every mode is started anew, because processes differ")
-    threads: Positive = Field(2, description="and cores of every mode; with one core, Paddle's executor pays for its own threads")
+    threads: Positive = Field(
+        2, description="threads and cores of every mode; with one core, Paddle's executor is slowed down by its own threads"
+    )
     torch_site: str | None = Field(None, description="site-packages folder of PyTorch where it is not installed beside Paddle")
     noise_limit: Annotated[float, Field(gt=0)] = Field(
-        8, description="of answers and of the losses of the first steps, in units of eager float32's own error"
+        8, description="largest error of answers and first losses, in units of eager float32's own error"
     )
-    timeout_s: Seconds = Field(600, description="for one mode of one network to answer, compile included")
+    timeout_s: Seconds = Field(600, description="time limit of one mode of one network, compilation included")
 
 
 class Params(Section):
     """The whole of params.yaml, one section per stage and three that stages share."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", description="names the model, the image and the experiment")]
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", description="name of the model, the image and the MLflow experiment")]
     seed: int = 0
     code: Code
     paths: Paths = Paths()
@@ -325,9 +321,7 @@ class Params(Section):
         firsts = [item.shape[0] if item.shape else None for item in self.model.inputs]
         batch = batch_dimension([item.spec() for item in self.model.inputs])
         if batch is None or set(firsts) != {batch}:
-            raise whole(
-                f"the first dimension must be dynamic and the same for every input of a model that is served, as 'batch' is (got {firsts})"
-            )
+            raise whole(f"the first dimension of every input must be the same dynamic dimension, such as 'batch' (got {firsts})")
         return self
 
     @model_validator(mode="after")
@@ -385,22 +379,24 @@ def load(path: Path) -> Params:
 def read(path: Path) -> dict[str, Any]:
     """The values of a params file or of one that is laid over it, not checked yet. Raises ParamsError."""
     if not path.exists():
-        raise ParamsError(f"params file {str(path)!r} does not exist: give one that does, or run from the folder that holds params.yaml")
+        raise ParamsError(f"params file {str(path)!r} does not exist: give an existing file, or run in the folder that holds params.yaml")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ParamsError(f"params file {str(path)!r} cannot be read ({error.strerror}): give a file that can") from None
+        raise ParamsError(f"params file {str(path)!r} cannot be read ({error.strerror}): give a readable file") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParamsError(f"{path} is not YAML ({' '.join(str(error).split())}): fix the line it names") from None
+        raise ParamsError(f"{path} is not YAML ({' '.join(str(error).split())}): fix that line") from None
     if not isinstance(values, dict):
-        raise ParamsError(f"{path} must hold a mapping of sections (got {type(values).__name__}): start from the one in the repository")
+        raise ParamsError(f"{path} must hold a mapping of sections (got {type(values).__name__}): start from params.yaml of the repository")
     return values
 
 
 def parse(values: Any, *, origin: str = "params.yaml") -> Params:
     """Check values that were already read; `origin` is named in errors."""
     if not isinstance(values, Mapping):
-        raise ParamsError(f"{origin} must hold a mapping of sections (got {type(values).__name__}): start from the one in the repository")
+        raise ParamsError(
+            f"{origin} must hold a mapping of sections (got {type(values).__name__}): start from params.yaml of the repository"
+        )
     try:
         return Params.model_validate(values)
     except ValidationError as error:

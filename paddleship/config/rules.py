@@ -13,7 +13,7 @@ def fault(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> str:
     known = row_dimensions(specs)
     names = ", ".join(known) or "none but the batch"
     if strange := [rule.name for rule in dimensions if rule.name not in known]:
-        return f"dimensions must name dynamic dimensions of inputs, the batch excepted (got {strange[0]!r}): they have {names}"
+        return f"dimensions must name dynamic dimensions of the inputs other than the batch (got {strange[0]!r}): the inputs have {names}"
     for spec in specs:
         for end, limit in (("low", spec.low), ("high", spec.high)):
             found = bound(limit) if isinstance(limit, str) else ("", 0)
@@ -21,7 +21,8 @@ def fault(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> str:
                 return f"{end} of input {spec.name!r} must be a number or a dimension (got {limit!r}): write 5, 'length' or 'length - 1'"
             if isinstance(limit, str) and found[0] not in known:
                 return (
-                    f"{end} of input {spec.name!r} must name a dynamic dimension, the batch excepted (got {limit!r}): inputs have {names}"
+                    f"{end} of input {spec.name!r} must name a dynamic dimension other than the batch (got {limit!r}): the inputs have "
+                    f"{names}"
                 )
     return next(_contradictions(specs, dimensions), "")
 

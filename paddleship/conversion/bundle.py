@@ -31,7 +31,7 @@ class Packer:
     def __call__(self, _source: Path, target: Path, _batches: Sequence[Batch]) -> None:
         """Copy code and weights. Raises CandidateError."""
         if self.subject.code is None:
-            raise CandidateError("where the model's code lies is not known here")
+            raise CandidateError("the folder of the model's code is unknown here")
         for file, place in sources(self.subject.code).items():
             (target / CODE / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target / CODE / place)
@@ -47,7 +47,7 @@ class Packer:
         now = sha256(self.subject.checkpoint / building.WEIGHTS)
         if now != candidate.weights_sha256:
             raise CandidateError(
-                f"the checkpoint is another ({now[:12]}) than the exported program was made from ({candidate.weights_sha256[:12]}): "
+                f"the checkpoint ({now[:12]}) is not the one that the exported program was made from ({candidate.weights_sha256[:12]}): "
                 "run `dvc repro export optimize`"
             )
         options = {
@@ -65,11 +65,12 @@ def sources(code: Code) -> dict[Path, Path]:
     watched, root = Path(code.watch).resolve(), Path(code.root).resolve()
     if not watched.is_relative_to(root):
         raise CandidateError(
-            f"code.watch {code.watch!r} is not below code.root {code.root!r}, so its copy could not be imported: let root hold it"
+            f"code.watch {code.watch!r} is not below code.root {code.root!r}, so its copy could not be imported: set code.root to a "
+            "folder above it"
         )
     found = {file: file.relative_to(root) for file in ([watched] if watched.is_file() else _python(watched))}
     if not found:
-        raise CandidateError(f"code.watch {code.watch!r} holds no Python file: let it name the package of model.factory")
+        raise CandidateError(f"code.watch {code.watch!r} holds no Python file: set it to the package of model.factory")
     return found
 
 

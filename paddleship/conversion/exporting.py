@@ -51,7 +51,7 @@ def export(
         nestings = [eager.call("nesting", probe) for probe in probes]
     constants = [structure.constants(nesting) for nesting in nestings]
     if odd := next((other for other in constants if other != constants[0]), None):
-        raise ModelError(f"forward returns {constants[0]} beside its tensors and, asked other things, {odd}: return it as a tensor")
+        raise ModelError(f"forward returns {constants[0]} beside its tensors and, for other inputs, {odd}: return it as a tensor")
     nesting = nestings[0]
     warm_shapes = tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes)
     base = replace(base, outputs=describe_outputs(base.inputs, probes, answers), nesting=nesting, warm_shapes=warm_shapes)
@@ -168,7 +168,7 @@ def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answe
             shape.append(seen[0] if fixed else follows or f"{name}_{axis}")
         outputs.append(TensorSpec(name, str(first.dtype), tuple(shape)))
     if not outputs:
-        raise OutputError("forward returned no tensor: return what the server is to answer")
+        raise OutputError("forward returned no tensor: return what the server should answer")
     return tuple(outputs)
 
 
@@ -240,7 +240,7 @@ def _trace_outputs(named: Mapping[str, Any], outputs: Any) -> tuple[dict[str, in
     passed = {place: _input_name(value) for place, value in enumerate(distinct)}
     kept = [place for place, name in passed.items() if name is None]
     if not kept:
-        raise OutputError("forward computes nothing (its outputs are its inputs): return what the server is to answer")
+        raise OutputError("forward computes nothing (its outputs are its inputs): return what the server should answer")
     sources: dict[str, int | str] = {}
     for name, value in named.items():
         place = next(index for index, other in enumerate(distinct) if value.is_same(other))

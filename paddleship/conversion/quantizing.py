@@ -92,7 +92,7 @@ def _dynamic(source: Path, target: Path, *, per_channel: bool) -> None:
 
 def _given(batches: Sequence[Batch]) -> Sequence[Batch]:
     if not batches:
-        raise CandidateError("no row of the training part fits this program, so there is nothing to take the ranges from")
+        raise CandidateError("no row of the training part fits this program, so there is nothing to calibrate with")
     return batches
 
 
@@ -160,4 +160,6 @@ def _nested(graph: Any) -> Iterator[Any]:
 
 def _require(operators: Iterable[str], wanted: Sequence[str]) -> None:
     if not set(operators).intersection(wanted):
-        raise CandidateError("nothing in this model can be quantised: it has no matrix product, convolution or table with fixed weights")
+        raise CandidateError(
+            "nothing in this model can be quantised: it has no matrix product, convolution or embedding with constant weights"
+        )

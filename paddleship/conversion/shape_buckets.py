@@ -49,12 +49,12 @@ def price(programs: Sequence[Program], specs: Sequence[TensorSpec], reason: str,
     names = list(programs[0].sizes)
     words = "; ".join(f"{name} is {', '.join(map(str, sorted({program.sizes[name] for program in programs})))}" for name in names)
     if obstacle:
-        return Finding("fewer-dimensions", "note", f"with fixed sizes ({words}) it does not work either: {obstacle}")
+        return Finding("fewer-dimensions", "note", f"with fixed sizes ({words}) it fails as well: {obstacle}")
     batch = str(specs[0].shape[0])
-    cost = ["smaller inputs are padded and take the time of the next size"]
+    cost = ["smaller inputs are padded to the next size and take its time"]
     if others := [name for name in names if name != batch]:
         cost.append(f"larger {' or '.join(others)} is refused")
     if batch in names:
         cost.append("larger batches are answered in parts")
-    advice = "fix what keeps the dimension from being dynamic, or choose the sizes: export.buckets"
+    advice = "make the dimension work dynamically, or set the sizes in export.buckets"
     return Finding("fewer-dimensions", "warning", f"sizes are fixed ({words}), because {reason}. {'; '.join(cost).capitalize()}", advice)

@@ -49,7 +49,7 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
     """Let the user's reader read the raw data. Raises DataError."""
     raw = Path(data.raw)
     if not raw.exists():
-        raise DataError(f"data.raw {data.raw!r} does not exist: put the data there, `dvc pull` it, or correct the path")
+        raise DataError(f"data.raw {data.raw!r} does not exist: put the data there, run `dvc pull`, or correct the path")
     reader: Callable[..., Iterable[Mapping[str, Any]]] = resolve(data.reader, key="data.reader", error=DataError)
     rows = []
     progress = Progress("reading", 0, "rows")
@@ -60,11 +60,12 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
     except Exception as failure:
         raise DataError(f"data.reader {data.reader!r} failed on {data.raw!r} ({explain(failure)}): fix the reader or the data") from None
     if not rows:
-        raise DataError(f"data.reader {data.reader!r} found no rows in {data.raw!r}: check that it is the right file or folder")
+        raise DataError(f"data.reader {data.reader!r} found no rows in {data.raw!r}: check the path")
     absent = [name for name in (*data.inputs, data.label) if name not in rows[0]]
     if absent:
         raise DataError(
-            f"data.reader {data.reader!r} gives no column {absent[0]!r} (it gives {', '.join(rows[0])}): correct data.inputs or data.label"
+            f"data.reader {data.reader!r} returns no column {absent[0]!r} (it returns {', '.join(rows[0])}): correct data.inputs or "
+            "data.label"
         )
     return rows
 
@@ -100,7 +101,7 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
     for split, part in kept.items():
         if not part:
             left = f"{counts['kept']} rows left of {len(rows)}"
-            raise DataError(f"the {split} part is empty ({left}): {_advice(split)}")
+            raise DataError(f"the {split} split is empty ({left}): {_advice(split)}")
     return {split: _rows(part, data) for split, part in kept.items()}, dict(counts)
 
 
@@ -190,7 +191,8 @@ def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any,
         raise DataError(f"the data does not fit model.inputs: {error}") from None
     except KeyError as missing:
         raise DataError(
-            f"model.inputs names {missing}, which is no column of the data (data.inputs: {', '.join(rows.columns)}): make them agree"
+            f"model.inputs names {missing}, which is not a column of the data (data.inputs: {', '.join(rows.columns)}): use the same "
+            "names in both"
         ) from None
 
 
@@ -201,7 +203,7 @@ def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
 
 
 def _advice(split: str) -> str:
-    return "give more data, or " + ("reduce data.validation and data.test" if split == "train" else f"enlarge data.{split}")
+    return "provide more data, or " + ("reduce data.validation and data.test" if split == "train" else f"raise data.{split}")
 
 
 def _split(key: str, data: Data) -> str:
@@ -217,7 +219,7 @@ def _column(name: str, values: Sequence[Any]) -> Any:
     try:
         return pa.array([value.tolist() if isinstance(value, np.ndarray) else value for value in values])
     except (pa.ArrowException, OverflowError) as error:
-        raise DataError(f"column {name!r} cannot be stored in Parquet ({error}): let data.reader give one type in all rows") from None
+        raise DataError(f"column {name!r} cannot be stored in Parquet ({error}): let data.reader return one type in all rows") from None
 
 
 def _values(column: Any) -> list[Any]:

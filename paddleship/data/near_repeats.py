@@ -66,8 +66,8 @@ class NearRepeats:
         count = f"{len(self.pairs):,} of {self.compared[1]:,} held-out rows ({self.share:.1%}) nearly repeat a training row"
         first = self.examples[0]
         severity: Severity = "warning" if self.share > most else "note"
-        message = f"{count}, for example {first['held_out']} and {first['training']}: the score may be better than on new data"
-        advice = "let data.reader give one row of each such pair (reports/prepare.json lists some), or raise data.near_repeat_share"
+        message = f"{count}, for example {first['held_out']} and {first['training']}: the test score may be too high for new data"
+        advice = "let data.reader return one row of each such pair (reports/prepare.json lists some), or raise data.near_repeat_share"
         return [Finding("near-repeat", severity, message, advice)]
 
 
@@ -90,7 +90,7 @@ def _find(train: Columns, held: Columns) -> NearRepeats:
     if texts:
         parts = _Texts.of(train, held, texts)
         if parts is None:
-            return NearRepeats(why="texts of so few different letters are near each other by chance")
+            return NearRepeats(why="the texts use so few different letters that unrelated texts look similar")
         found = parts.pairs()
         if numbers:
             found = _near_in_numbers(found, train, held, numbers)
@@ -98,7 +98,7 @@ def _find(train: Columns, held: Columns) -> NearRepeats:
     chosen = [_spread(size, _NUMBERS // _PROBES) for size in sizes]
     keys = _Numbers(train, chosen[0])
     if keys.by_chance(train, chosen[0]) > _CHANCE:
-        return NearRepeats(why="rows of so few different numbers are near each other by chance")
+        return NearRepeats(why="the rows hold so few different numbers that unrelated rows are nearly equal")
     pairs: dict[int, int] = {}
     for grid in (0.0, 0.5):
         known = {key: row for row, key in reversed(list(zip(chosen[0], keys.of(train, chosen[0], grid), strict=True)))}

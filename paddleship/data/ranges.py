@@ -45,8 +45,8 @@ def _of_vocabulary(spec: TensorSpec, last: int) -> TensorSpec:
     low, high = (0 if spec.low is None else spec.low), (last if spec.high is None else spec.high)
     if isinstance(low, str) or isinstance(high, str) or low > 0 or high < last:
         raise DataError(
-            f"model.inputs gives {spec.name!r} the range {low} … {high}, and preprocess makes ids from 0 to {last} of the text: "
-            "leave low and high out, or set preprocess.vocabulary_size"
+            f"model.inputs gives {spec.name!r} the range {low} … {high}, but preprocess makes ids from 0 to {last}: remove low and high, "
+            "or set preprocess.vocabulary_size"
         )
     return replace(spec, low=float(low), high=float(high))
 

@@ -24,7 +24,7 @@ from paddleship.shipped.common.spec import Dimension, TensorSpec
 _NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
 _KINDS = "biufU"  # what numpy calls truth values, integers, real numbers and text
 _WORDS = {"U": "text", "b": "truth values"}
-_GIVE = "let the reader give numbers, truth values or text"
+_GIVE = "let data.reader return numbers, bools or text"
 
 
 class RowValidator:
@@ -48,7 +48,8 @@ class RowValidator:
         self._names = [spec.name for spec in tensors]
         if absent := [name for name in self._names if name not in data.inputs]:
             raise DataError(
-                f"model.inputs names {absent[0]!r}, which is no column of the data (data.inputs: {', '.join(data.inputs)}): make them agree"
+                f"model.inputs names {absent[0]!r}, which is not a column of the data (data.inputs: {', '.join(data.inputs)}): use the "
+                "same names in both"
             )
         self._tensors = Tensors(tensors, dimensions)
         self._forms: dict[str, tuple[int, str]] = {}
@@ -88,13 +89,13 @@ class RowValidator:
             with np.errstate(over="ignore"):  # what does not fit is refused below
                 array = np.asarray(value, np.float32)
         except (TypeError, ValueError, OverflowError):
-            raise DataError(f"{where()}, and a regression needs numbers: fix the row, or set data.task") from None
+            raise DataError(f"{where()}, and a regression needs numbers: correct the row, or set data.task") from None
         if not np.isfinite(array).all():
-            raise DataError(f"{where()}, which is no finite float32: fix the row, or give None as its label to drop it")
+            raise DataError(f"{where()}, which is not a finite float32: correct the row, or return None as its label to drop it")
         first, shape = self._label_shape = self._label_shape or (number, array.shape)
         if array.shape != shape:
             raise DataError(
-                f"{where()} of shape {list(array.shape)}, and row {first} has the shape {list(shape)}: give every label the same shape"
+                f"{where()} of shape {list(array.shape)}, and row {first} has shape {list(shape)}: give every label the same shape"
             )
         return array
 
@@ -103,11 +104,13 @@ class RowValidator:
         identity = names.index(value) if isinstance(value, str) and value in names else _whole(value)
         if identity is None:
             raise DataError(
-                f"{column} holds {_short(value)}, a label that is neither a class id nor one of data.classes {names}: "
-                "fix one of them, or set data.task"
+                f"{column} holds {_short(value)}, which is neither a class id nor one of data.classes {names}: correct the label or "
+                "data.classes, or set data.task"
             )
         if identity < 0 or (names and identity >= len(names)):
-            raise DataError(f"{column} holds the class id {identity}, data.classes has {len(names)} names: make them agree")
+            raise DataError(
+                f"{column} holds the class id {identity}, and data.classes has {len(names)} names: correct the label or data.classes"
+            )
         return identity
 
     def _clean(self, number: int, name: str, value: Any) -> Any:
@@ -119,18 +122,19 @@ class RowValidator:
             return None
         if name == self._text:
             raise DataError(
-                f"{where()} of type {type(value).__name__}, and preprocess.column must be text: name another, or let the reader give str"
+                f"{where()} of type {type(value).__name__}, and preprocess.column must be text: name another column, or let data.reader "
+                "return str"
             )
         try:
             array = np.asarray(value)
         except ValueError:
-            raise DataError(f"{where()}, whose parts differ in length: give lists of one length at every depth") from None
+            raise DataError(f"{where()}, a nested list whose parts differ in length: return lists of one length at every depth") from None
         if array.dtype.kind == "O":
             array = _numbers(array, where)
         if array.dtype.kind not in _KINDS:
             raise DataError(f"{where()} of type {array.dtype.name}: {_GIVE}")
         if not array.size:
-            raise DataError(f"{where()}, which has no element (shape {list(array.shape)}): leave the row out, or give None to drop it")
+            raise DataError(f"{where()}, which is empty (shape {list(array.shape)}): leave the row out, or return None to drop it")
         return array
 
     def _one_form(self, number: int, name: str, value: Any) -> None:
@@ -139,7 +143,7 @@ class RowValidator:
         form = f"{_WORDS.get(array.dtype.kind, 'numbers')} of {array.ndim} dimensions"
         first, usual = self._forms.setdefault(name, (number, form))
         if form != usual:
-            raise DataError(f"{_where(number, name, value)}, {form}, and row {first} holds {usual}: give one kind")
+            raise DataError(f"{_where(number, name, value)}, {form}, and row {first} holds {usual}: return one kind in all rows")
 
 
 def content_hash(values: Sequence[Any], *, unicode_form: UnicodeForm | None) -> str:
@@ -167,7 +171,7 @@ def _encodable(text: str, where: Callable[[], str]) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise DataError(f"{where()}, which UTF-8 cannot carry: let the reader decode it in its own encoding") from None
+        raise DataError(f"{where()}, which UTF-8 cannot encode: let data.reader decode the text with its own encoding") from None
     return text
 
 

@@ -23,7 +23,7 @@ from paddleship.shipped.runtimes import registry
 from paddleship.shipped.runtimes.registration import OTHER_WEIGHTS
 
 _RANDOM = ("uniform", "gaussian", "bernoulli", "randint", "randperm", "multinomial", "truncated_gaussian_random", "poisson", "exponential_")
-_EVAL = "call eval() on the model before it is converted, and give dropout training=self.training"
+_EVAL = "call eval() on the model before conversion, and pass training=self.training to dropout"
 
 
 def is_readable(candidate: Candidate) -> bool:
@@ -112,7 +112,7 @@ def _train_mode(operator: Any, held: Mapping[str, Array], own: Mapping[str, Arra
 def _precision(small: list[str], candidate: Candidate) -> list[Finding]:
     if not small:
         return []
-    message = f"{len(small)} operators compute in float16 or bfloat16 (first {small[0]}), the candidate promises {candidate.precision}"
+    message = f"{len(small)} operators compute in float16 or bfloat16 (first {small[0]}), but candidate.json says {candidate.precision}"
     return [Finding("dtype-differs", "error", message, "convert in float32, or declare the lower precision", layer=small[0])]
 
 

@@ -112,14 +112,14 @@ def explain(
     place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
     located = _locate(subject, _stripped(subject, folder), evidence, place, settings, say)
     if isinstance(located, str):
-        inspection.left.append(f"layers (they could not be replayed: {located})")
+        inspection.left.append(f"layers (replay failed: {located})")
     else:
         findings += located.findings
         _note_layers(located, inspection)
     try:
         findings += _optimiser(folder, evidence, place, settings, inspection, limit=limit) if folder is not None else []
     except OutOfTime:
-        inspection.left.append("optimisation passes (there was no time left)")
+        inspection.left.append("optimisation passes (no time left)")
     if not any(finding.severity == "error" for finding in findings):
         findings += (_coarse(folder, failed) if folder is not None else []) or [_nothing(evidence, ratios, limit, inspection)]
     return Diagnosis(findings, [] if isinstance(located, str) else located.errors)
@@ -164,7 +164,7 @@ def _facts(subject: Subject, folder: Path | None, preprocess: Mapping[str, Any] 
         found.append(Finding("weights-differ", "error", message, "convert again from this checkpoint: `dvc repro export optimize`"))
     if preprocess is not None and candidate.preprocess != preprocess:
         keys = [key for key in {*candidate.preprocess, *preprocess} if candidate.preprocess.get(key) != preprocess.get(key)]
-        message = f"the candidate prepares its inputs in another way than the data was (it differs in {', '.join(sorted(keys))})"
+        message = f"the candidate's preprocess differs from that of the prepared data (keys: {', '.join(sorted(keys))})"
         found.append(Finding("preprocess-differs", "error", message, "`dvc repro optimize`"))
     return found
 
@@ -205,7 +205,7 @@ def _note_layers(located: Located, inspection: Inspection) -> None:
     if asked and not any(finding.severity == "error" for finding in located.findings):
         inspection.clean.append(f"{len(asked)} layers, each by itself")
     if silent := len(located.errors) - len(asked):
-        inspection.left.append(f"{silent} layers that could not be asked by themselves")
+        inspection.left.append(f"{silent} layers that could not be run alone")
 
 
 def _is_eager(folder: Path | None) -> bool:
@@ -282,8 +282,8 @@ def _coarse(folder: Path, failed: Sequence[str]) -> list[Finding]:
     precision = Candidate.load(folder).precision
     if precision == "float32" or not failed or not set(failed) <= _DECISIONS:
         return []
-    message = f"{precision} changes too many decisions of this model, or too few rows were asked to show that it does not"
-    advice = "raise verify.samples where the measured rate itself is within its limit; else leave this candidate out"
+    message = f"{precision} changes too many decisions of this model, or there were too few rows to show that it does not"
+    advice = "raise verify.samples if the measured rate is within its limit; otherwise remove this candidate"
     return [Finding("low-precision", "error", message, advice)]
 
 
@@ -291,5 +291,5 @@ def _nothing(evidence: Evidence, ratios: Sequence[float], limit: float, inspecti
     wrong = [case.name for case, ratio in zip(evidence.cases, ratios, strict=False) if ratio > limit]
     words = f"{len(wrong)} of {len(evidence.cases)} cases are wrong ({', '.join(wrong[:4])}{' …' if len(wrong) > 4 else ''})"
     if not wrong:
-        words = "the candidate gave no answer" if not ratios else "every case is right by itself, and a check over all of them is not"
+        words = "the candidate gave no answer" if not ratios else "every case passes alone, and a check over all cases fails"
     return Finding("wrong-answers", "error", f"{words}; {inspection}", "compare the exported program with the model by hand")

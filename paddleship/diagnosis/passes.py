@@ -83,7 +83,7 @@ def smallest(names: Sequence[str], cures: Callable[[Sequence[str]], bool]) -> li
 def _names(worker: Revived, options: dict[str, Any]) -> list[str]:
     """The passes that loading runs, in order. When loading kills the process, those that it had announced."""
     with tempfile.NamedTemporaryFile("r", suffix=".log") as log:
-        with suppress(CandidateError):  # when it dies of one of them, the log says how far it came
+        with suppress(CandidateError):  # if loading crashes, the log ends with the pass that it crashed in
             worker.call("log", options, log.name)
         names = [one or other for one, other in _LOGGED.findall(log.read())]
     return [name.replace("mkldnn", "onednn") for name in names]  # some announce their old name, which delete_pass does not know

@@ -104,7 +104,7 @@ class Recorder:
         for name in call.outputs:
             answer, truth = answered[f"out/{name}"], true[f"true/{name}"]
             if answer.shape != truth.shape or differences.relative(answer, differences.expected(truth, answer)) > _STATEFUL:
-                return replace(call, reason="asked again on its own it answers otherwise: it depends on more than what it is given")
+                return replace(call, reason="when run alone it gives another answer, so it depends on more than its inputs")
         arrays |= true
         np.savez(path, **arrays)
         return call
@@ -160,7 +160,7 @@ def _listen(eager: Eager, batch: Batch) -> list[_Note]:
         reason = ""
         try:
             arguments = (_apart(tuple(args), tensors), _apart(dict(kwargs), tensors))
-            reason = "" if tensors else "it is given no tensor"
+            reason = "" if tensors else "it takes no tensor"
         except TypeError as odd:
             arguments, reason = ((), {}), f"it is given a {odd}"
         own, where = _place(layer)

@@ -107,9 +107,7 @@ def locate(
         errors: dict[int, LayerError] = {}
         for call in sorted(calls, key=lambda call: (_depth(call, calls), call.number)):
             late = time.monotonic() > deadline
-            errors[call.number] = (
-                LayerError(call, reason=f"there was no time left (timeout_s {timeout_s:g})") if late else setup.replay(call)
-            )
+            errors[call.number] = LayerError(call, reason=f"no time left (timeout_s {timeout_s:g})") if late else setup.replay(call)
             say(f"{call.label}: {errors[call.number]}")
         ordered = [errors[call.number] for call in calls]
         wrong = first_dead(ordered) if unmade else first_wrong(ordered, limit=limit)
@@ -257,9 +255,7 @@ def _findings(
     root = next((error for error in asked if error.call.parent is None), None)
     if root is not None and root.ratio is not None and root.ratio <= limit:
         message += "; yet the whole model is right when converted again: the program and the replay disagree"
-    advice = (
-        "write this line in another way, or ship another candidate" if line or call.own else "replace this layer, or ship another candidate"
-    )
+    advice = "rewrite this line, or ship another candidate" if line or call.own else "replace this layer, or ship another candidate"
     return [Finding("wrong-layer", "error", message, advice, where=line or call.where, layer=call.path or call.kind)]
 
 
@@ -269,10 +265,12 @@ def no_layer(asked: Sequence[LayerError], candidate: Candidate, limit: float) ->
     if whole is None or whole.ratio is None or whole.ratio <= limit:
         message = f"each of {len(asked)} sublayers is right when {candidate.name} answers it alone, the model itself included: "
         message += "the whole program and the replay disagree"
-        return Finding("wrong-layer", "note", message, "the fault is in this one export, or in inputs that the replay did not have")
+        return Finding(
+            "wrong-layer", "note", message, "export again; the fault may be in this export or in inputs that the replay did not run"
+        )
     message = f"the model itself departs from the truth in {candidate.name} by {whole.ratio:.3g} × eager's own noise"
     message += f" ({whole.candidate:.2g} of the size of its answer), and none of the {len(asked) - 1} sublayers does so alone"
-    return Finding("wrong-layer", "note", message, "no one layer or line is to blame, its coarser rounding adds up: ship another candidate")
+    return Finding("wrong-layer", "note", message, "no single layer or line is wrong; rounding errors add up: ship another candidate")
 
 
 def _depth(call: Call, calls: Sequence[Call]) -> int:

@@ -61,7 +61,7 @@ def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int]
         return []
     words = ", ".join(f"{name!r} is eager's {other!r}" for name, other in found.items())
     return [
-        Finding("output-structure", "error", f"outputs are exchanged: {words}", "map outputs by the order that forward returns them in")
+        Finding("output-structure", "error", f"outputs are exchanged: {words}", "map outputs in the order in which forward returns them")
     ]
 
 
@@ -83,8 +83,8 @@ def _late(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *
     if len(late) < 2 and len(late) < len(wrong):
         return []
     names = ", ".join(evidence.cases[place].name for place in late[:3])
-    message = f"{len(late)} answers belong to the question before ({names})"
-    return [Finding("not-deterministic", "error", message, "keep nothing between calls: copy outputs before the next question")]
+    message = f"{len(late)} answers belong to the previous input ({names})"
+    return [Finding("not-deterministic", "error", message, "keep no state between calls: copy outputs before the next call")]
 
 
 def _sizes(evidence: Evidence, specs: Sequence[TensorSpec], wrong: Sequence[int]) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""The eager model asked case by case in a process of its own, which is started again after a case that it does not survive."""
+"""Runs the eager model case by case in a child process, which is restarted after a crash."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from paddleship.shipped.common.spec import batch_dimension, row_dimensions
 from paddleship.system import isolate
 
 EAGER = "the eager model"  # as its process is called
-MAX_CRASHES = 3  # after which no further case is tried
-_FEW = 2  # rows of a case that is asked of a slow model too
+MAX_CRASHES = 3  # of eager; after that no new case is tried
+_FEW = 2  # most rows of a case that is run on a slow model
 _SMALL = 16  # values that are shown in full
 
 
 class NotSurvivedError(BadInput):
-    """The eager model survives none of the cases; `case` is the one that it was asked first, `end` how its process ended."""
+    """The eager model crashes on every case; `case` is the first one, `end` how the process ended."""
 
     def __init__(self, case: Case, end: ProcessDied | ProcessHung) -> None:
         super().__init__(str(end), where=end.where)
@@ -36,8 +36,7 @@ class NotSurvivedError(BadInput):
 def examine(
     subject: Subject, cases: Sequence[Case], *, timeout_s: float, budget_s: float = math.inf, max_crashes: int = MAX_CRASHES
 ) -> ProbeResult:
-    """What the eager model shows when it is asked these cases; after `budget_s`, only the small ones of them, and after so many
-    `max_crashes` only what it survived before.
+    """Run the eager model on the cases; after `budget_s` only on small ones, after `max_crashes` crashes only on cases that worked before.
 
     Raises NotSurvivedError, and ModelError when it answers none.
     """
@@ -83,7 +82,7 @@ def answered(probed: ProbeResult | BadInput, cases: Sequence[Case]) -> int:
 
 
 def all_answered(probed: ProbeResult | BadInput, cases: Sequence[Case]) -> bool:
-    """Whether eager answered every row that it was asked, or was asked none because of how it is built."""
+    """Whether eager answered every case of rows; also true if it was run on none because of how it is built."""
     if not isinstance(probed, ProbeResult):
         return False
     failed = {*probed.crashes, *probed.refused, *probed.skipped_after_crashes}
@@ -106,7 +105,7 @@ def _bounded(item: Input, dimension: str, batch: str | None) -> Input:
 def _ask(
     worker: isolate.Isolated, cases: Sequence[Case], survived: set[str], budget_s: float
 ) -> tuple[list[str], tuple[str, ProcessDied | ProcessHung] | None]:
-    """The cases for which there was no time, and the one that the process did not survive, with the words of its end."""
+    """The cases that were skipped for lack of time, and the one that ended the process, with how it ended."""
     began, skipped_slow = time.monotonic(), list[str]()
     for case in cases:
         if time.monotonic() - began > budget_s and _rows(case) > _FEW:
@@ -132,7 +131,7 @@ def _without_influence(worker: isolate.Isolated, names: Sequence[str]) -> tuple[
         try:
             influence = worker.call("influence", name)
         except CandidateError:
-            return tuple(unused), tuple(influence_unknown)  # it died of values that nobody declared
+            return tuple(unused), tuple(influence_unknown)  # it crashed on values that were not declared
         if influence is None:
             influence_unknown.append(name)
         elif not influence:

@@ -1,4 +1,4 @@
-"""What an eager model does that no static program can do, found out by watching it and by asking it twice.
+"""What an eager model does that a static program cannot do, found by watching it and by running it twice.
 
 Everything here runs in a child process, on the seeded model that is converted later.
 """
@@ -32,10 +32,8 @@ _TRIED = 3  # cases in which an input's values are turned round, to see whether 
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What is known of the eager model.
-
-    `answers` are its answers to the cases it takes, `refused` its words on the others; `suspects` are the
-    statements that forward ran and that are known to give trouble. `unused` are inputs without influence, `influence_unknown` those of
+    """What the probe found. `answers` are the answers by case, `refused` the errors of other cases; `suspects` are executed statements that
+    are known to cause trouble. `unused` are inputs without influence, `influence_unknown` those of
     which that is unknown, `forward` is the place of the user's forward, and `taken` which ways the cases took in it.
     `crashes` are cases that its process does not survive, with the words of its end, `skipped_after_crashes` those that were left out after
     that, and `skipped_slow` those for which it is too slow.
@@ -56,7 +54,7 @@ class ProbeResult:
 
 
 class ProbeWorker:
-    """The eager model under examination; without a checkpoint its seeded weights become one."""
+    """Runs the examined eager model; without a checkpoint, seeded weights are saved as one."""
 
     def __init__(self, subject: Subject) -> None:
         import paddle
@@ -139,7 +137,7 @@ class ProbeWorker:
             except OutputError as odd:
                 raise OutputError(str(odd), where=where) from None
             if not named:
-                raise OutputError("forward returned no tensor: end it with `return`, and give what it computes", where=where)
+                raise OutputError("forward returned no tensor: end it with a `return` of what it computes", where=where)
             return {name: tensor.numpy() for name, tensor in named.items()}
 
     def _varies(self, cases: Sequence[Case], answers: Mapping[str, Arrays], *, certain: bool) -> bool:

@@ -149,7 +149,7 @@ class Examiner:
             drawn, before = self._cases, self._subject
             self._subject = replace(before, model=lengths)
             self._cases = self._draw()
-            self._say("watching it again, with lengths within what was drawn")
+            self._say("watching the eager model again, with lengths within the generated rows")
             second = self._watch()
             if isinstance(second, ProbeResult) and asking.answered(second, self._cases) > asking.answered(first, drawn):
                 self.findings += messages.lengths(before.model, lengths, first, drawn)
@@ -173,7 +173,7 @@ class Examiner:
         fresh = self._subject.checkpoint == self._work / "checkpoint"
         if not fresh or not probed.answers or not (unvarying := exercising.unvarying(self._cases, probed.answers)):
             return False
-        self._say(f"looking for weights that exercise {', '.join(unvarying)}")
+        self._say(f"looking for weights that vary {', '.join(unvarying)}")
         cases = [case for case in self._cases if case.name in probed.answers]
         seconds = exercising.SECONDS
         try:
@@ -201,7 +201,7 @@ class Examiner:
         if obstacle is None:
             return program, None
         if alone and (probed.unused or any(finding.kind in _FOREIGN_LAYERS for finding in probed.findings)):
-            return None, None  # Paddle stumbles over what was found already, and says so in other words
+            return None, None  # Paddle fails on what was found already, with another message
         placed = messages.placed(obstacle, probed.suspects)
         self.findings.append(placed)
         return None, placed
@@ -221,7 +221,7 @@ class Examiner:
         exported = self._work / "exported"
         answered = [case for case in self._cases if case.name in probed.answers]
         self._candidate(probed, program, answered).save(exported)
-        self._say(f"making {', '.join(self._candidates)}")
+        self._say(f"converting to {', '.join(self._candidates)}")
         make = carried(partial(self._make, exported=exported, case=answered[0]))
         with ThreadPoolExecutor(2) as pool:
             outcomes = list(pool.map(make, self._candidates))
@@ -340,7 +340,7 @@ class Examiner:
         seconds = self._settings.timeout_s
         if lost and (frozen := sizes.frozen(folder, proved.evidence, probed.suspects, kept=kept, timeout_s=seconds)):
             return frozen
-        self._say(f"looking for the reason why {name} is wrong")
+        self._say(f"looking for the cause of wrong answers in {name}")
         failed = [check.name for check in judgement.checks if not check.passed]
         explained = explaining.explain(
             self._subject,

@@ -24,7 +24,7 @@ from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.references import explain, is_users, user_line
 from paddleship.shipped.common.spec import TensorSpec
 
-_TENSOR_TO_PYTHON = "keep the value a tensor: use paddle's own operation (paddle.maximum, paddle.where, paddle.arange, …) in its place"
+_TENSOR_TO_PYTHON = "keep the value a tensor: use a Paddle operation instead (paddle.maximum, paddle.where, paddle.arange, …)"
 _LIKE_SIDES = "give both sides of the `if` the same names, dtypes and ranks, or choose with paddle.where"
 
 
@@ -43,59 +43,59 @@ _KNOWN = [
     _Known(
         r"is not involved in the target_vars",
         "unused-input",
-        "a declared input has no influence on any output",
+        "a declared input does not affect any output",
         "remove it from the inputs and from forward, or use it",
     ),
     _Known(
         r"requires .* arguments.*(but received|but not found)",
         "signature",
-        "Paddle does not find the declared inputs among the arguments of forward",
+        "the declared inputs do not match the arguments of forward",
         "write forward(self, …) with one named argument for each input",
     ),
     _Known(
         r"assignment to (parameter|sublayer)|has no attribute 'set_value'",
         "parameter-assignment",
-        "forward assigns to a weight, which a program cannot",
-        "compute with a local tensor instead: weight = self.weight / norm; F.linear(x, weight)",
+        "forward assigns to a weight, which a static program cannot do",
+        "use a local tensor instead: weight = self.weight / norm; F.linear(x, weight)",
     ),
     _Known(
         r"different return type|Unsupported return type of true_fn|Unsupported return type.*in cond|control_flow_op\.cc|"
         r"(true|false)_fn.*(return|dtype|shape)|(false|true)_var returned",
         "branch-mismatch",
-        "the sides of an `if` on a tensor give different things",
+        "the two sides of an `if` on a tensor return different names, dtypes or ranks",
         _LIKE_SIDES,
     ),
     _Known(
         r"rank inconsistency|dim1\.size\(\) == dim2\.size\(\)",
         "branch-mismatch",
-        "the sides of an `if` give tensors of different rank",
+        "the two sides of an `if` return tensors of different rank",
         _LIKE_SIDES,
     ),
     _Known(
         r"python while pred change from bool to variable",
         "graph-break",
-        "a loop over Python numbers is left by `break` on a tensor's value",
-        "make the loop one over tensors (while on a tensor), or run all rounds and choose with paddle.where",
+        "a `break` that depends on a tensor's value leaves a loop over Python numbers",
+        "loop on a tensor (`while` on a tensor), or run all iterations and choose with paddle.where",
         ast_lint.LEFT_BY_BREAK,
     ),
     _Known(
         r"Only support paddle::dialect::DenseTensorType",
         "graph-break",
-        "a list that a loop fills is no Python list while the loop runs over a tensor, and this cannot be done with it",
-        "loop over a Python number (a fixed size, not paddle.to_tensor of it), or paddle.stack the list and work on that",
+        "a list that is filled in a loop over a tensor becomes a tensor array, which does not support this",
+        "loop over a Python number (a fixed size, not paddle.to_tensor of it), or use paddle.stack on the list",
         ast_lint.FILLED_IN_LOOP,
     ),
     _Known(
         r"argument \(position \d+\) must be \w+, but got str",
         "graph-break",
-        "a number is given as text, which only eager mode reads",
-        "write the number: float('-inf'), not '-inf'",
+        "a number is passed as a string, which only eager mode accepts",
+        "pass a number: float('-inf'), not '-inf'",
     ),
     _Known(
         r"should be one of \[.*Variable.*\]. but received ?: ?Value\(",
         "graph-break",
-        "this was written for the static graphs of Paddle 2, and Paddle 3 converts to others (PIR)",
-        "call paddle._C_ops in both modes, as Paddle 3 itself does (paddle.base.framework.in_dynamic_or_pir_mode()), or update the library",
+        "this code was written for the static graphs of Paddle 2; Paddle 3 uses PIR",
+        "call paddle._C_ops in both modes, as Paddle 3 does (paddle.base.framework.in_dynamic_or_pir_mode()), or update the library",
     ),
     _Known(
         r"__array_ufunc__|called numpy API|cannot be interpreted as an integer|bool\(Tensor\)|float\(Tensor\)|int\(Tensor\)|len\(Tensor\)|"
@@ -103,37 +103,37 @@ _KNOWN = [
         r"unhashable type.*Value|can't be used (in|under) .*static|please use other API to replace|numpy api can not handle|"
         r"pir\.Value.*(numpy|item|tolist)",
         "python-value",
-        "a tensor is turned into a Python value, which it does not have while the model is converted",
+        "a tensor is converted to a Python value, but tensors have no values during conversion",
         _TENSOR_TO_PYTHON,
     ),
     _Known(
         r"Hint: Expected .* but received [^.\n]*:-1\b",
         "graph-break",
-        "a size that this line needs is not known while the model is converted (-1)",
-        "in the reshape before it give sizes as numbers and leave -1 to the batch: [-1, 16, 4, 4], not [x.shape[0], -1, 4, 4]",
+        "a size that this line needs is unknown during conversion (-1)",
+        "in the reshape before it, use numbers for the sizes and -1 for the batch: [-1, 16, 4, 4], not [x.shape[0], -1, 4, 4]",
     ),
     _Known(
         r"ArrayToTensor must be equal",
         "graph-break",
-        "a list that a loop fills holds tensors of different shapes, which a program cannot join",
-        "give the parts one shape (pad them), or concatenate them one by one in the loop",
+        "a list that is filled in a loop holds tensors of different shapes, which a program cannot join",
+        "pad the parts to one shape, or concatenate them one by one in the loop",
         ast_lint.FILLED_IN_LOOP,
     ),
     _Known(
         r"^KeyError: '\w+\.[wb]_\d+'|'NoneType' object has no attribute 'get_tensor'|is not initialized",
         "unregistered-layer",
-        "forward uses a weight that is not the model's own",
-        "make layers in __init__ and keep them on self, in nn.LayerList or nn.LayerDict",
+        "forward uses a weight that is not registered in the model",
+        "create layers in __init__ and store them on self, in nn.LayerList or nn.LayerDict",
     ),
     _Known(
         r"parameter name \[.*\] have be been used",
         "shared-name",
-        "two parameters are named alike by ParamAttr",
-        "name neither, or each its own way",
+        "two parameters have the same ParamAttr name",
+        "remove the names, or use different ones",
     ),
 ]
 _GROUPS = "give each row weights of its own with paddle.matmul instead (of F.unfold where the kernel is larger than 1)"
-_DYNAMIC = "the program must hold for every size: compute with both sizes in mind, or declare the dimension as a number"
+_DYNAMIC = "make the code work for every size, or declare the dimension as a number"
 ADVICE = {"python-value": _TENSOR_TO_PYTHON, "dynamic-shape-branch": _DYNAMIC, "branch-mismatch": _LIKE_SIDES}
 _KINDS_OF_BREAK = {
     "DataDependencyDynamicShapeBreak": "dynamic-shape-branch",
@@ -168,7 +168,7 @@ def convert(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tupl
 def outputs(error: OutputError) -> Obstacle:
     """What forward returns and a program cannot, as a finding."""
     advice = "return tensors, or a dict, list or tuple of them"
-    return Obstacle("output-structure", "error", f"forward returns what a program cannot ({error})", advice, error.where)
+    return Obstacle("output-structure", "error", f"forward returns something that a program cannot return ({error})", advice, error.where)
 
 
 def classify(short: str, text: str, where: str | None, *, otherwise: str = "graph-break") -> Obstacle:
@@ -181,17 +181,23 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
         kind, message, advice = known.kind, known.message, known.advice
         if kind == "branch-mismatch" and "dynamic-shape-branch" in patterns:
             return Obstacle(
-                "dynamic-shape-branch", "error", f"{message}, and it asks for a dynamic size ({_line(where, short)})", _DYNAMIC, where
+                "dynamic-shape-branch",
+                "error",
+                f"{message}, and the condition uses a dynamic size ({_line(where, short)})",
+                _DYNAMIC,
+                where,
             )
         if kind == "python-value" and ast_lint.GROUPED in patterns:
-            message, advice = "the groups of a convolution must be a number, and here they are a dynamic size", _GROUPS
+            message, advice = "the number of groups of this convolution is a dynamic size; it must be a constant", _GROUPS
         return Obstacle(kind, "error", f"{message} ({_line(where, short)})", advice, where, pattern=known.pattern)
     for kind in ADVICE:
         if otherwise == "graph-break" and kind in patterns:
-            return Obstacle(kind, "error", f"this line does not convert: {short}", ADVICE[kind], where)
+            return Obstacle(kind, "error", f"this line cannot be converted: {short}", ADVICE[kind], where)
     if otherwise == "bad-model":
         return Obstacle("bad-model", "error", short, "", where)
-    return Obstacle(otherwise, "error", f"the model does not become one static graph: {short}", "rewrite this line with tensors", where)
+    return Obstacle(
+        otherwise, "error", f"the model cannot be converted to one static graph: {short}", "rewrite this line with tensors", where
+    )
 
 
 def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:
@@ -250,7 +256,7 @@ def _break(reason: Any, where: str) -> Finding:
     kind = _KINDS_OF_BREAK.get(name, "python-value" if re.search(r"float'|int'|bool'|ndarray|numpy|zeros|Tensor", words) else "graph-break")
     if kind == "graph-break":
         message = f"SOT leaves the graph here ({name}: {words}): {ast_lint.text(where)}"
-        return Finding(kind, "note", message, "the full graph may take this line all the same: look at the errors first", where)
+        return Finding(kind, "note", message, "full-graph conversion may support this line: fix the errors first", where)
     message = f"the graph breaks here ({name}: {words}): {ast_lint.text(where)}"
     advice = _TENSOR_TO_PYTHON if kind == "python-value" else "rewrite this line with tensors, or move it out of forward"
     return Finding(kind, "warning", message, advice, where)

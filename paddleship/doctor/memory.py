@@ -53,12 +53,13 @@ def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, st
     culprits = [found for found in suspects if found.pattern == "train-mode" and found.name.endswith(("train", "training"))]
     culprits += [found for found in suspects if found.pattern == STATE and found.name.endswith("training")]
     where = culprits[0].where if culprits else place(type(part).forward) or place(type(layer).forward)
-    words = f"{path} ({type(part).__name__}) is in train mode after eval() and a call, and {len(training) - 1} more" * (len(training) > 1)
+    words = f"{path} ({type(part).__name__}) is in train mode after eval() and a call, as are {len(training) - 1} "
+    "more" * (len(training) > 1)
     words = words or f"{path} ({type(part).__name__}) is in train mode after eval() and a call"
     moves = any(what == "weight" for what in changed.values())
     if moves:
-        words += ", and its statistics change with every question"
-    advice = "let eval() reach it, and call train() nowhere in forward"
+        words += ", and its statistics change with every call"
+    advice = "register it as a sublayer so that eval() reaches it, and do not call train() in forward"
     yield Finding("train-mode", "error" if moves else "warning", words, advice, where, path)
 
 
@@ -69,7 +70,7 @@ def randomness(varies: bool, lines: Sequence[str]) -> Iterator[Finding]:
     places: list[str | None] = [*lines] or [None]
     for where in places:
         words = ast_lint.text(where) if where else "outside your files"
-        message = f"forward draws random numbers in evaluation mode ({words}): the same question gets another answer each time"
+        message = f"forward draws random numbers in evaluation mode ({words}): the same input gives different answers"
         dropout = where is not None and any(suspect.pattern == "train-mode" for suspect in ast_lint.at(where))
         advice = "pass training=self.training to it" if dropout else "draw them only `if self.training:`, or take them as an input"
         yield Finding("random-forward", "error", message, advice, where)
@@ -80,13 +81,15 @@ def constants(seen: Sequence[Mapping[str, Any]], where: str | None) -> Iterator[
     if odd := next((other for other in seen if other != seen[0]), None):
         name = next(name for name in seen[0].keys() | odd.keys() if seen[0].get(name) != odd.get(name))
         message = f"output {name!r} is a Python value that depends on the inputs ({seen[0].get(name)!r}, then {odd.get(name)!r})"
-        yield Finding("output-structure", "error", message, "return it as a tensor: a program keeps the value that it was made with", where)
+        yield Finding(
+            "output-structure", "error", message, "return it as a tensor: a program keeps the Python value of the conversion", where
+        )
 
 
 def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Suspect]) -> Iterator[Finding]:
     """What forward keeps from call to call: an error where an answer depends on it."""
     severity: Severity = "error" if remembers else "warning"
-    consequence = "answers depend on what was asked before, and the program keeps what it saw while converting" if remembers else ""
+    consequence = "answers depend on earlier inputs, and the program keeps the state of the conversion" if remembers else ""
     explained = False
     for path, what in changed.items():
         where = _assignment(path, suspects)
@@ -95,22 +98,25 @@ def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Susp
         if where is None:
             if what == "weight" and (forced := [found for found in suspects if found.pattern == "train-mode" and found.name == FORCED]):
                 explained = True
-                message = f"{forced[0].text} works in train mode although the model is evaluated, and changes {path} with every question"
+                message = f"{forced[0].text} runs in train mode although the model is in evaluation mode, and changes {path} with every "
+                "call"
                 yield Finding("train-mode", "error", message, "pass training=self.training to it", forced[0].where, path)
             continue
         explained = True
         if what == "weight":
-            message = f"forward changes the weight or buffer {path}, which a program cannot" + (f": {consequence}" if remembers else "")
-            yield Finding("parameter-assignment", severity, message, "change weights in training only, outside forward", where, path)
+            message = f"forward changes the weight or buffer {path}, which a static program cannot do" + (
+                f": {consequence}" if remembers else ""
+            )
+            yield Finding("parameter-assignment", severity, message, "change weights only in training, outside forward", where, path)
         elif what == "tensor":
             message = f"forward keeps a tensor on self ({path})" + (f": {consequence}" if remembers else "")
             kept: Severity = "error" if remembers else "note"
-            yield Finding("stale-tensor", kept, message, "pass it on as an argument, and compute it at every call", where, path)
+            yield Finding("stale-tensor", kept, message, "pass it as an argument, and compute it in every call", where, path)
         elif remembers:
-            message = f"forward keeps a value on self ({path}): {consequence}"
-            yield Finding("frozen-value", "error", message, "take it as an input, or leave it out of forward", where, path)
+            message = f"forward stores a value on self ({path}): {consequence}"
+            yield Finding("frozen-value", "error", message, "take it as an input, or do not use it in forward", where, path)
     for suspect in (suspect for suspect in suspects if suspect.pattern == "global-state"):
-        message = f"forward changes {suspect.name}, which lives outside the model" + (
+        message = f"forward changes {suspect.name}, which is outside the model" + (
             f": {consequence}" if remembers and not explained else ""
         )
         grave = remembers and not explained
@@ -119,7 +125,7 @@ def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Susp
             "global-state",
             "error" if grave else "warning",
             message,
-            "return it, or keep it out of forward: a program has no globals",
+            "return it, or remove it from forward: a program has no globals",
             suspect.where,
         )
     if remembers and not explained:

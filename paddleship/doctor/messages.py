@@ -1,4 +1,4 @@
-"""What the doctor says: errors of the model, deaths of child processes, what was assumed, and runtimes that could not be made."""
+"""The doctor's findings: errors of the model, crashes, assumptions, and runtimes that could not be made."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _FREEZERS = (
     (
         "frozen-branch",
         "frozen-branch",
-        "this is decided otherwise while the model is converted than in eager mode, and the program keeps that side",
-        "do the same in both modes: a program is made of what forward does while it is converted",
+        "conversion takes another side of this condition than eager mode, and the program keeps that side",
+        "take the same side in both modes: the program holds what forward does during conversion",
     ),
     (
         "python-value",
         "frozen-value",
-        "this value was read while converting, and the program keeps it for every question",
+        "this value was read during conversion, and the program uses it for every input",
         graph_breaks.ADVICE["python-value"],
     ),
 )
@@ -54,19 +54,19 @@ def bad(error: BadInput) -> Finding:
     """An exception of the user's model as a finding."""
     text = str(error)
     if isinstance(error, CandidateError):
-        return Finding(error.kind, "error", text, "build the model and call it in a Python of its own: neither may end it", error.where)
+        return Finding(error.kind, "error", text, "build and call the model in a separate Python process to see why it exits", error.where)
     if isinstance(error, OutputError):
         return graph_breaks.outputs(error).plain()
     return graph_breaks.classify(text, text, error.where, otherwise="bad-model").plain()
 
 
 def crash(error: CandidateError) -> Obstacle:
-    """A conversion that died or hung, or said something that nobody expected."""
-    return Obstacle(error.kind, "error", str(error), "look at the loops and operators of forward", error.where)
+    """A conversion that crashed, hung or failed with an unknown error."""
+    return Obstacle(error.kind, "error", str(error), "check the loops and operators of forward", error.where)
 
 
 def placed(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
-    """An obstacle without a line, or with a caller's, at the only line that it can be."""
+    """Locate an obstacle without a line (or with its caller's line) if only one line can be the cause."""
     breaks_off = obstacle.pattern == LEFT_BY_BREAK and not any(suspect.where == obstacle.where for suspect in suspects)
     if (obstacle.where is not None and not breaks_off) or obstacle.kind in _OF_THE_WHOLE:
         return obstacle.plain()
@@ -76,69 +76,71 @@ def placed(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
         if len(lines) == 1:
             ((where, suspect),) = lines.items()
             kind = pattern if obstacle.kind == "graph-break" and pattern in graph_breaks.ADVICE else obstacle.kind
-            message = f"{obstacle.message}; it is this line: {suspect.text}"
+            message = f"{obstacle.message}; the line: {suspect.text}"
             return obstacle.plain(kind=kind, where=where, message=message, advice=graph_breaks.ADVICE.get(kind, obstacle.advice))
     return obstacle.plain()
 
 
 def unused(name: str, where: str | None, grave: bool) -> Finding:
-    message = f"input {name!r} has no influence on any output" + (", and Paddle refuses to export it" if grave else " that was seen")
+    message = f"input {name!r} does not affect any output" + (
+        ", and Paddle refuses to export it" if grave else " in the cases that were run"
+    )
     return Finding("unused-input", "error" if grave else "warning", message, "remove it from the inputs and from forward, or use it", where)
 
 
 def influence_unknown(name: str) -> Finding:
-    """An input whose only value says nothing of its influence."""
-    message = f"whether input {name!r} influences any output is unknown: it was always the same"
-    return Finding("unused-input", "note", message, "declare a range of values where it may have others")
+    """An input that had one value only, so that its effect is unknown."""
+    message = f"unknown whether input {name!r} affects any output: its value was the same in every case"
+    return Finding("unused-input", "note", message, "declare a range if it can take other values")
 
 
 def skipped_slow(probed: ProbeResult) -> list[Finding]:
-    """What was not asked because the model is slow."""
-    message = f"one row takes eager long, so these were not asked: {_several(probed.skipped_slow)}"
-    return [Finding(OUT_OF_TIME, "note", message, "raise --seconds to have them asked")] if probed.skipped_slow else []
+    """Cases that were skipped because the model is slow."""
+    message = f"the eager model is slow, so these cases were skipped: {_several(probed.skipped_slow)}"
+    return [Finding(OUT_OF_TIME, "note", message, "raise --seconds to run them")] if probed.skipped_slow else []
 
 
 def refusals(probed: ProbeResult, cases: Sequence[Case], model: Model) -> list[Finding]:
-    """Inputs that the eager model itself does not take or survive, which are left out of the rest."""
+    """Inputs that the eager model rejects or crashes on; later steps skip them."""
     found = []
     if probed.refused:
         name, words = next(iter(probed.refused.items()))
-        message = f"eager does not take {_several(list(probed.refused))}, left out here. Of {name} it says: {words}"
-        found.append(Finding("bad-model", "note", message, "declare a size as a number where only one works"))
+        message = f"the eager model rejects {_several(list(probed.refused))}; these cases are skipped. Error for {name}: {words}"
+        found.append(Finding("bad-model", "note", message, "declare the dimension as a number if only one size works"))
     if probed.crashes:
         name, end = next(iter(probed.crashes.items()))
-        message = f"eager does not survive {_several(list(probed.crashes))}, left out here. Of {name} ({_inputs(cases, name)}) {end}"
+        message = f"the eager model crashes or hangs on {_several(list(probed.crashes))}; these cases are skipped. For {name} "
+        f"({_inputs(cases, name)}): {end}"
         if probed.skipped_after_crashes:
-            message += f"; after so many ends these were not asked: {_several(probed.skipped_after_crashes)}"
+            message += f"; skipped after these crashes: {_several(probed.skipped_after_crashes)}"
         found.append(Finding("crash", "warning", message, survival(model), end.where))
     return found
 
 
 def killed(error: asking.NotSurvivedError, model: Model) -> Finding:
-    """An eager model that survives no case."""
-    message = f"eager survives none of the inputs that were drawn. Asked {error.case.name} ({asking.show(error.case.inputs)}), {error}"
+    """An eager model that crashes on every case."""
+    message = f"the eager model crashes or hangs on all generated inputs. For {error.case.name} ({asking.show(error.case.inputs)}): {error}"
     return Finding(error.end.kind, "error", message, survival(model), error.where)
 
 
 def survival(model: Model) -> str:
-    """What to declare of a model that dies of its inputs."""
+    """What to declare for a model that crashes on its inputs."""
     bounded = asking.bounded(model)
     changed = [item for item, old in zip(bounded.inputs, model.inputs, strict=True) if item != old] if bounded is not None else []
     if changed:
-        return f"if {changed[0].name!r} holds lengths, declare that: --input '{_declared(changed[0])}'"
-    return (
-        "call the model on these inputs in a Python of its own, and declare the values that it takes: --input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
-    )
+        return f"if {changed[0].name!r} holds lengths, declare it: --input '{_declared(changed[0])}'"
+    return "call the model on these inputs in a separate Python process, and declare valid values: --input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
 
 
 def lengths(old: Model, new: Model, before: ProbeResult | BadInput, cases: Sequence[Case]) -> list[Finding]:
-    """That inputs were taken for lengths, and what happened in the `cases` in which they were not."""
+    """Inputs that were assumed to hold lengths, with the failure in `cases` without that assumption."""
     why = _first_failure(before, cases)
     return [
         Finding(
             "assumed-range",
             "note",
-            f"input {item.name!r} was taken for lengths, at most the size of {item.high!r}: with other values eager fails: {why}",
+            f"input {item.name!r} was assumed to hold lengths up to the size of {item.high!r}, because the eager model fails with other "
+            f"values: {why}",
             f"declare it: --input '{_declared(item)}'",
         )
         for item, other in zip(new.inputs, old.inputs, strict=True)
@@ -148,11 +150,11 @@ def lengths(old: Model, new: Model, before: ProbeResult | BadInput, cases: Seque
 
 def _first_failure(probed: ProbeResult | BadInput, cases: Sequence[Case]) -> str:
     if isinstance(probed, asking.NotSurvivedError):
-        return f"asked {asking.show(probed.case.inputs)}, {probed}"
+        return f"for {asking.show(probed.case.inputs)}: {probed}"
     if isinstance(probed, BadInput):
         return str(probed)
     name, words = next(iter([*probed.crashes.items(), *probed.refused.items()]))
-    return f"asked {_inputs(cases, name)}, {words}"
+    return f"for {_inputs(cases, name)}: {words}"
 
 
 def _declared(item: Input) -> str:
@@ -162,22 +164,22 @@ def _declared(item: Input) -> str:
 
 
 def unfinished(doing: str, seconds: float, rows: Mapping[str, RuntimeRow], *, judged: bool) -> Finding:
-    """That the time was over: an error where no runtime is proven, a warning where others were not judged."""
+    """A time-out: an error if no runtime is proven, a warning if some runtimes were not compared."""
     if judged:
-        message = f"the search for causes ended after {seconds:g} s ({doing}); the runtimes were judged before"
-        return Finding(OUT_OF_TIME, "note", message, "raise --seconds for more of it")
+        message = f"the search for causes stopped after {seconds:g} s ({doing}); all runtimes were compared before"
+        return Finding(OUT_OF_TIME, "note", message, "raise --seconds to continue it")
     late = ", ".join(name for name, row in rows.items() if row.status == LATE)
-    message = f"the examination ended after {seconds:g} s ({doing})" + (f"; not judged: {late}" if late else "")
+    message = f"the examination stopped after {seconds:g} s ({doing})" + (f"; not compared: {late}" if late else "")
     return Finding(OUT_OF_TIME, "warning" if proven(rows) else "error", message, "raise --seconds, or declare smaller inputs")
 
 
 def proven(rows: Mapping[str, RuntimeRow]) -> bool:
-    """Whether one runtime answered as eager does in all that was asked."""
+    """Whether one runtime is proven."""
     return any(row.status in ("proven", "not exercised") for row in rows.values())
 
 
 def late(rows: Mapping[str, RuntimeRow]) -> dict[str, RuntimeRow]:
-    """The rows when the time is over: what was not tried by then was not judged in time."""
+    """The rows at a time-out: runtimes that were not tried by then were not judged in time."""
     return {name: RuntimeRow(LATE) if row.status == "not tried" else row for name, row in rows.items()}
 
 
@@ -190,19 +192,19 @@ def _inputs(cases: Sequence[Case], name: str) -> str:
 
 
 def nothing_finite(probed: ProbeResult) -> list[Finding]:
-    """Answers with which no runtime can be compared."""
+    """Answers without a finite number, which cannot be compared."""
     said = evidence.nothing_finite(list(probed.answers.values())) if probed.answers else ""
     message, _, advice = said.partition(": ")
     return [Finding("bad-model", "error", message, advice, probed.forward)] if said else []
 
 
 def assumptions(model: Model) -> list[Finding]:
-    """What nobody declared and was therefore chosen."""
+    """Ranges that were not declared and therefore assumed."""
     return [
         Finding(
             "assumed-range",
             "note",
-            f"input {item.name!r} has no declared range of values: only {item.low or 0:g} and {(item.low or 0) + 1:g} were tried",
+            f"input {item.name!r} has no declared range: only the values {item.low or 0:g} and {(item.low or 0) + 1:g} were tried",
             f"declare it: --input '{item.name}:{item.dtype}[…]=0..99', or low and high in params.yaml",
         )
         for item in model.inputs
@@ -211,7 +213,7 @@ def assumptions(model: Model) -> list[Finding]:
 
 
 def structure(program: Saved) -> list[Finding]:
-    """Outputs that the program cannot say as eager does; the candidate records how to give them back."""
+    """Outputs that the program does not return itself; the candidate records how to restore them."""
     sources = program.sources
     passed = [f"{name!r} is the input {source!r}" for name, source in sources.items() if isinstance(source, str)]
     places = [source for source in sources.values() if isinstance(source, int)]
@@ -224,7 +226,7 @@ def structure(program: Saved) -> list[Finding]:
         Finding(
             "output-structure",
             "note",
-            f"a program leaves out what is not its own result ({words}): candidate.json records it",
+            f"the program does not return everything that forward returns ({words}); candidate.json records how to restore it",
         )
     ]
 
@@ -254,15 +256,15 @@ def _failed(judgement: Judgement) -> str:
 
 
 def known(judgement: Judgement, suspects: Sequence[Suspect]) -> Finding | None:
-    """What a runtime said when it failed, where Paddle's words are known."""
+    """The finding for a runtime's error message, if Paddle's wording is known."""
     said = next((str(check.measured) for check in judgement.checks if not check.passed and check.name == "answers"), "")
     found = graph_breaks.classify(said, said, None, otherwise="wrong-answers")
     return None if found.kind == "wrong-answers" else placed(found, suspects)
 
 
 def not_made(outcome: Outcome, suspects: Sequence[Suspect]) -> Finding:
-    """Why a runtime could not be made: an operator it does not know, or how its process ended."""
-    advice = "leave this runtime out of optimize.candidates, or use another operator in its place"
+    """Why a runtime could not be made: an unsupported operator, or how its process ended."""
+    advice = "remove this runtime from optimize.candidates, or use another operator"
     obstacle = graph_breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
     if obstacle.kind != "conversion-failed":
         return placed(obstacle, suspects)
@@ -272,13 +274,13 @@ def not_made(outcome: Outcome, suspects: Sequence[Suspect]) -> Finding:
 
 
 def operator(outcome: Outcome) -> str:
-    """What a runtime said of an operator that it does not know; nothing where it failed in another way."""
+    """The part of a runtime's error about an unsupported operator; empty for another error."""
     found = _UNKNOWN_OPERATOR.search(outcome.reason)
     return found[0] if found else ""
 
 
 def frozen(suspects: Sequence[Suspect]) -> list[Finding]:
-    """What a program that is wrong from the beginning may have kept, where only one line can have done it."""
+    """What a wrong program may have frozen, if only one line can be the cause."""
     for pattern, kind, words, advice in _FREEZERS:
         lines = {suspect.where: suspect for suspect in suspects if suspect.pattern == pattern}
         if len(lines) == 1:
@@ -288,17 +290,17 @@ def frozen(suspects: Sequence[Suspect]) -> list[Finding]:
 
 
 def unexplained(findings: Sequence[Finding]) -> bool:
-    """Whether eager's own answers were seen to change for a reason that no line shows."""
+    """Whether eager's own answers changed and no line explains it."""
     return any(_without_cause(item) for item in findings)
 
 
 def influenced(findings: Sequence[Finding], hidden: Sequence[Finding]) -> list[Finding]:
-    """Both, without those that say that answers change where a hidden influence says why."""
+    """Both lists, without changes of answers that a hidden influence explains."""
     return [*(item for item in findings if not (errors(hidden) and _without_cause(item))), *hidden]
 
 
 def distrusted(rows: Mapping[str, RuntimeRow], hidden: Sequence[Finding]) -> dict[str, RuntimeRow]:
-    """The rows; what was proven is not, where eager itself answers differently in other circumstances."""
+    """The rows; none is proven if eager's own answers depend on circumstances."""
     reason = next((item.message for item in hidden if item.severity == "error"), None)
     return {name: row if reason is None or row.status != "proven" else RuntimeRow("failed", reason) for name, row in rows.items()}
 
@@ -308,9 +310,8 @@ def _without_cause(finding: Finding) -> bool:
 
 
 def causes(findings: Sequence[Finding], *, seen: Sequence[Finding] = ()) -> list[Finding]:
-    """The findings, without the bare fact that the program departs where another error says why.
-
-    `seen` was found in the eager model: where its forward changes state, what the program kept of it looks like other weights.
+    """The findings, without `program-departs` if another error explains it. `seen` was found in the eager model: where its forward changes
+    state, what the program kept of it looks like other weights.
     """
     if any(item.kind in _STATE for item in seen):
         findings = [item for item in findings if item.kind != "weights-differ"]
@@ -319,7 +320,7 @@ def causes(findings: Sequence[Finding], *, seen: Sequence[Finding] = ()) -> list
 
 
 def judged(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[Finding]:
-    """State that forward changes, and layers in train mode, are errors after all where no runtime answers rightly."""
+    """Findings on state and train mode become errors if no runtime is proven."""
     if any(row.status == "proven" for row in rows.values()):
         return list(findings)
     return [_grave(item) if item.kind in _MAYBE and item.severity != "error" else item for item in findings]

@@ -15,10 +15,10 @@ from paddleship.shipped.common.spec import Arrays
 from paddleship.system import isolate
 
 _ADVICE = (
-    "compute sizes with tensors (reshape with -1, paddle.shape(x)), not with Python numbers; or declare the size as a number; "
-    "as it is, `export` falls back on a few fixed sizes and pads to them (export.buckets)"
+    "compute sizes with tensors (reshape with -1, paddle.shape(x)), not with Python numbers; or declare the size as a number. Otherwise "
+    "`export` uses a few fixed sizes and pads to them (export.buckets)"
 )
-_LEAVE_OUT = "leave this runtime out of optimize.candidates: what the model computes is not wholly known to it"
+_LEAVE_OUT = "remove this runtime from optimize.candidates: it does not support this model with dynamic sizes"
 
 
 def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kept: bool, timeout_s: float) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""What is wrong with how a model is put together: layers it does not know, names used twice, its weights, its signature."""
+"""Checks of a model's structure: unregistered layers, duplicate names, weights, the signature of forward."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def signature(layer: Any, inputs: Sequence[str], absent: Sequence[str] = ()) -> 
             yield Finding("signature", "error", words, f"write forward(self, {', '.join(names)})", where, owner)
         return
     if parameters and parameters[0].name != "self":
-        words = f"the first argument of forward is called {parameters[0].name!r}, and Paddle's conversion asks for 'self'"
-        yield Finding("signature", "error", words, "call it self", where, owner)
+        words = f"the first argument of forward is named {parameters[0].name!r}, and Paddle's conversion requires 'self'"
+        yield Finding("signature", "error", words, "rename it to self", where, owner)
     required = [item.name for item in parameters[1:] if item.default is kinds.empty and item.kind is kinds.POSITIONAL_OR_KEYWORD]
     taken = [item.name for item in parameters[1:] if item.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.POSITIONAL_ONLY)]
     named_only = [item.name for item in parameters[1:] if item.kind is kinds.KEYWORD_ONLY and item.default is kinds.empty]
     if named_only:
-        words = f"forward takes {', '.join(named_only)} by keyword only, and inputs are given by position"
+        words = f"forward takes {', '.join(named_only)} by keyword only, and inputs are passed by position"
         yield Finding("signature", "error", words, "remove the * before it, or give it a default", where, owner)
     if set(names) <= set(taken):  # by name
         missing = [name for name in required if name not in names]
         if missing:
             words = f"forward needs {', '.join(missing)}, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} declared"
-            advice = f"declare it too, or as absent where forward takes None: --input '{missing[0]}=none'"
+            advice = f"declare it, or declare it as None if forward accepts that: --input '{missing[0]}=none'"
             yield Finding("bad-model", "error", words, advice, where, owner)
     elif not len(required) <= len(names) <= len(taken):
         words = (
             f"forward takes {_count(required, taken)} ({', '.join(taken) or 'none'}), and {len(names)} are declared ({', '.join(names)})"
         )
-        yield Finding("bad-model", "error", words, "declare one input for each argument of forward, in its order", where, owner)
+        yield Finding("bad-model", "error", words, "declare one input for each argument of forward, in the same order", where, owner)
 
 
 def weights(layer: Any) -> Iterator[Finding]:
@@ -111,17 +111,18 @@ def _contents(value: Any, depth: int) -> Iterator[Any]:
 
 
 def _made_in_forward(kind: str, where: str | None) -> Finding:
-    message = f"forward makes {kind} at every call: its weights are new each time and never saved"
-    return Finding("layer-in-forward", "error", message, "make it once in __init__ and keep it on self", where, kind)
+    message = f"forward creates {kind} in every call: its weights are new each time and never saved"
+    return Finding("layer-in-forward", "error", message, "create it once in __init__ and store it on self", where, kind)
 
 
 def _overwritten(kind: str, name: str, where: str | None) -> Finding:
-    message = f"two sublayers are called {name!r}: the first one lost its name, forward still uses it, and its weights are not saved"
-    return Finding("shared-name", "error", message, "give each sublayer a name of its own", where, kind)
+    message = f"two sublayers are named {name!r}: the second replaced the first, which forward still uses, and the first one's weights "
+    "are not saved"
+    return Finding("shared-name", "error", message, "give each sublayer its own name", where, kind)
 
 
 def _unregistered(kind: str, where: str | None) -> Finding:
-    message = f"{kind} is kept where the model does not see it (a plain list or dict): its weights are not saved, and are not converted"
+    message = f"{kind} is in a plain list or dict, so the model does not register it: its weights are neither saved nor converted"
     return Finding(
         "unregistered-layer", "error", message, "use nn.LayerList, nn.LayerDict or nn.ParameterList, or assign it to self", where, kind
     )

@@ -159,7 +159,7 @@ def _deploy(case: Case, child: Isolated, measurement: Measurement, settings: Gra
     try:
         form = deploying.Form(folder=Path(folder), **child.call("save", str(folder)))
     except BadInput as error:
-        measurement.deploys, measurement.deploys_reason = False, f"it cannot be saved: {error}"
+        measurement.deploys, measurement.deploys_reason = False, f"saving failed: {error}"
         return
     site = case.torch_site if MODES[measurement.mode].framework == "torch" else None
     measurement.deploys, measurement.deploys_reason = deploying.loads_without_code(form, site=site, timeout_s=settings.timeout_s)

@@ -25,9 +25,7 @@ def require(what: str, found: str, expected: str | None, *, by: str, again: str)
     """Raise CandidateError, naming both digests, unless they are the same; `by` is the stage that noted `expected`."""
     if found != expected:
         noted = f"{by} has none of that name" if expected is None else f"{by} had {expected[:12]}"
-        raise CandidateError(
-            f"{what} has the digest {found[:12]}, and {noted}: it was exchanged or made again since; run `dvc repro {again}`"
-        )
+        raise CandidateError(f"{what} has the digest {found[:12]}, and {noted}: it was replaced or made again; run `dvc repro {again}`")
 
 
 def write_made(folder: Path, made: Iterable[str]) -> None:

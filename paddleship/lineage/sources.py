@@ -23,7 +23,7 @@ def code_sha256(code: Code) -> str:
     watched = Path(code.watch)
     files = {str(path.relative_to(watched)): sha256(path) for path in _files(watched)}
     if not files:
-        raise BadInput(f"code.watch {code.watch!r} names no file: let it name the file or folder of your model's code")
+        raise BadInput(f"code.watch {code.watch!r} names no file: set it to the file or folder of your model's code")
     return tree_sha256(files)
 
 

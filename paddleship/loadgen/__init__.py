@@ -1,6 +1,6 @@
 """Load on a model in this very process, by the scenarios of MLPerf Inference: `run`, and `peak_qps` for the search.
 
-MLPerf LoadGen makes the load where it can be had; elsewhere the same definitions run in an engine of our own, and
+MLPerf LoadGen makes the load where it is installed; elsewhere an engine of our own runs the same definitions, and
 the result says which it was. Call it in a process of its own that holds one loaded model and that someone
 else may kill: a model that never answers is never given up here. One run at a time.
 
@@ -54,8 +54,8 @@ def unavailable() -> str:
 def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, engine: Engine | None = None) -> Measured:
     """Run one scenario on the rows 0 to `rows` - 1, in this thread; repeatable from the seed but for the times.
 
-    What `answer` raises is raised from here. Without `engine` it is LoadGen where it can be had. Raises ParamsError
-    without rows, and Unavailable for an engine that cannot be had.
+    What `answer` raises is raised from here. Without `engine` it is LoadGen where it is installed. Raises ParamsError
+    without rows, and Unavailable for an engine that is not installed.
     """
     if rows < 1:
         raise ParamsError(f"a load needs rows to ask for (got {rows}): give it a test set that is not empty")

@@ -21,7 +21,7 @@ def check(name: str, shape: Sequence[int], *, rows: int, classes: Sequence[str],
         return []
     source = f"data.classes names {count} classes" if classes else f"the labels go from 0 to {largest_id}"
     if own_loss and count == 2 and list(shape[1:]) in ([], [1]):
-        message = f"the first output {name!r} has 1 logit, and {source}, so the score compares no classes and the server gives no label"
+        message = f"the first output {name!r} has 1 logit, and {source}, so the score compares no classes and the server returns no label"
         return [Finding(KIND, "warning", message, "return one logit for each class, [batch, 2]")]
     found = f"{shape[1]} logits" if len(shape) == 2 and shape[0] == rows else f"the shape {list(shape)} for a batch of {rows}"
     raise ModelError(
@@ -35,13 +35,16 @@ def unlabelled(candidate: Candidate) -> list[Finding]:
     if candidate.task != "classification" or candidate.labels:
         return []
     if not candidate.classes:
-        return [Finding(KIND, "note", "data.classes is empty, so the server gives scores and no label", "name the classes in data.classes")]
+        return [
+            Finding(KIND, "note", "data.classes is empty, so the server returns scores and no label", "name the classes in data.classes")
+        ]
     first = candidate.outputs[0]
     if any(spec.name == "label" for spec in candidate.outputs):
         message = "the model has an output called 'label' of its own, so the server adds no class name under that name"
         return [Finding(KIND, "warning", message, "give it another name if clients need the class name")]
     shape = ", ".join(map(str, first.shape))
     message = (
-        f"the first output {first.name!r} is [{shape}], and data.classes names {len(candidate.classes)} classes: the server gives no label"
+        f"the first output {first.name!r} is [{shape}], and data.classes names {len(candidate.classes)} classes: the server returns no "
+        "label"
     )
     return [Finding(KIND, "warning", message, f"let forward return [batch, {len(candidate.classes)}] as its first output")]

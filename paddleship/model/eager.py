@@ -119,7 +119,7 @@ def _cast(layer: Any, dtype: str) -> None:
         layer.to(dtype=dtype)
     except Exception as failure:
         raise ModelError(
-            f"{type(layer).__name__} cannot be cast to {dtype} ({explain(failure)}): make it of Paddle's default dtype"
+            f"{type(layer).__name__} cannot be cast to {dtype} ({explain(failure)}): build it with Paddle's default dtype"
         ) from None
 
 

@@ -126,7 +126,9 @@ def fit(
             best_loss, history.best = validation_loss, epoch
             best_weights = {name: tensor.numpy().copy() for name, tensor in layer.state_dict().items()}
         elif epoch - history.best >= settings.patience:
-            print(f"no lower validation loss for {settings.patience} epochs: stopping at the weights of epoch {history.best + 1}")
+            print(
+                f"stopped early: no lower validation loss for {settings.patience} epochs; keeping the weights of epoch {history.best + 1}"
+            )
             break
     layer.set_state_dict(best_weights)
     return history
@@ -206,7 +208,7 @@ def _loss(task: Task, outputs: dict[str, Any], labels: Any) -> Any:
         raise ModelError(f"{what} failed on {shapes} ({explain(failure)}): {advice}") from None
     if not hasattr(loss, "backward") or loss.size != 1:
         gave = f"a tensor of shape {list(loss.shape)}" if hasattr(loss, "shape") else type(loss).__name__
-        raise ModelError(f"{what} gave {gave}, and training needs one number: return the mean as a tensor")
+        raise ModelError(f"{what} returned {gave}, and training needs one number: return the mean as a tensor")
     return loss
 
 

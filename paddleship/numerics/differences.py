@@ -42,7 +42,8 @@ def differences(answer: Array, reference: Array) -> dict[str, float]:
 def elementwise_distance(one: Array, two: Array) -> Array:
     """Elementwise |one - two|: 0 for two NaN or the same infinity, infinite where only one is NaN or infinite, or with another sign.
 
-    Whole numbers that differ are at least 1 apart, also where float64 cannot tell them. Raises ValueError for two shapes.
+    Whole numbers that differ have a distance of at least 1, also where float64 rounds them to the same value. Raises ValueError for two
+    shapes.
     """
     if one.shape != two.shape:
         raise ValueError(f"arrays of shapes {list(one.shape)} and {list(two.shape)} cannot be compared element by element")

@@ -74,9 +74,10 @@ def _finding(output: str, passed: Sequence[Control]) -> Finding:
     what = "in the unit of eager's own noise" if passed[0].rule == FLOAT32 else "by the rule for lower precision"
     message = f"answers to {output!r} that are plainly wrong pass {what}: {words}: nothing can be proven of it"
     advice = (
-        "eager itself is too unsure of this output: look for a choice between near equals (top-k, argmax, thresholds) or a loss of digits"
+        "eager float32 is too inaccurate for this output: look for a choice between nearly equal values (top-k, argmax, thresholds) or "
+        "cancellation"
         if passed[0].rule == FLOAT32
-        else "give more or other labelled rows, or leave out the candidates of lower precision"
+        else "provide more or other labelled rows, or remove the candidates of lower precision"
     )
     return Finding("failed-control", "error", message, advice)
 

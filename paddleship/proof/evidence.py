@@ -159,8 +159,8 @@ def nothing_finite(answers: Sequence[Arrays]) -> str:
         return ""
     what = f"nothing but NaN and infinity in {', '.join(strange)}" if strange else "no number at all"
     return (
-        f"the eager model answers {what}, in all of {len(answers)} batches, so there is nothing to compare: "
-        "look for NaN in its weights and for logarithms, roots and quotients of what they do not take, or leave this output out"
+        f"the eager model answers {what}, in all of {len(answers)} batches, so there is nothing to compare: check for NaN in the weights "
+        "and for logarithms, roots and divisions outside their domain, or remove this output"
     )
 
 

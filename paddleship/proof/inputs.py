@@ -15,7 +15,7 @@ from paddleship.shipped.common.spec import Dimension, TensorSpec, batch_axis, ba
 Group = Literal["rows", "edge", "ids", "past"]
 
 _ALONE = 8  # rows that are also asked alone, to compare with their answer in a batch
-_SIZES = (32, 16, 64, 7, 1)  # of a dynamic dimension nobody told us anything about
+_SIZES = (32, 16, 64, 7, 1)  # tried for a dynamic dimension without declared sizes
 _USABLE = 2**16  # the largest size that is tried to find one that leaves a valid value for each input
 
 

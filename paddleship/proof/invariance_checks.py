@@ -21,11 +21,11 @@ from paddleship.shipped.common.spec import Arrays
 _SAME_DEPARTURE = 0.5  # share of the program's departure; an own one is near 0, an inherited one near 1
 _DEPARTURE = "departure_ratio"
 _KINDS = {
-    "repeat_ratio": ("not-deterministic", "the same question gets another answer later", "keep no state between calls"),
+    "repeat_ratio": ("not-deterministic", "the same input gives another answer later", "keep no state between calls"),
     "threads_ratio": (
         "thread-specific",
-        "callers on several threads get other answers than one caller",
-        "share the runtime by taking turns",
+        "concurrent callers get different answers from a single caller",
+        "let callers take turns on the runtime",
     ),
     "batch_ratio": (
         "batch-variant",
@@ -39,7 +39,7 @@ _KINDS = {
     ),
     "departure_share": (
         "program-departs",
-        "the exported program departs from eager, and what was converted from it departs the same way",
+        "the exported program differs from eager, and the candidate converted from it has the same error",
         "fix the export",
     ),
 }

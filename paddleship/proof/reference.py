@@ -284,16 +284,19 @@ def _eager_findings(evidence: Evidence, again: Mapping[int, Arrays | str], setti
         found.append(Finding("no-float64", "note", message, "no action is needed"))
     if evidence.rule == MEASURED_NOISE:
         message = f"float64 is unavailable ({evidence.why}), so errors are measured by how far eager's answers move when it is nudged"
-        found.append(Finding("no-float64", "note", message, "no action is needed: it is a weaker measure, at most 0.001 of the scale"))
+        found.append(
+            Finding("no-float64", "note", message, "no action is needed, but this is a weaker check: noise of at most 0.001 of the scale")
+        )
     first, later = [evidence.reference[place] for place in again], [one if isinstance(one, dict) else {} for one in again.values()]
     if (change := invariance.change(evidence, [*again], first, later)) > 1:
-        message = f"the eager model answers the same question differently in evaluation mode ({change:.3g} × its own noise)"
-        advice = "draw no random numbers in evaluation mode: give dropout training=self.training, and call nothing random otherwise"
+        message = f"the eager model gives different answers to the same input in evaluation mode ({change:.3g} × its own noise)"
+        advice = "draw no random numbers in evaluation mode: pass training=self.training to dropout, and remove other random calls from "
+        "forward"
         found.append(Finding("random-forward", "error", message, advice))
         return found  # random answers also change with the batch, so nothing can be said of that
     dependent = [name for name, change in invariance.batch_changes(evidence, evidence.truth).items() if change > settings.noise_limit]
     if dependent:
         message = f"eager's own {', '.join(dependent)} for a row depends on the other rows of its batch or on padding"
-        advice = "mask the padding, and take no statistics over the batch in evaluation mode, if that is not meant"
+        advice = "if this is not intended, mask the padding and use no batch statistics in evaluation mode"
         found.append(Finding("batch-dependent", "warning", message, advice))
     return found

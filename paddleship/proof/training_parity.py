@@ -158,7 +158,7 @@ def _state(layer: Any) -> dict[str, Array]:
 def _judge(truth: Trace, reference: Trace, static: Trace, again: float, settings: Verify) -> TrainingParity:
     losses = {"eager": reference.losses, "to_static": static.losses}
     if not np.isfinite([again, *reference.losses]).all():
-        advice = "lower train.learning_rate, or look for NaN in the data and for logarithms, roots and quotients in the loss"
+        advice = "lower train.learning_rate, or check for NaN in the data and for logarithms, roots and divisions in the loss"
         return TrainingParity(
             losses, {}, [Check.at_most("training_eager_loss", float("nan"), float(np.finfo(np.float32).max), advice=advice)], []
         )
@@ -171,7 +171,7 @@ def _judge(truth: Trace, reference: Trace, static: Trace, again: float, settings
     loss_ratio = distance / max(noise, EPSILON * differences.finite_max([np.array(truth.losses)]), _TINY)
     ratios = _ratios(truth.first, reference.first, static.first)
     worst = max(ratios, key=lambda name: ratios[name], default="")
-    advice = "train in eager mode, and export afterwards; or fix what the finding names"
+    advice = "train in eager mode and export afterwards, or fix what the finding names"
     checks = [
         Check.at_most("training_loss_ratio", loss_ratio, settings.noise_limit, advice=advice),
         Check.at_most("gradient_ratio", ratios.get(worst, 0.0), settings.noise_limit, advice=f"{worst}: {advice}"),

@@ -1,4 +1,4 @@
-"""An object that lives in a process of its own: its crash, abort or hang is an error here, not the end of us.
+"""Runs an object in a child process: its crash, abort or hang raises an error here.
 
 Runtimes keep global state, write to standard output and sometimes die of a signal; one process for each
 also makes its memory measurable and gives it back.

@@ -148,7 +148,7 @@ class Tracker:
             action()
         except OSError as error:
             if not self._lost:
-                print(f"warning: evidence for MLflow cannot be kept ({error}): the work goes on without it", file=sys.stderr)
+                print(f"warning: reports for MLflow cannot be kept ({error}): the run continues without them", file=sys.stderr)
             self._lost = True
             return False
         return True
@@ -162,7 +162,9 @@ class Tracker:
         except Exception as error:
             self._trouble = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             print(
-                f"warning: MLflow at {self._uri} does not answer ({self._trouble}): the work goes on, the evidence is kept", file=sys.stderr
+                f"warning: MLflow at {self._uri} does not answer ({self._trouble}): the run continues, and its reports are kept for "
+                "`paddleship deliver`",
+                file=sys.stderr,
             )
             return None
         finally:

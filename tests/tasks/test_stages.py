@@ -78,7 +78,7 @@ def optimized(benchmarked, tmp_path):
         ("prepare", {"train": {"epoch": 3}}, 2, "unknown key 'train.epoch' (did you mean 'epochs'?)"),
         ("prepare", {"data": {"raw": "no/where.csv"}}, 2, "data.raw 'no/where.csv' does not exist"),
         ("prepare", {"data": {"reader": "nowhere:read"}}, 2, "no module named 'nowhere'"),
-        ("prepare", {"data": {"inputs": ["z"]}}, 2, "gives no column 'z'"),
+        ("prepare", {"data": {"inputs": ["z"]}}, 2, "column 'z'"),
         ("train", {"model": {"factory": "examples.linear.model:bild"}}, 2, "has no 'bild'"),
         ("train", {"model": {"kwargs": {"features": 3}}}, 2, "forward of Linear failed"),
         ("train", {"train": {"learning_rate": 1e30}}, 3, "lower train.learning_rate"),
@@ -295,7 +295,7 @@ def as_another(path):
     ("file", "change", "words"),
     [
         ("model.onnx", lambda path: path.unlink(), "sha256 missing"),
-        ("model.onnx", lambda path: path.write_bytes(path.read_bytes()[:-1]), "is not the file the candidate was made with"),
+        ("model.onnx", lambda path: path.write_bytes(path.read_bytes()[:-1]), "changed since the candidate was made"),
         ("candidate.json", lambda path: path.write_text("{"), "cannot be read"),
         ("", lambda path: shutil.rmtree(path.parent), "models/candidates is missing"),
         ("", as_another, "says name 'paddle', and the folder that it lies in says 'onnxruntime'"),
@@ -426,10 +426,10 @@ def test_a_benchmark_of_nothing_proven_misses_its_gate_and_leaves_its_evidence(b
 @pytest.mark.parametrize(
     ("sections", "words"),
     [
-        ({"optimize": {"threads": 4096}}, "optimize.threads 4096 is more than the cores"),
+        ({"optimize": {"threads": 4096}}, "optimize.threads is 4096"),
         ({"benchmark": {"batch_sizes": [1, 10**12]}}, "leave 1,000,000,000,000 out"),
         ({"benchmark": {"starts": 5, "blocks": 4}}, "blocks (got 4) must be at least starts (got 5)"),
-        ({"select": {"candidate": "openvino"}}, "select.candidate 'openvino' was not proven (those that were: paddle,"),
+        ({"select": {"candidate": "openvino"}}, "select.candidate 'openvino' is not proven (proven: paddle,"),
     ],
 )
 def test_what_a_benchmark_cannot_do_is_refused_at_once(benchmarked, copy_of, stage, sections, words):

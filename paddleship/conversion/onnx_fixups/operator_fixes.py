@@ -5,10 +5,10 @@
 * It forgets the bounds of hardtanh and that a gelu is to be the tanh formula, and does not know masked_fill, amax and amin,
   nor group_norm of sequences.
 * It forgets the lengths that a recurrent layer is given, and the states of all but the last of a stack.
-* It dies of a mean over every axis, and of a value that a loop hands on untouched.
+* It crashes on a mean over every axis, and on a value that a loop passes on unchanged.
 * It calls what a loop carries by the name of its initial value: a body that uses both reads one of them twice.
 * It makes conditions vectors of one, where ONNX wants scalars.
-* It dies of channels that come last, or takes them for places.
+* It crashes on channels-last layouts, or reads channels as positions.
 * It forgets in how many groups the offsets of a deformable convolution come.
 """
 

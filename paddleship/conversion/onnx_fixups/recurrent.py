@@ -1,6 +1,6 @@
 """What paddle2onnx 2.1 forgets of recurrent layers: the lengths that they are given, and the states of all but the last of a stack.
 
-Which ONNX value the lengths are cannot be told from their number in the program. So before the conversion the layer's input is
+The number of a value in the program does not say which ONNX value holds the lengths. So before the conversion the layer's input is
 raised to the power of the lengths, which makes the graph name them. Afterwards the power is taken out again, and all layers of
 the stack are given what it named.
 """

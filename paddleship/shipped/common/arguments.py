@@ -33,7 +33,7 @@ def declared(names: Sequence[str], absent: Sequence[str] = ()) -> dict[str, Tree
     found: dict[str, Tree] = {}
     for name in [*names, *absent]:
         if NAME.fullmatch(name) is None:
-            raise ValueError(f"{name!r} is no name of an input: write it like ids, batch.ids or states[0]")
+            raise ValueError(f"{name!r} is not an input name: write it like ids, batch.ids or states[0]")
         root = re.split(r"[.\[]", name, maxsplit=1)[0]
         leaf: Tree = {"constant": None} if name in absent else {"input": name}
         path: list[str | int] = [key or int(index) for key, index in _PART.findall(name[len(root) :])]

@@ -95,7 +95,7 @@ class Candidate:
             found = sha256(folder / name) if (folder / name).is_file() else "missing"
             if found != expected:
                 raise CandidateError(
-                    f"{folder / name} is not the file the candidate was made with (sha256 {found[:12]}, expected {expected[:12]}): "
+                    f"{folder / name} changed since the candidate was made (sha256 {found[:12]}, expected {expected[:12]}): "
                     f"make it again with `dvc repro -f {stage}`"
                 )
         return candidate

@@ -167,8 +167,8 @@ def _agree(example: Example, dimension: str, places: Sequence[tuple[str, int]]) 
     sizes = [example[name].shape[axis] for name, axis in places]
     if odd := next((index for index, size in enumerate(sizes) if size != sizes[0]), 0):
         raise RequestError(
-            f"inputs {places[0][0]!r} and {places[odd][0]!r} share the dimension {dimension!r}, and have {sizes[0]} and {sizes[odd]} "
-            f"of it in one row: give the same number, or name the dimensions differently in model.inputs"
+            f"inputs {places[0][0]!r} and {places[odd][0]!r} share the dimension {dimension!r}, and have sizes {sizes[0]} and "
+            f"{sizes[odd]} in one row: send the same size, or name the dimensions differently in model.inputs"
         )
 
 

@@ -48,7 +48,7 @@ class Bucketed:
         allowed = {name: max(fixed[name] for fixed, _ in self._programs) for name in self._programs[-1][0]}
         name = next(name for name, size in allowed.items() if sizes[name] > size)
         raise RequestError(
-            f"{name} is {sizes[name]}, this model was exported for at most {allowed[name]}: send less, or enlarge export.buckets"
+            f"{name} is {sizes[name]}, this model was exported for at most {allowed[name]}: send smaller inputs, or raise export.buckets"
         )
 
 

@@ -20,7 +20,7 @@ from paddleship.shipped.runtimes.own_code import OwnCode
 from paddleship.shipped.runtimes.registration import Kind, Registration
 
 CODE = "code"  # folder of the candidate's copy
-_ADVICE = "have it below code.watch, or pin its package in docker/requirements/paddle-eager.txt, and run `dvc repro -f optimize`"
+_ADVICE = "move it below code.watch, or pin its package in docker/requirements/paddle-eager.txt, and run `dvc repro -f optimize`"
 
 
 class PaddleEager:

@@ -35,7 +35,7 @@ def main() -> None:
         print(f"error: {message}", file=sys.stderr)
         sys.exit(failures[0].exit_code if isinstance(failures[0], PaddleshipError) else 1)
     if not server.started:
-        print(f"error: port {arguments.port} on {arguments.host} cannot be listened on: choose another with --port", file=sys.stderr)
+        print(f"error: port {arguments.port} on {arguments.host} is unavailable: choose another with --port", file=sys.stderr)
         sys.exit(4)
 
 

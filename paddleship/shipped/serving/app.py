@@ -140,7 +140,7 @@ async def _explain(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         return await _apologise(request, error)
     headers = dict(error.headers or {})
-    if "expect" in request.headers:  # whether the body still comes is up to the client, so what follows it cannot be told from it
+    if "expect" in request.headers:  # whether the body still comes is up to the client, so what follows may be body or the next request
         headers["Connection"] = "close"
     return _json({"error": error.detail}, error.status_code, headers)
 

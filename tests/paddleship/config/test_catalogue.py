@@ -16,7 +16,7 @@ def test_the_exported_program_and_the_eager_model_are_registered_and_the_program
 
 
 def test_by_default_every_installed_candidate_takes_part_that_has_a_use_here_and_the_others_have_a_reason():
-    absent = {"paddle-gpu": "GPU build", "paddle-tensorrt-fp16": "GPU build", "paddle-pruned": "name it to try it"}
+    absent = {"paddle-gpu": "GPU", "paddle-tensorrt-fp16": "GPU", "paddle-pruned": "name it to try it"}
     assert catalogue.chosen(None) == [name for name in catalogue.kinds() if name not in absent]
     reasons = catalogue.left_out(catalogue.chosen(None))
     assert list(reasons) == [name for name in catalogue.kinds() if name in absent]
@@ -32,7 +32,7 @@ def test_what_is_left_out_by_name_or_for_want_of_a_package_has_a_reason(only_bas
     reasons = catalogue.left_out(catalogue.chosen(["paddle", "paddle-pruned"]))
     assert set(reasons) == set(catalogue.kinds()) - {"paddle", "paddle-pruned"}
     assert reasons["openvino-int8"] == "openvino is not installed"
-    assert reasons["onnxruntime"] == "optimize.candidates names others"
+    assert "optimize.candidates" in reasons["onnxruntime"]
 
 
 def test_without_an_extra_its_candidates_stay_away_by_default(only_base):
@@ -58,7 +58,7 @@ def test_a_name_twice_is_one_candidate():
     assert catalogue.chosen(["paddle", "onnxruntime", "paddle"]) == ["paddle", "onnxruntime"]
 
 
-@pytest.mark.parametrize(("name", "words"), [("tensorrt", "registered are paddle, "), ("openvno", "did you mean 'openvino'")])
+@pytest.mark.parametrize(("name", "words"), [("tensorrt", "paddle, "), ("openvno", "did you mean 'openvino'")])
 def test_a_candidate_that_no_runtime_registers_is_refused_with_those_that_are(name, words):
     for refuse in (catalogue.require_known, catalogue.chosen):
         with pytest.raises(ParamsError, match=f"optimize.candidates names '{name}', which no runtime registers: .*{words}"):

@@ -54,7 +54,7 @@ def test_texts_are_repeats_where_the_preprocess_makes_them_equal(form, repeated)
 
 
 def test_half_a_character_is_named_with_its_row():
-    with pytest.raises(DataError, match=r"^row 1 of data.reader: column 'text' holds .*UTF-8 cannot carry"):
+    with pytest.raises(DataError, match=r"^row 1 of data.reader: column 'text' holds .*UTF-8 cannot encode"):
         dataset.clean([{"text": "a", "label": 0}, {"text": "a\ud800", "label": 0}], settings())
 
 
@@ -100,7 +100,7 @@ def test_a_label_outside_the_classes_is_named(label, words):
 
 
 def test_an_empty_part_is_an_error():
-    with pytest.raises(DataError, match="part is empty"):
+    with pytest.raises(DataError, match="split is empty"):
         dataset.clean(reviews(2), settings())
 
 
@@ -112,7 +112,7 @@ def write_reader(folder, body):
     ("body", "words"),
     [
         ("return []", "found no rows"),
-        ("return [{'other': 1}]", "gives no column 'text'"),
+        ("return [{'other': 1}]", "column 'text'"),
         ("raise KeyError('colour')", "my_reader.py:2"),
     ],
 )
@@ -186,5 +186,5 @@ def test_text_has_the_ids_of_its_vocabulary_and_the_sizes_that_it_is_cut_to(revi
     assert (schema["inputs"][0]["low"], schema["inputs"][0]["high"]) == (0, 3)
     assert schema["dimensions"] == [{"name": "length", "low": 16, "high": 32, "multiple_of": 16}]
     inputs = [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 2}]
-    with pytest.raises(DataError, match=r"range 0\.0 … 2\.0, and preprocess makes ids from 0 to 3"):
+    with pytest.raises(DataError, match=r"range 0\.0 … 2\.0, .* ids from 0 to 3"):
         dataset.describe(rows, reviews_params({"model": {"inputs": inputs}}))

@@ -299,7 +299,7 @@ def test_half_precision_and_other_preprocessing_are_named_together(subject_of, c
     subject = subject_of("Halved")
     found = explain(replace(subject, model=settings("Plain")), convert(subject, "paddle"), preprocess={"kind": "characters"})
     assert kinds(found) == ["preprocess-differs", "dtype-differs"]
-    assert "differs in kind" in found.findings[0].message
+    assert "keys: kind" in found.findings[0].message
     assert "compute in float16" in found.findings[1].message
 
 

@@ -79,8 +79,8 @@ def test_an_end_of_a_range_may_be_a_dimension_and_a_dimension_may_have_sizes():
     ("dimensions", "words"),
     [
         (["length"], "--dimension 'length' does not parse"),
-        (["length=9..4"], "no size is left (got 9 … 4)"),
-        (["size=1..4"], "dimensions must name dynamic dimensions of inputs, the batch excepted (got 'size'): they have length"),
+        (["length=9..4"], "(got 9 … 4)"),
+        (["size=1..4"], "(got 'size'): the inputs have length"),
     ],
 )
 def test_a_slip_in_a_dimension_is_quoted(dimensions, words):

@@ -89,7 +89,7 @@ def test_a_weight_that_a_hook_derives_is_the_checkpoints_before_the_first_call(t
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     building.save(building.build(settings("their_models:good")), tmp_path / "checkpoint", {})
-    with pytest.raises(ModelError, match="they differ in weight"):
+    with pytest.raises(ModelError, match=r"\(different weights: weight\)"):
         building.restore(building.build(settings("their_models:wider")), tmp_path / "checkpoint")
 
 
@@ -97,7 +97,7 @@ def test_a_changed_checkpoint_is_refused(tmp_path):
     building.save(building.build(settings("their_models:good")), tmp_path / "checkpoint", {})
     path = tmp_path / "checkpoint" / "weights.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
-    with pytest.raises(ModelError, match="is not the file that was trained"):
+    with pytest.raises(ModelError, match=r"weights\.safetensors"):
         building.restore(building.build(settings("their_models:good")), tmp_path / "checkpoint")
 
 

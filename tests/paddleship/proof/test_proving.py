@@ -609,7 +609,7 @@ def test_after_some_deaths_no_other_edge_is_asked(subject_of, asked_of_eager, mo
     proved = prove(subject, cases=cases, honest=Honest)
     edges = [case.name for case in cases if case.group == "edge"]
     assert list(proved.refused) == edges
-    assert [proved.refused[name] for name in edges[2:]] == ["not asked, because eager did not survive 2 cases before"] * (len(edges) - 2)
+    assert all("2 cases" in proved.refused[name] for name in edges[2:])
     assert not any(case.inputs["x"].tobytes() in asked_of_eager for case in cases if case.name in edges[2:])
     assert proved.judgements["honest"]
 
@@ -634,7 +634,7 @@ def test_a_random_model_is_found_although_its_first_answers_were_known(subject_o
 
 
 def test_rows_that_eager_does_not_survive_are_an_error_that_names_them(subject_of):
-    with pytest.raises(ModelError, match=r"does not survive real rows \(row 0 alone\): eager died of SIGABRT"):
+    with pytest.raises(ModelError, match=r"\(row 0 alone\): eager died of SIGABRT"):
         prove(subject_of("Dead"))
 
 

@@ -62,7 +62,7 @@ def test_a_server_that_goes_away_loses_nothing_and_delivers_once(start, server, 
     end()
     tracker.log_report(reports[0][1], reports[1], cached=False)
     tracker.finish()
-    assert "the work goes on, the evidence is kept" in capsys.readouterr().err
+    assert "`paddleship deliver`" in capsys.readouterr().err
     assert tracker.undelivered
     with pytest.raises(Unavailable, match="paddleship deliver"):
         deliver(tmp_path / "spool", tracking_uri=url)

@@ -53,8 +53,8 @@ def test_where_a_name_is_no_argument_inputs_are_given_in_their_order():
         (["x.y", "x"], "declare only its parts"),
         (["x.y", "x[0]"], "a dict, a list, or one input"),
         (["x[0]", "x[2]"], r"x\[1\] is missing"),
-        (["x[one]"], "is no name of an input"),
-        (["3d"], "is no name of an input"),
+        (["x[one]"], "is not an input name"),
+        (["3d"], "is not an input name"),
     ],
 )
 def test_names_that_contradict_each_other_are_refused(names, words):

@@ -128,7 +128,7 @@ def test_a_request_whose_inputs_differ_in_a_shared_dimension_is_refused():
     specs = [TensorSpec("x", "float32", ("batch", "steps")), TensorSpec("keep", "bool", ("batch", "steps"))]
     tensors = preprocess.build({"kind": "tensors"}, specs)
     assert len(tensors.encode({"x": [[1.0, 2.0], [1.0]], "keep": [[True, False], [True]]})) == 2
-    with pytest.raises(RequestError, match="share the dimension 'steps', and have 2 and 1 of it in one row: give"):
+    with pytest.raises(RequestError, match="share the dimension 'steps', and have sizes 2 and 1 in one row"):
         tensors.encode({"x": [[1.0, 2.0]], "keep": [[True]]})
 
 

@@ -183,7 +183,7 @@ def test_it_is_built_where_the_place_it_was_written_in_is_gone(packed, theirs, t
 def test_code_that_is_not_what_it_was_is_never_run(packed, harm, capsys):
     folder, _ = packed()
     harm(folder / "code/their_eager/parts.py")
-    with pytest.raises(CandidateError, match=r"parts\.py is not the file the candidate was made with"):
+    with pytest.raises(CandidateError, match=r"parts\.py changed since .*sha256"):
         runtimes.load(folder)
     assert capsys.readouterr().out == ""
 
@@ -277,7 +277,7 @@ def test_optimize_makes_it_as_any_candidate(optimized, tmp_path):
 
 
 LACKING = (
-    "which is neither in its copy nor in the image: have it below code.watch, or pin its package in docker/requirements/paddle-eager.txt"
+    "which is neither in its copy nor in the image: move it below code.watch, or pin its package in docker/requirements/paddle-eager.txt"
 )
 
 
@@ -325,5 +325,5 @@ def test_kwargs_that_cannot_be_written_down_are_a_row(optimized):
 def test_a_checkpoint_that_is_not_the_exported_one_is_a_row(subject_of, base_of, tmp_path):
     subject = subject_of()
     base, _ = base_of(subject)
-    with pytest.raises(CandidateError, match="the checkpoint is another"):
+    with pytest.raises(CandidateError, match=r"the checkpoint \("):
         bundle.Packer(subject).describe(replace(base, weights_sha256="0" * 64))

@@ -431,7 +431,7 @@ def test_a_changed_candidate_ends_the_process_with_one_clear_line(tensors, tmp_p
     _, log = process.communicate(timeout=30)
     assert process.returncode == 2
     assert log.strip().splitlines()[-1].startswith("error: ")
-    assert "is not the file the candidate was made with" in log
+    assert "changed since the candidate was made" in log
 
 
 def test_a_port_in_use_ends_the_process_with_one_clear_line(tensors):
