@@ -13,6 +13,7 @@ from flows.reaper import guard_descendants
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import BadInput, GateFailed, PaddleshipError
+from paddleship.statistics.estimates import Difference
 from paddleship.system import defects
 
 
@@ -170,7 +171,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     changes = samples.compare(arguments.earlier, later)
     print(f"{'speedup over the baseline':26} {'earlier':>8} {'later':>8}   change")
     print("\n".join(map(str, changes)) or "no participant is in both")
-    return GateFailed.exit_code if any(change.verdict == "worse" for change in changes) else 0
+    return GateFailed.exit_code if any(change.verdict == Difference.WORSE for change in changes) else 0
 
 
 def _trace(arguments: argparse.Namespace) -> int:

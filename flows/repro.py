@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Literal
 
 from paddleship.system import locks
 
-Outcome = Literal["ran", "restored", "unchanged"]
 _RESTORED = re.compile(r"Stage '.*' is cached - skipping run|Pulling data for ")
 _EXIT = re.compile(r"exited with (-?\d+)")
 _DVC_NOISE = (
@@ -33,11 +32,21 @@ _ERROR = ("error: ", "ERROR: ")  # of the stage and of DVC: they end up in the e
 _GRACE_S = 10
 
 
+class How(StrEnum):
+    """What became of a stage in a run."""
+
+    RAN = "ran"
+    RESTORED = "restored"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+
+
 @dataclass
 class Ended:
-    """How one `dvc repro` ended, by its output. `outcome` is "ran" only where DVC says that it runs the command."""
+    """How one `dvc repro` ended, by its output. `outcome` is RAN only where DVC says that it runs the command."""
 
-    outcome: Outcome = "unchanged"
+    outcome: How = How.UNCHANGED
     stage_code: int = 0
     stage_error: str = ""
     dvc_error: str = ""
@@ -49,9 +58,9 @@ class Ended:
 
     def read(self, line: str) -> None:
         if line.startswith("Running stage '"):
-            self.outcome = "ran"
-        elif self.outcome != "ran" and _RESTORED.match(line):  # what a stage prints itself comes after DVC's line
-            self.outcome = "restored"
+            self.outcome = How.RAN
+        elif self.outcome != How.RAN and _RESTORED.match(line):  # what a stage prints itself comes after DVC's line
+            self.outcome = How.RESTORED
         elif line.startswith("error: "):
             self.stage_error = line.removeprefix("error: ")
         elif line.startswith("ERROR: "):

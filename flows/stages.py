@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from flows import repro
-from flows.repro import Ended
+from flows.repro import Ended, How
 from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
 from paddleship.shipped.common.files import sha256
 
@@ -86,8 +86,8 @@ def missing(root: Path, wanted: Sequence[Stage]) -> list[tuple[Stage, Path]]:
         return []  # busy, or broken: the run waits, or says what is wrong
 
 
-def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool = False) -> str:
-    """Run one stage and stream its lines; "ran", "restored" (from the cache, also of the remote) or "unchanged".
+def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool = False) -> How:
+    """Run one stage and stream its lines; whether it ran, was restored (from the cache, also of the remote) or was unchanged.
 
     Waits for another run in the same folder. Raises the error class of the stage's exit code with the stage's own
     words, and StageKilled. However this function ends, no process of the stage is left.

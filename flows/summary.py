@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flows.repro import How
 from paddleship.errors import Unavailable
 from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
@@ -21,10 +22,10 @@ _SHOWN_VALUES = 8
 
 @dataclass(frozen=True)
 class Row:
-    """One stage of this run: how it went ("ran", "unchanged", "restored", "failed", "not run") and what it reported."""
+    """One stage of this run: how it went and what it reported."""
 
     stage: str
-    how: str
+    how: How
     report: Report | None
     reason: str = ""
 
@@ -34,7 +35,7 @@ class Row:
 
     @property
     def seconds(self) -> str:
-        return f"{self.report.seconds:.1f}" if self.report and self.how in ("ran", "failed") else "–"
+        return f"{self.report.seconds:.1f}" if self.report and self.how in (How.RAN, How.FAILED) else "–"
 
     @property
     def headline(self) -> str:
@@ -50,7 +51,7 @@ def table(rows: Sequence[Row]) -> Any:
     for name in ("stage", "seconds", "", "verdict", "headline"):
         made.add_column(name, justify="right" if name == "seconds" else "left", overflow="fold")
     for row in rows:
-        style = {"failed": "red", "not run": "dim", "unchanged": "dim"}.get(row.how)
+        style = {How.FAILED: "red", How.NOT_RUN: "dim", How.UNCHANGED: "dim"}.get(row.how)
         made.add_row(row.stage, row.seconds, row.how, row.verdict, Text("see the error below" if row.reason else row.headline), style=style)
     return made
 
@@ -74,9 +75,8 @@ def findings(rows: Sequence[Row]) -> list[dict[str, str]]:
 
 def unseen(rows: Sequence[Row]) -> list[str]:
     """The errors and warnings of stages that did not run now, so that the terminal has not shown them yet."""
-    return [
-        f"{row.stage}: {finding}" for row in rows if row.report and row.how in ("unchanged", "restored") for finding in row.report.serious()
-    ]
+    kept = [row for row in rows if row.how in (How.UNCHANGED, How.RESTORED)]
+    return [f"{row.stage}: {finding}" for row in kept if row.report for finding in row.report.serious()]
 
 
 def release_lines(release: Path, *, engine: str | None) -> list[str]:

@@ -5,7 +5,7 @@ What may be imported from here, and stays:
 - `load_params(path)`: the params of a checkout, checked; `Params`, and `Model` with its `Input`s, are their classes.
 - `examine(model, work=folder)`: what `paddleship doctor` finds out about a model, as an `Examination`; see docs/doctor.md.
 - `load(folder)`: a candidate in its runtime, whose `run` takes and gives arrays by name; `Candidate.load(folder)` describes it.
-- `differences(answer, reference)`: how far two arrays are apart; NaN and infinities count.
+- `differences(answer, reference)`: how far two arrays are apart, as `OutputErrors`; NaN and infinities count.
 - `PaddleshipError`: what all of them raise, and its subclasses in `paddleship.errors`.
 
 Everything else in the package is for the pipeline itself and may change. Nothing is loaded before it is asked for.

@@ -22,6 +22,7 @@ from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
+from paddleship.reports.statuses import Status
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.files import new_folder, read_json
 from paddleship.shipped.common.preprocess import Batch
@@ -65,7 +66,7 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
     comparison = _race(params, participants, batches)
     table = participants.table(comparison)
     for name, row in table.items():
-        if row["status"] != "measured":
+        if row["status"] != Status.MEASURED:
             print(f"{name}: {row['status']}: {row['reason']}")
     checks = _checks(table, proven, params.select.candidate)
     if not all(check.passed for check in checks):
@@ -93,7 +94,7 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
     _keep(comparison, params, {"candidate": choice.candidate, "digest": chosen["digest"], "reason": choice.reason, **gain, **measured})
     for warning in comparison.warnings():
         print(f"warning: {warning}")
-    shown = {name: row for name, row in table.items() if row["status"] == "measured"}
+    shown = {name: row for name, row in table.items() if row["status"] == Status.MEASURED}
     interval = f"95% interval {gain['speedup_low']:.1f} to {gain['speedup_high']:.1f}"
     return Report(
         stage="benchmark",
@@ -161,7 +162,7 @@ def _measure_load(params: Params, participants: Participants, name: str, workloa
 
 
 def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], participants: Participants, params: Params) -> Choice:
-    measured = {name: table[name] for name in participants.proven if table[name]["status"] == "measured"}
+    measured = {name: table[name] for name in participants.proven if table[name]["status"] == Status.MEASURED}
     found, noise = comparison.found, comparison.noise
     return selection.choose(
         measured,
@@ -185,20 +186,20 @@ def _draw(rows: Mapping[str, Mapping[str, Any]], winner: str, params: Params) ->
 
 
 def _checks(table: Mapping[str, Mapping[str, Any]], proven: Sequence[str], wished: str | None) -> list[Check]:
-    measured = sum(table[name]["status"] == "measured" for name in proven)
+    measured = sum(table[name]["status"] == Status.MEASURED for name in proven)
     reasons = "; ".join(f"{name}: {table[name]['reason']}" for name in proven[:1])
     checks = [
         Check.at_least("measured_candidates", measured, 1, advice=f"no proven candidate survived the benchmark ({reasons})"),
         Check.at_least(
             "measured_baseline",
-            int(table["eager"]["status"] == "measured"),
+            int(table["eager"]["status"] == Status.MEASURED),
             1,
             advice=f"nothing can be compared without eager ({table['eager']['reason']})",
         ),
     ]
-    if wished is not None and (found := table[wished]["status"]) != "measured":
+    if wished is not None and (found := table[wished]["status"]) != Status.MEASURED:
         advice = f"{table[wished]['reason']}: choose another select.candidate, or null"
-        checks.append(Check(name=f"select.candidate {wished}", measured=found, limit="measured", passed=False, advice=advice))
+        checks.append(Check(name=f"select.candidate {wished}", measured=found, limit=Status.MEASURED, passed=False, advice=advice))
     return checks
 
 

@@ -17,6 +17,7 @@ from paddleship.image import requirements
 from paddleship.lineage import custody
 from paddleship.model.eager import Subject
 from paddleship.reports.report import Report
+from paddleship.reports.statuses import Status
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import new_folder
@@ -70,7 +71,7 @@ def checks(outcomes: Sequence[Outcome]) -> list[Check]:
 
 def _row(outcome: Outcome) -> dict[str, Any]:
     return {
-        "status": "made" if outcome.made else "failed",
+        "status": Status.MADE if outcome.made else Status.FAILED,
         "reason": outcome.reason,
         "runtime": outcome.runtime,
         "precision": outcome.precision,

@@ -27,6 +27,7 @@ from paddleship.proof.searching import Search
 from paddleship.proof.training_parity import TrainingParity
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
+from paddleship.reports.statuses import Status
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import new_folder
 from paddleship.shipped.common.preprocess import Batch, Preprocess
@@ -106,7 +107,7 @@ def _entry(
 ) -> tuple[dict[str, Any], answering.ModelUnderTest | None]:
     """The row of a candidate before it is asked, and the model under test if it can be. Raises CandidateError for a changed folder."""
     if not folder.exists():
-        return row("not made", "see the report of optimize", precision=catalogue.kinds()[folder.name].precision), None
+        return row(Status.NOT_MADE, "see the report of optimize", precision=catalogue.kinds()[folder.name].precision), None
     candidate = Candidate.load(folder)
     custody.require_consistent(candidate, params, name=folder.name, inputs=specs)
     custody.require_made(folder.parent, candidate)
@@ -114,7 +115,7 @@ def _entry(
         message, advice = "the candidate prepares its inputs in another way than the data was prepared", "run `dvc repro -f optimize`"
         finding = Finding("preprocess-differs", "error", message, advice)
         print(f"{folder.name}: {finding}")
-        return row("failed", f"{message}: {advice}", precision=candidate.precision, digest=candidate.digest, finding=finding), None
+        return row(Status.FAILED, f"{message}: {advice}", precision=candidate.precision, digest=candidate.digest, finding=finding), None
     model_under_test = answering.candidate(folder, precision=candidate.precision, thread_count=candidate.threads)
     return row(precision=candidate.precision, digest=candidate.digest), model_under_test
 

@@ -73,7 +73,7 @@ def unlabelled():
 def served(classes=(), **changes):
     """What `accept` makes of a server that differs from a right one."""
     answers = [{**one, "label": np.array([CLASSES[row.argmax()] for row in one["scores"]], object)} for one in given()]
-    idle = Load([1.0], 1.0, [], [])
+    idle = Load((1.0,), 1.0, (), ())
     right = Observed(ROWS, "digest", [0, 1], answers, [], idle, idle, {0: [answers[0]]}, [], {})
     checks, _ = judging.checks(replace(right, **changes), known(), judging.Served("float32", classes), Verify())
     return checks
@@ -251,7 +251,7 @@ GATES = {
     "ready": (lambda: accept._refused("ready", "the container ended with 1", "").verdict.checks, None),
     "first_answer": (lambda: accept._refused("first_answer", "the server answered 500", "").verdict.checks, None),
     "unanswered_batches": (lambda: served(faults=["all rows: the server answered 500"]), served),
-    "failed_requests": (lambda: served(load=Load([1.0], 1.0, ["the server answered 500"], [])), served),
+    "failed_requests": (lambda: served(load=Load((1.0,), 1.0, ("the server answered 500",), ())), served),
     "hostile_requests": (lambda: served(hostile=["no JSON: 500"]), served),
     "max_batch": (lambda: served(max_batch=ROWS + 1), served),
     "concurrent_batches": (lambda: served(concurrent_answers={}), served),

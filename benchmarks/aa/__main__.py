@@ -25,6 +25,7 @@ from paddleship.config.params import Benchmark
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.statistics import estimates
+from paddleship.statistics.estimates import Difference
 from paddleship.system import host
 from paddleship.system.isolate import Load
 
@@ -104,9 +105,9 @@ def summary(races: Sequence[Race]) -> dict[str, float | int]:
     between = float(np.var(medians, ddof=1) - np.mean(errors**2))
     return {
         "races": len(races),
-        "same_cannot_tell": sum(each.same == "cannot tell" for each in races),
+        "same_cannot_tell": sum(each.same == Difference.CANNOT_TELL for each in races),
         "same_cannot_tell_goal": int(np.ceil(0.95 * len(races))),
-        "slowed_worse": sum(each.slowed == "worse" for each in races),
+        "slowed_worse": sum(each.slowed == Difference.WORSE for each in races),
         "slowed_worse_goal": int(np.ceil(0.95 * len(races))),
         "longest_s": round(max(each.seconds for each in races), 1),
         "longest_s_goal": _LIMIT_S,

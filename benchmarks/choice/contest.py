@@ -20,6 +20,7 @@ from paddleship.benchmark.sampling import speedup
 from paddleship.benchmark.workload import Workload
 from paddleship.config import params
 from paddleship.config.params import Params
+from paddleship.reports.statuses import Status
 from paddleship.shipped import runtimes
 from paddleship.statistics.estimates import Interval
 from paddleship.system.isolate import Load
@@ -90,7 +91,7 @@ def hold(name: str, work: Path, *, short: bool, peers: Sequence[str] = ()) -> Re
 
 def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: str) -> Regret:
     """Measure the chosen candidate and those near it once more, with ten times the samples."""
-    proven = {name: row for name, row in rows.items() if row["status"] == "measured" and name not in ("eager", "to_static")}
+    proven = {name: row for name, row in rows.items() if row["status"] == Status.MEASURED and name not in ("eager", "to_static")}
     ranked = sorted(proven, key=lambda name: float(proven[name]["p50_ms"]))
     limit = _NEAR * proven[chosen]["p50_ms"]
     rivals = [name for place, name in enumerate(ranked) if name != chosen and (place < 2 or proven[name]["p50_ms"] <= limit)]
@@ -120,7 +121,7 @@ def _rows(reports: Path) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for stage in ("optimize", "verify", "benchmark"):
         found = _report(reports, stage)["candidates"] if (reports / f"{stage}.json").exists() else {}
-        rows.update({name: {**row, "stage": stage} for name, row in found.items() if row["status"] != "not made"})
+        rows.update({name: {**row, "stage": stage} for name, row in found.items() if row["status"] != Status.NOT_MADE})
     return rows
 
 

@@ -17,7 +17,7 @@ from paddleship.proof.evidence import Evidence
 from paddleship.proof.parity import Judgement
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
-from paddleship.statistics.estimates import Interval, Word
+from paddleship.statistics.estimates import Difference, Interval
 from paddleship.system import isolate, locks
 from paddleship.system.isolate import Isolated, Load
 
@@ -36,7 +36,7 @@ class Row:
     version: str = ""
     p50_ms: float | None = None
     ratio: Interval | None = None
-    word: Word | None = None
+    word: Difference | None = None
     flip_rate: float | None = None
     score: float | None = None
     refused: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Row:
 
     @property
     def faster(self) -> bool:
-        return self.word == "better"
+        return self.word == Difference.BETTER
 
 
 def race(settings: Params, chosen: str, names: Sequence[str], scratch: Path) -> dict[str, Row]:

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.choice.peer_race import OURS, Row
+from paddleship.statistics.estimates import Difference
 
 Rows = Mapping[str, Row]
-_WORDS = {"better": "faster than ours", "worse": "slower", "cannot tell": "no difference shown", None: ""}
+_WORDS = {
+    Difference.BETTER: "faster than ours",
+    Difference.WORSE: "slower",
+    Difference.CANNOT_TELL: "no difference shown",
+    None: "",
+}
 
 
 def table(results: Mapping[str, Rows]) -> str:

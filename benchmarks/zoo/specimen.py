@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config.params import Input, Model
+from paddleship.reports.statuses import Status
 
-PROVEN = "proven"
+PROVEN = Status.PROVEN
 _MARK = re.compile(r"#.*<- ([a-z-]+)")
 
 

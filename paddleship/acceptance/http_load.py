@@ -21,10 +21,10 @@ class Load:
     `answers` holds the distinct answers to each of the bodies, one each where the server is deterministic.
     """
 
-    samples_ms: list[float]
+    samples_ms: tuple[float, ...]
     seconds: float
-    failures: list[str]
-    answers: list[set[bytes]]
+    failures: tuple[str, ...]
+    answers: tuple[frozenset[bytes], ...]
 
     @property
     def throughput_per_s(self) -> float:
@@ -71,4 +71,4 @@ def closed_loop(
         thread.start()
     for thread in threads:
         thread.join()
-    return Load(samples, time.perf_counter() - begin, failures, answers)
+    return Load(tuple(samples), time.perf_counter() - begin, tuple(failures), tuple(map(frozenset, answers)))

@@ -17,6 +17,7 @@ from paddleship.benchmark.worker import Engine, loop
 from paddleship.benchmark.worker_process import WorkerProcess
 from paddleship.config import preflight
 from paddleship.config.params import Benchmark
+from paddleship.reports.statuses import Status
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays
 from paddleship.statistics import estimates
@@ -140,7 +141,7 @@ def _examiner(race: Race, questions: Sequence[Batch], judge: Judge, base: str) -
         if name.removesuffix(AGAIN) == base:
             return
         if reason := judge(name, worker.answer(questions)):
-            race.found[name].fail("wrong", f"after it was under load it answers differently from eager: {reason}")
+            race.judge(name, Status.WRONG, f"after it was under load it answers differently from eager: {reason}")
 
     return examine
 
@@ -154,11 +155,11 @@ def _refuse_leaks(race: Race, settings: Benchmark, size: int) -> None:
         seconds = min(_ENDURANCE_S, settings.max_seconds / 6)
         growth = estimates.lasting_slope(race.watch_memory(name, size=size, seconds=seconds))
         if growth and growth.low > settings.max_growth_bytes and name in race.left():
-            race.found[name].status = "leaks"  # its samples stay: it may be a baseline, and what it would gain is worth knowing
-            race.found[name].reason = (
+            reason = (
                 f"its memory grows by {growth.value:,.0f} bytes per 1,000 requests (at least {growth.low:,.0f}; the limit is "
                 f"{settings.max_growth_bytes:,}): it would fill a server, so it cannot be chosen"
             )
+            race.judge(name, Status.LEAKS, reason)
 
 
 def _parts(count: int, thread_count: int, available: Sequence[int]) -> list[Sequence[int]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from paddleship.benchmark.sampling import Measurement, speedup
 from paddleship.benchmark.system_metrics import OtherLoad
 from paddleship.statistics import estimates
-from paddleship.statistics.estimates import Interval, Word
+from paddleship.statistics.estimates import Difference, Interval
 
 AGAIN = " again"  # the baseline's second process
 
@@ -42,7 +42,7 @@ class Comparison:
         """How many times faster than the baseline; None where one of the two was not measured."""
         return speedup(self.found[self.baseline], self.found[name], self.size)
 
-    def verdict(self, name: str) -> Word | None:
+    def verdict(self, name: str) -> Difference | None:
         """Against the baseline, at the stated size of effect."""
         found = self.speedup(name)
         return estimates.verdict(found, self.noise, effect=self.effect) if found and name != self.baseline else None
@@ -78,7 +78,7 @@ class Comparison:
                 f"{', '.join(restless)} did not reach a stable latency in most warm-ups: raise benchmark.warmup_s, or use a "
                 "machine with less other load"
             )
-        undecided = [name for name in self.found if self.verdict(name) == "cannot tell"]
+        undecided = [name for name in self.found if self.verdict(name) == Difference.CANNOT_TELL]
         if undecided:
             said.append(
                 f"{', '.join(undecided)} cannot be distinguished from {self.baseline} at {self.effect:.0%}: raise benchmark.max_seconds, "

@@ -16,6 +16,7 @@ from paddleship.errors import CandidateError
 from paddleship.image import footprint
 from paddleship.lineage import custody
 from paddleship.model import eager
+from paddleship.reports.statuses import Status
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import FILE, Candidate
 from paddleship.shipped.common.spec import TensorSpec
@@ -77,7 +78,7 @@ class Participants:
         """Why a candidate that was asked for is none of those to choose from; empty where it is one, or was not asked for."""
         if name in self.proven:
             seen = table[name]
-            return "" if seen["status"] == "measured" else f"was asked for and cannot be chosen ({seen['status']}: {seen['reason']})"
+            return "" if seen["status"] == Status.MEASURED else f"was asked for and cannot be chosen ({seen['status']}: {seen['reason']})"
         if name not in catalogue.chosen(self.params.optimize.candidates):
             return ""
         if self.folder(name).exists():

@@ -10,6 +10,7 @@ import numpy as np
 from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.sampling import Measurement
 from paddleship.config.params import Benchmark
+from paddleship.reports.statuses import Status
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.runtimes import registry
 from paddleship.statistics import estimates
@@ -27,7 +28,7 @@ def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: i
         "status": status,
         "reason": reason,
         **found.percentiles(size),
-        "throughput_per_s": max((rate for each in found.blocks if (rate := found.throughput_per_s(each)) is not None), default=None),
+        "throughput_per_s": max((rate for each in found.counted if (rate := found.throughput_per_s(each)) is not None), default=None),
         "speedup": speedup.value if speedup else None,
         "speedup_low": speedup.low if speedup else None,
         "speedup_high": speedup.high if speedup else None,
@@ -89,24 +90,24 @@ def facts(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _status(found: Measurement, size: int) -> tuple[str, str]:
+def _status(found: Measurement, size: int) -> tuple[Status, str]:
     """As the race saw it; failed where it is too slow for even a median in the time that there was."""
     samples, enough = len(found.samples(size)), estimates.ENOUGH["p50_ms"]
-    if found.status != "measured" or samples >= enough:
+    if found.status != Status.MEASURED or samples >= enough:
         return found.status, found.reason
-    return "failed", f"{samples} samples are too few for a median, which needs {enough}: raise benchmark.max_seconds"
+    return Status.FAILED, f"{samples} samples are too few for a median, which needs {enough}: raise benchmark.max_seconds"
 
 
 def _typical_rates(found: Measurement) -> dict[int, float]:
     """Rows per second at the median latency, by batch size: a curve that a single disturbed block does not bend."""
-    return {size: 1000 * size / p50 for size in sorted(found.blocks) if (p50 := found.percentiles(size)["p50_ms"])}
+    return {size: 1000 * size / p50 for size in sorted(found.counted) if (p50 := found.percentiles(size)["p50_ms"])}
 
 
 def _by_length(found: Measurement, batches: Sequence[Batch], size: int) -> list[tuple[int, float, int]]:
     """Length, median and number of samples, where batches differ in length: the second dimension of the first input where it varies."""
     lengths = _lengths(batches)
     groups: dict[int, list[float]] = {}
-    for block in found.blocks.get(size, []):
+    for block in found.counted.get(size, ()):
         for place, ms in zip(block.batches, block.samples, strict=True):
             groups.setdefault(lengths[place], []).append(ms)
     known = {length: samples for length, samples in sorted(groups.items()) if len(samples) >= estimates.ENOUGH["p50_ms"]}

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from paddleship.benchmark.comparison import AGAIN, Comparison
 from paddleship.benchmark.sampling import Block, Measurement, paired
 from paddleship.errors import BadInput
+from paddleship.reports.statuses import Status
 from paddleship.shipped.common.files import read_json
 from paddleship.shipped.runtimes import registry
 from paddleship.statistics import estimates
 from paddleship.system import environment, host
 
 FILE, META = "samples.parquet", "samples.json"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+_BLOCK = ("participant", "batch_size", "start", "block", "turn")  # the columns that tell blocks apart
 
 Gains = dict[str, list[list[float]]]
 
@@ -29,7 +33,7 @@ class Change:
     before: estimates.Interval
     after: estimates.Interval
     change: estimates.Interval
-    verdict: estimates.Word
+    verdict: estimates.Difference
 
     def __str__(self) -> str:
         span = f"{self.change.value:.3f} ({self.change.low:.3f} to {self.change.high:.3f})"
@@ -37,7 +41,7 @@ class Change:
 
 
 def write(comparison: Comparison, folder: Path) -> None:
-    """One row per sample, and beside them the host and the baseline, without which they mean nothing."""
+    """One row per sample, also of those that failed, and beside them the statuses, the host and the baseline, which say what counts."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -62,6 +66,7 @@ def write(comparison: Comparison, folder: Path) -> None:
         "baseline": comparison.baseline,
         "batch_size": comparison.size,
         "effect": comparison.effect,
+        "statuses": {measurement.name: measurement.status for measurement in [*comparison.found.values(), comparison.again]},
         "host": host.fingerprint(),
         "versions": environment.installed(registry.distributions()),
     }
@@ -84,15 +89,11 @@ def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
     except (OSError, pa.ArrowException) as error:
         raise BadInput(f"{folder / FILE} cannot be read ({' '.join(str(error).split())}): measure again") from None
     found: dict[str, Measurement] = {}
-    blocks: dict[tuple[str, int, int, int], Block] = {}
-    for row in rows:
-        name, size, start, number = row["participant"], row["batch_size"], row["start"], row["block"]
-        measurement = found.setdefault(name, Measurement(name))
-        if (name, size, start, number) not in blocks:
-            blocks[name, size, start, number] = Block(start, number, row["turn"], [], [])
-            measurement.blocks.setdefault(size, []).append(blocks[name, size, start, number])
-        blocks[name, size, start, number].samples.append(row["latency_ms"])
-        blocks[name, size, start, number].batches.append(row["batch"])
+    for (name, size, start, block, turn), sampled in itertools.groupby(rows, key=itemgetter(*_BLOCK)):
+        pairs = [(row["latency_ms"], row["batch"]) for row in sampled]
+        samples, batches = zip(*pairs, strict=True)
+        status = Status(meta["statuses"][name])
+        found[name] = found.get(name, Measurement(name, status=status)).with_block(size, Block(start, block, turn, samples, batches))
     return found, meta
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from paddleship.benchmark.worker import BenchWorker, Engine, WarmUp, loop
 from paddleship.benchmark.worker_process import WorkerProcess, together
 from paddleship.config.params import Benchmark
 from paddleship.errors import PaddleshipError
+from paddleship.reports.statuses import Status
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Interval
@@ -40,35 +41,44 @@ class Block:
     start: int
     block: int
     turn: int
-    samples: list[float]
-    batches: list[int]
+    samples: tuple[float, ...]
+    batches: tuple[int, ...]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Measurement:
-    """Everything seen of one participant: `blocks[size]` holds its blocks, the lists have one value per start.
+    """Everything seen of one participant: `blocks[size]` holds its blocks, the tuples have one value per start.
 
-    `memory` holds, for each start, resident bytes against the requests answered so far. `rates` are rows per second
-    by the number of processes that answered at the same time. `status` is measured, failed, wrong or leaks.
+    `blocks` keeps all samples, also of one that failed or answered wrong later; `counted` are those that figures are made of.
+    What the warm-ups showed lies apart. `memory` holds, for each start, resident bytes against the requests answered so far.
+    `rates` are rows per second by the number of processes that answered at the same time.
     """
 
     name: str
-    blocks: dict[int, list[Block]] = field(default_factory=dict)
-    status: str = "measured"
+    blocks: Mapping[int, tuple[Block, ...]] = field(default_factory=dict)
+    status: Status = Status.MEASURED
     reason: str = ""
-    cold_start_ms: list[float] = field(default_factory=list)
-    load_ms: list[float] = field(default_factory=list)
-    first_call_ms: list[float] = field(default_factory=list)
-    new_shape_ms: list[float] = field(default_factory=list)
-    warmup_s: list[float] = field(default_factory=list)
+    cold_start_ms: tuple[float, ...] = ()
+    load_ms: tuple[float, ...] = ()
+    first_call_ms: tuple[float, ...] = ()
+    new_shape_ms: tuple[float, ...] = ()
+    warmup_s: tuple[float, ...] = ()
     unstable_warmups: int = 0
     peak_memory_bytes: int = 0
     peak_device_memory_bytes: int | None = None
-    memory: list[list[tuple[float, float]]] = field(default_factory=list)
-    rates: dict[int, float] = field(default_factory=dict)
+    memory: tuple[tuple[tuple[float, float], ...], ...] = ()
+    rates: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> Mapping[int, tuple[Block, ...]]:
+        """The blocks of one that answered rightly to the end; one that leaks may still be a baseline."""
+        return self.blocks if self.status in (Status.MEASURED, Status.LEAKS) else {}
+
+    def with_block(self, size: int, block: Block) -> Measurement:
+        return replace(self, blocks={**self.blocks, size: (*self.blocks.get(size, ()), block)})
 
     def samples(self, size: int) -> list[float]:
-        return [sample for block in self.blocks.get(size, []) for sample in block.samples]
+        return [sample for block in self.counted.get(size, ()) for sample in block.samples]
 
     def percentiles(self, size: int) -> dict[str, float | None]:
         """p50 to p99 of all samples; None where there are too few."""
@@ -76,16 +86,12 @@ class Measurement:
 
     def throughput_per_s(self, size: int) -> float | None:
         """Rows per second in batches of `size`, from the total time of each block; the median, which one disturbed block does not bend."""
-        rates = [1000 * size * len(block.samples) / sum(block.samples) for block in self.blocks.get(size, [])]
+        rates = [1000 * size * len(block.samples) / sum(block.samples) for block in self.counted.get(size, ())]
         return float(np.median(rates)) if rates else None
 
     def growth(self) -> Interval | None:
         """Bytes of memory per 1,000 requests."""
         return estimates.slope([[(1e-3 * requests, resident) for requests, resident in points] for points in self.memory])
-
-    def fail(self, status: str, reason: str) -> None:
-        self.status, self.reason = status, reason
-        self.blocks.clear()
 
 
 def speedup(slower: Measurement, faster: Measurement, size: int) -> Interval | None:
@@ -96,9 +102,9 @@ def speedup(slower: Measurement, faster: Measurement, size: int) -> Interval | N
 
 def paired(slower: Measurement, faster: Measurement, size: int) -> list[list[float]]:
     """Logarithms of the ratios of the medians of blocks that lay next to each other, by start."""
-    medians = {(block.start, block.block): math.log(np.median(block.samples)) for block in slower.blocks.get(size, [])}
+    medians = {(block.start, block.block): math.log(np.median(block.samples)) for block in slower.counted.get(size, ())}
     starts: dict[int, list[float]] = {}
-    for block in faster.blocks.get(size, []):
+    for block in faster.counted.get(size, ()):
         if (block.start, block.block) in medians:
             starts.setdefault(block.start, []).append(medians[block.start, block.block] - math.log(np.median(block.samples)))
     return list(starts.values())
@@ -128,7 +134,11 @@ class Race:
         self._row_ms: dict[str, float] = {}
 
     def left(self) -> list[str]:
-        return [name for name, measurement in self.found.items() if measurement.status == "measured"]
+        return [name for name, measurement in self.found.items() if measurement.status == Status.MEASURED]
+
+    def judge(self, name: str, status: Status, reason: str) -> None:
+        """Note why one leaves the race; what was seen of it so far is kept."""
+        self._note(name, status=status, reason=reason)
 
     def round(
         self,
@@ -196,18 +206,22 @@ class Race:
 
     def _busy_together(self, name: str, workers: Sequence[WorkerProcess], size: int, seconds: float) -> None:
         counts = together([partial(worker.busy, size, seconds) for worker in workers])
-        self.found[name].rates[len(workers)] = sum(size * answered / taken for answered, taken in counts)
+        rate = sum(size * answered / taken for answered, taken in counts)
+        self._note(name, rates={**self.found[name].rates, len(workers): rate})
 
     def _start_worker(self, name: str, workers: dict[str, WorkerProcess]) -> None:
         """Start one participant and have its first answer."""
-        measurement = self.found[name]
         began = time.perf_counter()
         workers[name] = self._open(name, self._cores)
         load_ms, first_ms = workers[name].first(next(iter(self._batches)))
-        measurement.cold_start_ms.append(1000 * (time.perf_counter() - began))
-        measurement.load_ms.append(load_ms)
-        measurement.first_call_ms.append(first_ms)
-        measurement.memory.append([])
+        cold_ms, seen = 1000 * (time.perf_counter() - began), self.found[name]
+        self._note(
+            name,
+            cold_start_ms=(*seen.cold_start_ms, cold_ms),
+            load_ms=(*seen.load_ms, load_ms),
+            first_call_ms=(*seen.first_call_ms, first_ms),
+            memory=(*seen.memory, ()),
+        )
 
     def _open(self, name: str, cores: Sequence[int]) -> WorkerProcess:
         load, arguments = self._contestants[name]
@@ -225,7 +239,7 @@ class Race:
             if warm_up:
                 typical[name] = warm_up.typical_ms
                 self._row_ms[name] = warm_up.typical_ms / size
-                self._note(name, warm_up)
+                self._note_warm_up(name, warm_up)
         left_ms = 1000 * max(0.0, end + self.lost_s - time.monotonic())
         for block in range(blocks):
             if block >= _FEWEST_BLOCKS and time.monotonic() > end + self.lost_s + seconds:
@@ -233,39 +247,50 @@ class Race:
             for turn, name in enumerate(_turned(self._in_race(typical), block)):
                 room = int(left_ms / blocks / len(typical) / typical[name])
                 count = max(1, min(self._settings.samples_per_block, room))
-                self._guarded(name, self._block, self.found[name], workers[name], size, (start, block, turn), count)
+                self._guarded(name, self._block, name, workers[name], size, (start, block, turn), count)
 
     def _affordable(self, name: str, size: int, seconds: float) -> bool:
         """Whether a size can be measured in about so much time, by what a row of the sizes before took; slow ones skip large batches."""
         return size == next(iter(self._batches)) or 1e-3 * size * self._row_ms.get(name, 0) * _FEWEST_CALLS < 2 * seconds
 
-    def _block(self, measurement: Measurement, worker: WorkerProcess, size: int, place: tuple[int, int, int], count: int) -> None:
+    def _block(self, name: str, worker: WorkerProcess, size: int, place: tuple[int, int, int], count: int) -> None:
         samples, places, changed = worker.measure(size, count)
         if changed:
-            measurement.fail("wrong", f"its answers changed under load: {changed}")
+            self.judge(name, Status.WRONG, f"its answers changed under load: {changed}")
             return
-        measurement.blocks.setdefault(size, []).append(Block(*place, samples, places))
+        self.found[name] = seen = self.found[name].with_block(size, Block(*place, tuple(samples), tuple(places)))
         if size == next(iter(self._batches)):
-            measurement.memory[-1].append((worker.requests, worker.resident_bytes))
-        measurement.peak_memory_bytes = max(measurement.peak_memory_bytes, worker.peak_bytes)
-        measurement.peak_device_memory_bytes = system_metrics.more(measurement.peak_device_memory_bytes, worker.peak_device_bytes)
+            *before, last = seen.memory
+            self._note(name, memory=(*before, (*last, (worker.requests, worker.resident_bytes))))
+        self._note(
+            name,
+            peak_memory_bytes=max(seen.peak_memory_bytes, worker.peak_bytes),
+            peak_device_memory_bytes=system_metrics.more(seen.peak_device_memory_bytes, worker.peak_device_bytes),
+        )
 
-    def _note(self, name: str, warm_up: WarmUp) -> None:
-        self.found[name].warmup_s.append(warm_up.seconds)
-        self.found[name].unstable_warmups += not warm_up.stable
-        self.found[name].new_shape_ms.extend(warm_up.new_shape_ms)
+    def _note_warm_up(self, name: str, warm_up: WarmUp) -> None:
+        seen = self.found[name]
+        self._note(
+            name,
+            warmup_s=(*seen.warmup_s, warm_up.seconds),
+            unstable_warmups=seen.unstable_warmups + (not warm_up.stable),
+            new_shape_ms=(*seen.new_shape_ms, *warm_up.new_shape_ms),
+        )
+
+    def _note(self, name: str, **changes: Any) -> None:
+        self.found[name] = replace(self.found[name], **changes)
 
     def _in_race(self, names: Mapping[str, Any]) -> list[str]:
         return [name for name in names if name in self.left()]
 
     def _guarded(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
-        """One that fails leaves the race with its reason and without its samples."""
+        """One that fails leaves the race with its reason."""
         began = time.monotonic()
         try:
             return work(*arguments)
         except PaddleshipError as error:
             self.lost_s += time.monotonic() - began
-            self.found[name].fail("failed", str(error))
+            self.judge(name, Status.FAILED, str(error))
             return None
 
 

@@ -20,6 +20,7 @@ from paddleship.proof.proving import Proof
 from paddleship.proof.training_parity import TrainingParity
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
+from paddleship.reports.statuses import Status
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.spec import TensorSpec
 
@@ -34,7 +35,12 @@ _KEPT = ("digest", "precision", "noise_ratio", "flip_rate", "flip_rate_high", "m
 
 
 def row(
-    status: str = "failed", reason: str = "", *, precision: str = "float32", digest: str | None = None, finding: Finding | None = None
+    status: Status = Status.FAILED,
+    reason: str = "",
+    *,
+    precision: str = "float32",
+    digest: str | None = None,
+    finding: Finding | None = None,
 ) -> dict[str, Any]:
     """The row of a candidate that was not asked (yet)."""
     return {
@@ -79,7 +85,7 @@ class Verified:
     @property
     def passed(self) -> dict[str, dict[str, Any]]:
         """What the stages after this one need to know of every candidate that is proven."""
-        proven = {name: found for name, found in self.table.items() if found["status"] == "proven" and name in self.rows}
+        proven = {name: found for name, found in self.table.items() if found["status"] == Status.PROVEN and name in self.rows}
         return {name: {key: found[key] for key in _KEPT} for name, found in proven.items()}
 
     @property
@@ -128,7 +134,7 @@ class Verified:
         causes = self.diagnoses[name].findings if name in self.diagnoses else []
         return {
             **self.rows.get(name, row()),
-            "status": "proven" if judgement and sound else "failed",
+            "status": Status.PROVEN if judgement and sound else Status.FAILED,
             "reason": "; ".join(str(check) for check in judgement.checks if not check.passed),
             "worst_case": judgement.worst_case,
             "findings": [finding.to_dict() for finding in explaining.told_apart([*judgement.findings, *causes])],

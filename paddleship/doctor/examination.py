@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from paddleship.reports.finding import Finding
+from paddleship.reports.statuses import Status
 
-Outcome = Literal["convertible", "convertible with warnings", "not convertible", "not judged in time"]
-Status = Literal["proven", "not exercised", "failed", "not made", "not tried", "not judged in time"]
 
-LATE: Literal["not judged in time"] = "not judged in time"  # of a runtime, or of the model where no runtime is proven
+class Outcome(StrEnum):
+    """What doctor says of a model as a whole."""
+
+    CONVERTIBLE = "convertible"
+    WITH_WARNINGS = "convertible with warnings"
+    NOT_CONVERTIBLE = "not convertible"
+    LATE = Status.LATE.value  # no runtime is proven, and not all were judged
+
+
 OUT_OF_TIME = "out-of-time"  # the kind of a finding
 
-_EXIT_CODES: dict[Outcome, int] = {"convertible": 0, "convertible with warnings": 1, "not convertible": 2, LATE: 3}
+_EXIT_CODES = {Outcome.CONVERTIBLE: 0, Outcome.WITH_WARNINGS: 1, Outcome.NOT_CONVERTIBLE: 2, Outcome.LATE: 3}
 _GRAVITY = ("error", "warning", "note")
-_GOOD: tuple[Status, ...] = ("proven", "not exercised")
-_KNOWN: tuple[Status, ...] = (*_GOOD, "failed", "not made")
+_GOOD = (Status.PROVEN, Status.NOT_EXERCISED)
+_KNOWN = (*_GOOD, Status.FAILED, Status.NOT_MADE)
 
 
 @dataclass(frozen=True)
@@ -46,15 +54,15 @@ class Examination:
     def outcome(self) -> Outcome:
         errors = {finding.kind for finding in self.findings if finding.severity == "error"}
         if errors - {OUT_OF_TIME}:
-            return "not convertible"
+            return Outcome.NOT_CONVERTIBLE
         if errors:
-            return LATE
+            return Outcome.LATE
         if not any(row.status in _GOOD for row in self.runtimes.values()):
-            return "not convertible"
+            return Outcome.NOT_CONVERTIBLE
         doubts = any(finding.severity == "warning" for finding in self.findings) or any(
-            row.status != "proven" for row in self.runtimes.values()
+            row.status != Status.PROVEN for row in self.runtimes.values()
         )
-        return "convertible with warnings" if doubts else "convertible"
+        return Outcome.WITH_WARNINGS if doubts else Outcome.CONVERTIBLE
 
     @property
     def exit_code(self) -> int:
@@ -78,18 +86,18 @@ class Examination:
         """The outcome in one line; where the time was over, also what is known by then."""
         counts = [f"{count} {word}{'s' * (count != 1)}" for word in _GRAVITY if (count := self._count(word))]
         line = f"{self.factory}: {self.outcome}" + (f" ({', '.join(counts)})" if counts else "") + f", {self.seconds:.0f} s"
-        late = self._with(LATE)
+        late = self._with(Status.LATE)
         if not late or (len(late) == len(self.runtimes) and not self.full_graph):
             return line
         known = ["converts to one static graph"] if self.full_graph else []
         known += [f"{status} in {', '.join(names)}" for status in _KNOWN if (names := self._with(status))]
-        return f"{line}: {'; '.join([*known, f'{LATE}: ' + ', '.join(late)])}"
+        return f"{line}: {'; '.join([*known, f'{Status.LATE}: ' + ', '.join(late)])}"
 
     def __str__(self) -> str:
         lines = [self.headline, ""]
         lines.append(f"  full graph     {'yes' if self.full_graph else 'no'}")
         for name, row in self.runtimes.items():
-            detail = f"noise ratio {row.noise_ratio:.2f}" if row.noise_ratio is not None and row.status == "proven" else ""
+            detail = f"noise ratio {row.noise_ratio:.2f}" if row.noise_ratio is not None and row.status == Status.PROVEN else ""
             lines.append(f"  {name:14} {row.status}" + "".join(f"; {part}" for part in (detail, row.reason) if part))
         for finding in self.findings:
             lines += ["", *str(finding).splitlines()]

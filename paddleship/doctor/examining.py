@@ -33,6 +33,7 @@ from paddleship.proof.proving import Proof
 from paddleship.proof.reference import TO_STATIC, Known
 from paddleship.proof.searching import Search
 from paddleship.reports.finding import Finding, Severity
+from paddleship.reports.statuses import Status
 from paddleship.shipped.common import structure
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.runtimes import registry
@@ -98,7 +99,7 @@ class Examiner:
         self._report = say
         self._cases = self._draw()
         self.findings: list[Finding] = []
-        self.rows = dict.fromkeys(candidates, RuntimeRow("not tried"))
+        self.rows = dict.fromkeys(candidates, RuntimeRow(Status.NOT_TRIED))
         self.full_graph = False
         self.judged = False
         self.doing = ""

@@ -12,7 +12,7 @@ from paddleship.conversion.exporting import Saved
 from paddleship.doctor import asking, graph_breaks
 from paddleship.doctor.ast_lint import LEFT_BY_BREAK, Suspect
 from paddleship.doctor.eager_probe import ProbeResult
-from paddleship.doctor.examination import LATE, OUT_OF_TIME, RuntimeRow
+from paddleship.doctor.examination import OUT_OF_TIME, RuntimeRow
 from paddleship.doctor.graph_breaks import Obstacle
 from paddleship.errors import BadInput, CandidateError, OutputError
 from paddleship.proof import evidence
@@ -20,6 +20,7 @@ from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.proving import Proof
 from paddleship.reports.finding import Finding
+from paddleship.reports.statuses import Status
 
 _STATE = frozenset({"stale-tensor", "parameter-assignment", "global-state"})
 _MAYBE = _STATE | {"train-mode"}  # does harm or none, which the answers show
@@ -168,19 +169,19 @@ def unfinished(doing: str, seconds: float, rows: Mapping[str, RuntimeRow], *, ju
     if judged:
         message = f"the search for causes stopped after {seconds:g} s ({doing}); all runtimes were compared before"
         return Finding(OUT_OF_TIME, "note", message, "raise --seconds to continue it")
-    late = ", ".join(name for name, row in rows.items() if row.status == LATE)
+    late = ", ".join(name for name, row in rows.items() if row.status == Status.LATE)
     message = f"the examination stopped after {seconds:g} s ({doing})" + (f"; not compared: {late}" if late else "")
     return Finding(OUT_OF_TIME, "warning" if proven(rows) else "error", message, "raise --seconds, or declare smaller inputs")
 
 
 def proven(rows: Mapping[str, RuntimeRow]) -> bool:
     """Whether one runtime is proven."""
-    return any(row.status in ("proven", "not exercised") for row in rows.values())
+    return any(row.status in (Status.PROVEN, Status.NOT_EXERCISED) for row in rows.values())
 
 
 def late(rows: Mapping[str, RuntimeRow]) -> dict[str, RuntimeRow]:
     """The rows at a time-out: runtimes that were not tried by then were not judged in time."""
-    return {name: RuntimeRow(LATE) if row.status == "not tried" else row for name, row in rows.items()}
+    return {name: RuntimeRow(Status.LATE) if row.status == Status.NOT_TRIED else row for name, row in rows.items()}
 
 
 def _several(names: Sequence[str]) -> str:
@@ -238,17 +239,17 @@ def unproven(findings: Sequence[Finding]) -> list[Finding]:
 
 def row(outcome: Outcome, proved: Proof) -> RuntimeRow:
     if not outcome.made:
-        return RuntimeRow("not made", outcome.reason)
+        return RuntimeRow(Status.NOT_MADE, outcome.reason)
     if outcome.name not in proved.judgements:
-        return RuntimeRow(LATE)
+        return RuntimeRow(Status.LATE)
     judgement = proved.judgements[outcome.name]
     ratio = judgement.metrics.get("noise_ratio")
     if not judgement:
-        return RuntimeRow("failed", _failed(judgement), ratio)
+        return RuntimeRow(Status.FAILED, _failed(judgement), ratio)
     if proved.sound:
-        return RuntimeRow("proven", noise_ratio=ratio)
+        return RuntimeRow(Status.PROVEN, noise_ratio=ratio)
     reason = next(finding for finding in proved.findings if finding.severity == "error")
-    return RuntimeRow("not exercised" if reason.kind == "not-exercised" else "failed", reason.message)
+    return RuntimeRow(Status.NOT_EXERCISED if reason.kind == "not-exercised" else Status.FAILED, reason.message)
 
 
 def _failed(judgement: Judgement) -> str:
@@ -302,7 +303,7 @@ def influenced(findings: Sequence[Finding], hidden: Sequence[Finding]) -> list[F
 def distrusted(rows: Mapping[str, RuntimeRow], hidden: Sequence[Finding]) -> dict[str, RuntimeRow]:
     """The rows; none is proven if eager's own answers depend on circumstances."""
     reason = next((item.message for item in hidden if item.severity == "error"), None)
-    return {name: row if reason is None or row.status != "proven" else RuntimeRow("failed", reason) for name, row in rows.items()}
+    return {name: row if reason is None or row.status != Status.PROVEN else RuntimeRow(Status.FAILED, reason) for name, row in rows.items()}
 
 
 def _without_cause(finding: Finding) -> bool:
@@ -321,7 +322,7 @@ def causes(findings: Sequence[Finding], *, seen: Sequence[Finding] = ()) -> list
 
 def judged(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[Finding]:
     """Findings on state and train mode become errors if no runtime is proven."""
-    if any(row.status == "proven" for row in rows.values()):
+    if any(row.status == Status.PROVEN for row in rows.values()):
         return list(findings)
     return [_grave(item) if item.kind in _MAYBE and item.severity != "error" else item for item in findings]
 

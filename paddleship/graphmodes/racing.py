@@ -54,7 +54,7 @@ class Measurement:
     def blocks(self, quantity: str) -> list[list[float]]:
         """The samples of each block in ms."""
         timed, size = self.timed.get(quantity, (None, 0))
-        return [block.samples for block in timed.blocks.get(size, [])] if timed else []
+        return [list(block.samples) for block in timed.counted.get(size, ())] if timed else []
 
     def median(self, quantity: str) -> float | None:
         samples = [sample for block in self.blocks(quantity) for sample in block]

@@ -44,15 +44,16 @@ def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, expected_pe
     latencies_ms = [1000 * latency for latency in seen.latencies_s]
     server = isinstance(scenario, Server)
     delay_ms = 1000 * percentile_of(seen.delays_s or [0.0], 0.99) if server else None
+    found = reasons(scenario, _checks(scenario, seen, latencies_ms), latencies_ms, seconds=seen.seconds, issue_delay_ms=delay_ms)
     return Measured(
         engine="plain",
         scenario=scenario,
         rows=rows,
         seed=seed,
-        latencies_ms=latencies_ms,
+        latencies_ms=tuple(latencies_ms),
         seconds=seen.seconds,
         throughput_per_s=seen.answered / seen.seconds if seen.seconds else 0.0,
-        reasons=reasons(scenario, _checks(scenario, seen, latencies_ms), latencies_ms, seconds=seen.seconds, issue_delay_ms=delay_ms),
+        reasons=tuple(found),
         early_stopping_ms=_stated(scenario, latencies_ms),
         expected_per_s=expected_per_s,
         scheduled_per_s=(len(latencies_ms) + seen.unanswered - 1) / seen.lasted_s if server and seen.lasted_s else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
@@ -102,11 +102,11 @@ class Measured:
     scenario: Scenario
     rows: int
     seed: int
-    latencies_ms: list[float]
+    latencies_ms: tuple[float, ...]
     seconds: float
     throughput_per_s: float
-    reasons: list[str]
-    early_stopping_ms: dict[str, float] = field(default_factory=dict)
+    reasons: tuple[str, ...]
+    early_stopping_ms: Mapping[str, float] = field(default_factory=dict)
     expected_per_s: float | None = None
     scheduled_per_s: float | None = None
     issue_delay_p99_ms: float | None = None

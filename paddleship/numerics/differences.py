@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,25 +19,46 @@ _PLAINLY = 1e-2
 _RESAMPLES = 2_000
 
 
-def differences(answer: Array, reference: Array) -> dict[str, float]:
-    """Elementwise distance of two arrays of one shape; infinite where one of them has a NaN or an infinity of its own.
+@dataclass(frozen=True)
+class OutputErrors:
+    """The distance of two arrays of one shape, element by element; infinite where one of them has a NaN or an infinity of its own.
 
     `max_rel_diff` leaves out elements that are zero in the reference; `required_atol` is the smallest atol with
     which numpy's allclose at rtol 1e-5 would pass; `max_ulp` counts float32 values between the two and `cosine` is
     the angle between the arrays as vectors (1 when both are zero), over what is finite in both.
     """
+
+    max_abs_diff: float = 0.0
+    max_rel_diff: float = 0.0
+    required_atol: float = 0.0
+    max_ulp: float = 0.0
+    cosine: float = 1.0
+
+    def worst(self, other: OutputErrors) -> OutputErrors:
+        """The worse of the two in each measure; NaN is the worst."""
+        return OutputErrors(
+            float(np.maximum(self.max_abs_diff, other.max_abs_diff)),
+            float(np.maximum(self.max_rel_diff, other.max_rel_diff)),
+            float(np.maximum(self.required_atol, other.required_atol)),
+            float(np.maximum(self.max_ulp, other.max_ulp)),
+            float(np.minimum(self.cosine, other.cosine)),
+        )
+
+
+def differences(answer: Array, reference: Array) -> OutputErrors:
+    """How far an answer is from its reference."""
     valid = np.isfinite(reference) & np.isfinite(answer)
     mine, theirs = wide(answer[valid]), wide(reference[valid])
     distance, size = elementwise_distance(answer, reference), np.abs(np.where(np.isfinite(reference), wide(reference), 0))
     nonzero = size > 0
     norms = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
-    return {
-        "max_abs_diff": float(distance.max(initial=0)),
-        "max_rel_diff": float((distance[nonzero] / size[nonzero]).max(initial=0)),
-        "required_atol": float((distance - _RTOL * size).max(initial=0)),
-        "max_ulp": float(ulps(mine, theirs).max(initial=0)),
-        "cosine": float(mine.ravel() @ theirs.ravel()) / norms if norms else float(not (mine - theirs).any()),
-    }
+    return OutputErrors(
+        max_abs_diff=float(distance.max(initial=0)),
+        max_rel_diff=float((distance[nonzero] / size[nonzero]).max(initial=0)),
+        required_atol=float((distance - _RTOL * size).max(initial=0)),
+        max_ulp=float(ulps(mine, theirs).max(initial=0)),
+        cosine=float(mine.ravel() @ theirs.ravel()) / norms if norms else float(not (mine - theirs).any()),
+    )
 
 
 def elementwise_distance(one: Array, two: Array) -> Array:

@@ -22,14 +22,15 @@ ships stands in for eager.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 
 from paddleship.config.params import Verify
 from paddleship.errors import CandidateError
 from paddleship.numerics import differences
-from paddleship.numerics.differences import Array, wide
+from paddleship.numerics.differences import Array, OutputErrors, wide
 from paddleship.proof import walks
 from paddleship.proof.evidence import ROWS, Evidence, by_row, distance, sizes_of
 from paddleship.reports.finding import Finding
@@ -69,14 +70,12 @@ def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, prec
         limit = "names, dtypes, shapes and finite values of eager"
         check = Check(name="answers", measured=finding.message, limit=limit, passed=False)
         return Judgement({}, [check], place, evidence.cases[place].name, findings=[finding])
-    outputs = {name: _ratios(evidence, answers, name) for name in evidence.reference[0]}
-    worst_output = max(outputs, key=lambda name: outputs[name]["noise_ratio"])
-    worst = int(outputs[worst_output]["worst"])
-    for name, row in outputs.items():
-        row.pop("worst")
-        row |= _differences(evidence, answers, name)
-    metrics = {key: max(row[key] for row in outputs.values()) for key in next(iter(outputs.values())) if key != "cosine"}
-    metrics["cosine"] = min(row["cosine"] for row in outputs.values())
+    ratios = {name: _ratios(evidence, answers, name) for name in evidence.reference[0]}
+    errors = {name: _errors(evidence, answers, name) for name in ratios}
+    worst_output = max(ratios, key=lambda name: np.nan_to_num(ratios[name].noise_ratio, nan=np.inf))
+    worst = ratios[worst_output].worst_case
+    outputs = {name: found.to_dict() | asdict(errors[name]) for name, found in ratios.items()}
+    metrics = reduce(_Ratios.worst, ratios.values()).to_dict() | asdict(reduce(OutputErrors.worst, errors.values()))
     metrics |= _decisions(evidence, answers)
     if precision == "float32":
         checks = list(noise_checks(metrics, limits))
@@ -95,7 +94,7 @@ def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, prec
 def checks_of(evidence: Evidence, answers: Sequence[Arrays], name: str, *, limits: Verify, lower: bool) -> Iterator[Check]:
     """What `judge` decides by this one output of float32 or a lower precision, cheap checks first, each made when it is asked for."""
     if not lower:
-        yield from noise_checks(_ratios(evidence, answers, name), limits)
+        yield from noise_checks(_ratios(evidence, answers, name).to_dict(), limits)
     elif name in undecided(evidence):
         yield from _other_checks({name: _agreement(evidence, answers, name)}, limits)
     else:
@@ -158,28 +157,43 @@ def _form(message: str) -> Finding:
     return Finding("another-form", "error", message)
 
 
-def _ratios(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict[str, float]:
-    """One output's errors in units of eager's noise; `worst` is the place of its worst case."""
-    row = {"noise_ratio": 0.0, "typical_ratio": 0.0, "reference_error": 0.0, "worst": 0.0}
+@dataclass(frozen=True)
+class _Ratios:
+    """One output's errors in units of eager's noise, and the place of its worst case."""
+
+    noise_ratio: float = 0.0
+    typical_ratio: float = 0.0
+    reference_error: float = 0.0
+    worst_case: int = 0
+
+    def worst(self, other: _Ratios) -> _Ratios:
+        """The worse of the two in each measure; NaN is the worst."""
+        graver = max(self, other, key=lambda found: np.nan_to_num(found.noise_ratio, nan=np.inf))
+        return replace(
+            graver,
+            typical_ratio=float(np.maximum(self.typical_ratio, other.typical_ratio)),
+            reference_error=float(np.maximum(self.reference_error, other.reference_error)),
+        )
+
+    def to_dict(self) -> dict[str, float]:
+        return {"noise_ratio": self.noise_ratio, "typical_ratio": self.typical_ratio, "reference_error": self.reference_error}
+
+
+def _ratios(evidence: Evidence, answers: Sequence[Arrays], name: str) -> _Ratios:
+    found = _Ratios()
     for group, places in evidence.groups.items():
         noise = evidence.noise[group][name]
         largest, typical, worst = distance(evidence, answers, name, places)
-        if (ratio := largest / noise.largest) > row["noise_ratio"]:
-            row |= {"noise_ratio": ratio, "worst": float(worst)}
-        if group == ROWS:  # an edge case has too few numbers for a mean
-            row["typical_ratio"] = typical / noise.typical
-        if noise.scale:
-            row["reference_error"] = max(row["reference_error"], noise.largest / noise.scale)
-    return row
+        typical_ratio = typical / noise.typical if group == ROWS else 0.0  # an edge case has too few numbers for a mean
+        reference_error = noise.largest / noise.scale if noise.scale else 0.0
+        found = found.worst(_Ratios(largest / noise.largest, typical_ratio, reference_error, worst))
+    return found
 
 
-def _differences(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict[str, float]:
+def _errors(evidence: Evidence, answers: Sequence[Arrays], name: str) -> OutputErrors:
     """One output's distances from the reference in the units that people know, over all cases."""
-    row = {"cosine": 1.0}
-    for answer, reference in zip(answers, evidence.reference, strict=True):
-        for key, value in differences.differences(answer[name], reference[name]).items():
-            row[key] = min(row[key], value) if key == "cosine" else max(row.get(key, 0.0), value)
-    return row
+    pairs = zip(answers, evidence.reference, strict=True)
+    return reduce(OutputErrors.worst, (differences.differences(answer[name], reference[name]) for answer, reference in pairs))
 
 
 def _decisions(evidence: Evidence, answers: Sequence[Arrays], *, interval: bool = True) -> dict[str, float]:

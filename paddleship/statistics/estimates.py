@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,13 @@ ENOUGH = {"p50_ms": 5, "p90_ms": 64, "p95_ms": 130, "p99_ms": 662}
 _RESAMPLES = 4_000
 _FEWEST_POINTS = 4  # of a slope: three lie on a line too easily
 
-Word = Literal["better", "worse", "cannot tell"]
+
+class Difference(StrEnum):
+    """What an interval of a ratio allows to be said."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    CANNOT_TELL = "cannot tell"
 
 
 class Interval(NamedTuple):
@@ -52,22 +59,22 @@ def change(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) 
     return Interval(math.exp(value), math.exp(float(low)), math.exp(float(high)))
 
 
-def verdict(found: Interval, noise: Interval | None, *, effect: float) -> Word:
+def verdict(found: Interval, noise: Interval | None, *, effect: float) -> Difference:
     """Whether a speedup is real: by `effect` at least, its whole interval beyond 1 and beyond the noise.
 
     `noise` is what the same thing shows against itself.
     """
     floor = noise.reach if noise else 1.0
     if found.low > floor and found.value >= 1 + effect:
-        return "better"
+        return Difference.BETTER
     if found.high < 1 / floor and found.value <= 1 / (1 + effect):
-        return "worse"
-    return "cannot tell"
+        return Difference.WORSE
+    return Difference.CANNOT_TELL
 
 
 def settled(found: Interval, noise: Interval | None, *, effect: float) -> bool:
     """Whether more samples are of no use: the verdict is known, or the interval leaves no room for a difference of `effect`."""
-    return verdict(found, noise, effect=effect) != "cannot tell" or (found.low > 1 / (1 + effect) and found.high < 1 + effect)
+    return verdict(found, noise, effect=effect) != Difference.CANNOT_TELL or (found.low > 1 / (1 + effect) and found.high < 1 + effect)
 
 
 def slope(series: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:

@@ -8,6 +8,7 @@ from typing import Any
 from paddleship.reports.finding import Finding
 from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
+from paddleship.reports.statuses import Status
 
 
 def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: str | None = None) -> str:
@@ -64,7 +65,7 @@ def _merge(reports: Iterable[Report]) -> dict[str, dict[str, Any]]:
     for report in reports:
         for name, row in report.candidates.items():
             known = rows.setdefault(name, {})
-            if known.get("status") not in ("failed", "not made"):
+            if known.get("status") not in (Status.FAILED, Status.NOT_MADE):
                 known |= {key: value for key, value in row.items() if value not in (None, "")}
     return rows
 

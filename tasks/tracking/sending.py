@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from paddleship.reports.report import Report
+from paddleship.reports.statuses import Status
 from paddleship.system import locks
 from tasks.source import KEPT
 from tasks.tracking import note, registry, spool, view
@@ -21,7 +22,7 @@ from tasks.tracking.client import connect, epoch_metrics
 
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the page opens on runs and metrics
 _BATCH = 1000  # what MLflow takes at once
-_MADE = ("made", "proven", "measured")
+_MADE = (Status.MADE, Status.PROVEN, Status.MEASURED)
 _WINNER = "★"  # before the name of a child run
 _CALLED = {"metric": "score"}  # metrics of rows that have another name on MLflow's pages
 

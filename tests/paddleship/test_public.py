@@ -42,4 +42,4 @@ def test_a_model_is_examined_and_a_candidate_of_it_loaded_asked_and_compared(tmp
     x = np.ones((4, 3), np.float32)
     answers = [paddleship.load(tmp_path / "work" / name).run({"x": x}) for name in ("paddle", "onnxruntime")]
     (output,) = [spec.name for spec in paddleship.Candidate.load(tmp_path / "work" / "paddle").outputs]
-    assert paddleship.differences(*[answer[output] for answer in answers])["max_abs_diff"] < 1e-6
+    assert paddleship.differences(*[answer[output] for answer in answers]).max_abs_diff < 1e-6

@@ -142,7 +142,7 @@ def test_the_closed_loop_sends_every_request_once_and_keeps_every_sample(serve):
 
 def test_the_closed_loop_counts_what_failed(serve):
     load = closed_loop(serve((500, b'{"error": "no"}'), (200, b"{}")), [b"{}"], requests=10, concurrency=1)
-    assert load.failures == ['500: {"error": "no"}']
+    assert load.failures == ('500: {"error": "no"}',)
     assert len(load.samples_ms) == 9
     assert closed_loop(partial(Client, "127.0.0.1", 1, model="tiny"), [b"{}"], requests=4, concurrency=2).failures
 
@@ -150,4 +150,4 @@ def test_the_closed_loop_counts_what_failed(serve):
 def test_the_closed_loop_ends_in_time_and_sends_each_body_once(serve):
     load = closed_loop(serve((200, b"{}")), [b"1", b"2", b"3"], requests=10**9, concurrency=2, seconds=0.2)
     assert len(load.samples_ms) > 3
-    assert closed_loop(serve((200, b"{}")), [b"1", b"2", b"3"], requests=10**9, concurrency=2, seconds=0).answers == [{b"{}"}] * 3
+    assert closed_loop(serve((200, b"{}")), [b"1", b"2", b"3"], requests=10**9, concurrency=2, seconds=0).answers == ({b"{}"},) * 3

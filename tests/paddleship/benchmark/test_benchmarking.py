@@ -123,8 +123,10 @@ def test_one_that_dies_hangs_leaks_or_lies_is_a_row_and_the_others_are_measured(
         "liar": "it is not what eager says",
     }.items():
         assert words in rows[name][1]
-    assert not comparison.found["mortal"].blocks
-    assert not comparison.found["liar"].blocks
+    for name in ("mortal", "liar"):
+        assert comparison.found[name].blocks, "the samples of one that failed are kept"
+        assert not comparison.found[name].counted
+        assert comparison.speedup(name) is None
     assert len(comparison.found["well"].blocks[4]) == 4
 
 
@@ -152,14 +154,14 @@ def test_a_size_that_would_take_too_long_is_left_out_of_the_curve():
 
 def test_latency_by_length_is_told_where_the_first_input_has_a_fixed_size():
     batches = {1: [{"fixed": np.zeros((1, 6)), "x": np.zeros((1, length))} for length in (2, 5)]}
-    found = {"eager": Measurement("eager", blocks={1: [Block(0, block, 0, [1.0, 3.0] * 3, [0, 1] * 3) for block in range(2)]})}
+    found = {"eager": Measurement("eager", blocks={1: tuple(Block(0, block, 0, (1.0, 3.0) * 3, (0, 1) * 3) for block in range(2))})}
     comparison = Comparison(found, found["eager"], "eager", 1, 0.05, OtherLoad(0, 0, 0), True, 1, 1.0)
     curve = result_table.curves(comparison, batches)["eager"]["length"]
     assert [(point["length"], point["p50_ms"], point["samples"]) for point in curve] == [(2, 1.0, 6), (5, 3.0, 6)]
 
 
 def test_throughput_has_the_slow_samples_in_it_and_no_block_decides_it_alone():
-    blocks = [Block(0, number, 0, samples, [0, 0]) for number, samples in enumerate([[1.0, 3.0], [1.0, 3.0], [1.0, 99.0]])]
+    blocks = tuple(Block(0, number, 0, samples, (0, 0)) for number, samples in enumerate([(1.0, 3.0), (1.0, 3.0), (1.0, 99.0)]))
     assert Measurement("x", blocks={4: blocks}).throughput_per_s(4) == pytest.approx(4 * 2 / 0.004)
 
 

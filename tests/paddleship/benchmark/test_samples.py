@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from pyarrow import parquet
@@ -9,12 +10,13 @@ from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.sampling import Block, Measurement
 from paddleship.benchmark.system_metrics import OtherLoad
 from paddleship.errors import BadInput
+from paddleship.reports.statuses import Status
 
 
 def comparison(faster):
     def measured(name, factor):
-        blocks = [Block(start, block, 0, [factor, factor * 1.25, factor], [0, 1, 0]) for start in range(2) for block in range(4)]
-        return Measurement(name, blocks={1: blocks})
+        samples, batches = (factor, factor * 1.25, factor), (0, 1, 0)
+        return Measurement(name, blocks={1: tuple(Block(start, block, 0, samples, batches) for start in range(2) for block in range(4))})
 
     found = {"eager": measured("eager", 6.0), "fast": measured("fast", 6.0 / faster)}
     return Comparison(found, measured("eager again", 6.0), "eager", 1, 0.05, OtherLoad(0, 0, 0), True, 2, 1.0)
@@ -28,6 +30,18 @@ def test_raw_samples_are_kept_with_process_block_and_order(tmp_path):
     found, meta = samples.read(tmp_path)
     assert found["fast"].blocks == comparison(2).found["fast"].blocks
     assert meta["baseline"] == "eager"
+
+
+def test_the_samples_of_one_that_failed_are_kept_and_never_compared(tmp_path):
+    race = comparison(2)
+    failed = replace(race.found["fast"], status=Status.WRONG, reason="its answers changed")
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+        samples.write(replace(race, found={**race.found, "fast": failed}), tmp_path / name)
+    found, _ = samples.read(tmp_path / "after")
+    assert found["fast"].blocks == failed.blocks
+    assert found["fast"].status == Status.WRONG
+    assert samples.compare(tmp_path / "before", tmp_path / "after") == []
 
 
 @pytest.fixture
@@ -80,7 +94,7 @@ def test_races_on_unlike_hosts_are_not_compared(races):
 
 
 def test_a_race_of_another_version_is_not_read(races):
-    with pytest.raises(BadInput, match="has schema version 2, this paddleship reads 3: measure again"):
+    with pytest.raises(BadInput, match="has schema version 2, this paddleship reads 4: measure again"):
         samples.read(rewrite(races(2), schema_version=2))
 
 

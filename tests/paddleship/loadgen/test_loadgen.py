@@ -124,7 +124,7 @@ def test_offline_answers_all_rows_in_batches(run):
     assert {len(call) for call in busy.calls[:-1]} == {7}
     assert sum(map(len, busy.calls)) == len(found.latencies_ms) == 2 * ROWS + 3
     assert set(Counter(row for call in busy.calls for row in call).values()) == {2, 3}
-    assert found.latencies_ms == sorted(found.latencies_ms)
+    assert list(found.latencies_ms) == sorted(found.latencies_ms)
     assert found.throughput_per_s == pytest.approx((2 * ROWS + 3) / found.seconds)
 
 

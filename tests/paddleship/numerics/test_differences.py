@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from paddleship.numerics import differences
+from paddleship.numerics.differences import OutputErrors
 
 NAN, INF = float("nan"), float("inf")
 
@@ -53,6 +54,14 @@ def test_a_relative_distance_is_in_units_of_the_largest_finite_number(answer, tr
 )
 def test_the_worst_output_counts_and_all_must_be_there(answers, expected):
     assert differences.worst_relative(answers, {"a": np.ones(2), "b": np.ones(2)}) == expected
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_worse_of_two_is_the_larger_error_the_smaller_cosine_and_nan_before_all(order):
+    two = [OutputErrors(max_abs_diff=1.0, max_ulp=NAN, cosine=0.5), OutputErrors(max_abs_diff=2.0, max_ulp=3.0, cosine=0.9)][::order]
+    worst = two[0].worst(two[1])
+    assert (worst.max_abs_diff, worst.cosine) == (2.0, 0.5)
+    assert np.isnan(worst.max_ulp)
 
 
 def test_comparing_nothing_is_no_agreement():

@@ -223,7 +223,7 @@ def test_missing_evidence_says_what_to_run(tmp_path):
 
 def test_required_atol_is_what_allclose_needs():
     mine, theirs = np.float32([1.0, 2.0, -3.0]), np.float32([1.0, 2.001, -3.0])
-    needed = differences.differences(mine, theirs)["required_atol"]
+    needed = differences.differences(mine, theirs).required_atol
     assert np.allclose(mine, theirs, rtol=1e-5, atol=needed * 1.001)
     assert not np.allclose(mine, theirs, rtol=1e-5, atol=needed * 0.9)
 
