@@ -50,12 +50,14 @@ def comparison(one: Run, other: Run) -> Any:
 def prune(checkout: Path, local: Local, *, keep: int, cache: bool, dry_run: bool, say: Say) -> None:
     """Take away all but the newest `keep` runs, with their images and experiments, and the worktrees of dead runs.
 
-    Runs that go on, and those that a model version or an image in use comes from, stay. `cache` takes from DVC's cache what neither this
-    checkout nor any commit or experiment names. A dry run only says what it would do.
+    Runs that go on stay, and so do those that a model version, an image in use or a newer run's candidates come from.
+    `cache` takes from DVC's cache what neither this checkout nor any commit or experiment names. A dry run only says what it would do.
     """
     uri, would = local.tracking_uri(), "would remove" if dry_run else "removed"
     found, registered = runs.find(uri), runs.registered(uri)
-    old = [run for run in found[keep:] if run.status != "RUNNING" and run.run_id not in registered.runs]
+    stay = [run for place, run in enumerate(found) if place < keep or run.status == "RUNNING" or run.run_id in registered.runs]
+    kept = {run.run_id for run in stay} | {run.tags["candidates_of"] for run in stay if "candidates_of" in run.tags}
+    old = [run for run in found if run.run_id not in kept]
     for root in workspace.worktrees(checkout):
         with workspace.abandoned(checkout, root) as dead:
             if dead:

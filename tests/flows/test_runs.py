@@ -9,6 +9,7 @@ from flows import runs, workspace
 from flows.local import Local
 from paddleship.errors import BadInput, GateFailed
 from tasks.tracking import runs as tracked
+from tasks.tracking.client import connect
 from tasks.tracking.run import Tracker
 from tests.flows.helpers import PROGRAM, git
 
@@ -96,3 +97,11 @@ def test_a_run_that_a_model_version_comes_from_stays(stored, monkeypatch):
     monkeypatch.setattr(tracked, "registered", lambda _uri: tracked.Registered({oldest.run_id}, set()))
     runs.prune(toy, local, keep=0, cache=False, dry_run=False, say=lambda _line: None)
     assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-0"]
+
+
+def test_a_run_whose_candidates_a_newer_run_points_to_stays(stored):
+    toy, local = stored
+    newest, _, oldest = tracked.find(local.tracking_uri())
+    connect(local.tracking_uri()).set_tag(newest.run_id, "candidates_of", oldest.run_id)
+    runs.prune(toy, local, keep=1, cache=False, dry_run=False, say=lambda _line: None)
+    assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-2", "run-0"]
