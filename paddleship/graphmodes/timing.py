@@ -14,7 +14,6 @@ from paddleship.config.params import Benchmark, GraphModes
 from paddleship.graphmodes.case import Array, Case
 from paddleship.graphmodes.subject import batch_of, code_of
 from paddleship.shipped.common.preprocess import Batch
-from paddleship.system import locks
 from paddleship.system.isolate import Load
 
 _DISTINCT = 64  # batches that are asked in turn
@@ -66,11 +65,10 @@ def _race(
     cores = system_metrics.cores_for(settings.threads)
     race = Race(participants, batches, harness, thread_count=settings.threads, cores=cores)
     starts = min(settings.starts, settings.rounds)
-    with locks.turn_on_machine("benchmark", say=say):
-        for start in range(starts):
-            blocks = settings.rounds // starts + (start < settings.rounds % starts)
-            race.round(race.left(), blocks=dict.fromkeys(batches, blocks), seconds=dict.fromkeys(batches, settings.timeout_s))
-            say(f"{case.network}  {kind.__name__.lower()}, start {start + 1}/{starts}  {len(race.left()) - 1} modes")
+    for start in range(starts):
+        blocks = settings.rounds // starts + (start < settings.rounds % starts)
+        race.round(race.left(), blocks=dict.fromkeys(batches, blocks), seconds=dict.fromkeys(batches, settings.timeout_s))
+        say(f"{case.network}  {kind.__name__.lower()}, start {start + 1}/{starts}  {len(race.left()) - 1} modes")
     return race.found
 
 
