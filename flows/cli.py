@@ -13,7 +13,6 @@ from flows.reaper import guard_descendants
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import BadInput, GateFailed, PaddleshipError
-from paddleship.statistics.estimates import Difference
 from paddleship.system import defects
 
 
@@ -166,6 +165,7 @@ def _compare_graph_modes(arguments: argparse.Namespace) -> int:
 def _compare(arguments: argparse.Namespace) -> int:
     from paddleship.benchmark import samples
     from paddleship.config import params
+    from paddleship.statistics.estimates import Difference
 
     later = arguments.later or Path(params.load(Path("params.yaml")).paths.benchmark)
     changes = samples.compare(arguments.earlier, later)
