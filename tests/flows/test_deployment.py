@@ -125,7 +125,7 @@ def test_two_runs_side_by_side_end_with_their_own_codes_and_leave_the_checkout_a
     tasks = api(checkout, "task_runs/filter", {"flow_runs": {"id": {"any_": [failed["id"]]}}})
     assert {task["name"] for task in tasks} == {"prepare", "train"}
     artifacts = api(checkout, "artifacts/filter", {"flow_runs": {"id": {"any_": [failed["id"]]}}})
-    assert {artifact["key"] for artifact in artifacts} == {"summary", "mlflow-run"}
+    assert {artifact["key"] for artifact in artifacts} == {"summary", "mlflow-run", "mlflow-view"}
     assert all(artifact["description"] for artifact in artifacts)
 
 
