@@ -1,5 +1,6 @@
 """Git's door: worktrees of their own for runs of their own."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -90,13 +91,16 @@ def test_the_worktree_of_a_living_run_is_left_alone_and_that_of_a_dead_one_goes_
         "place = workspace.isolate(Path.cwd(), sys.argv[1], {'train': {'epochs': 11}}); print(place.root, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, "0123456789"], cwd=toy, stdout=subprocess.PIPE, text=True) as process:
-        root = Path(process.stdout.readline().strip())
-        (root / "data/raw").mkdir()
-        (root / "data/raw/rows").write_text("rows\n")
-        subprocess.run([DVC, "repro", "-s", "prepare"], cwd=root, check=True, capture_output=True)
-        (root / "train.txt").write_text("half")
-        assert leftovers.sweep(toy, on_line=print) == []
-        process.kill()
+        try:
+            root = Path(process.stdout.readline().strip())
+            (root / "data/raw").mkdir()
+            (root / "data/raw/rows").write_text("rows\n")
+            path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+            subprocess.run([DVC, "repro", "-s", "prepare"], cwd=root, check=True, capture_output=True, env={**os.environ, "PATH": path})
+            (root / "train.txt").write_text("half")
+            assert leftovers.sweep(toy, on_line=print) == []
+        finally:
+            process.kill()
     assert leftovers.sweep(toy, on_line=print) == ["0123456789"]
     assert workspace.worktrees(toy) == []
     assert git(toy, "worktree", "list").count("\n") == 1

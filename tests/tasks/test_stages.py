@@ -427,7 +427,7 @@ def test_a_benchmark_of_nothing_proven_misses_its_gate_and_leaves_its_evidence(b
     ("sections", "words"),
     [
         ({"optimize": {"threads": 4096}}, "optimize.threads is 4096"),
-        ({"benchmark": {"batch_sizes": [1, 10**12]}}, "leave 1,000,000,000,000 out"),
+        ({"benchmark": {"batch_sizes": [1, 10**12]}}, "remove 1,000,000,000,000"),
         ({"benchmark": {"starts": 5, "blocks": 4}}, "blocks (got 4) must be at least starts (got 5)"),
         ({"select": {"candidate": "openvino"}}, "select.candidate 'openvino' is not proven (proven: paddle,"),
     ],
