@@ -110,8 +110,10 @@ def refusals(probed: ProbeResult, cases: Sequence[Case], model: Model) -> list[F
         found.append(Finding("bad-model", "note", message, "declare the dimension as a number if only one size works"))
     if probed.crashes:
         name, end = next(iter(probed.crashes.items()))
-        message = f"the eager model crashes or hangs on {_several(list(probed.crashes))}; these cases are skipped. For {name} "
-        f"({_inputs(cases, name)}): {end}"
+        message = (
+            f"the eager model crashes or hangs on {_several(list(probed.crashes))}; these cases are skipped. "
+            f"For {name} ({_inputs(cases, name)}): {end}"
+        )
         if probed.skipped_after_crashes:
             message += f"; skipped after these crashes: {_several(probed.skipped_after_crashes)}"
         found.append(Finding("crash", "warning", message, survival(model), end.where))
