@@ -114,3 +114,18 @@ def test_a_candidate_is_named_in_the_file_of_its_runtime_and_nowhere_else():
 
 def test_every_gate_is_made_to_refuse_in_the_short_form_too():
     assert "mark.long" not in (REPOSITORY / "tests/test_gates.py").read_text()
+
+
+def test_no_line_of_a_message_is_lost():
+    """A string that is a statement of a function, and not its docstring, is the end of a message that lost its parentheses."""
+    lost = []
+    for path in (file for part in ("paddleship", "tasks", "flows", "benchmarks") for file in (REPOSITORY / part).rglob("*.py")):
+        functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+        docstrings = {id(function.body[0]) for function in functions}
+        for node in (node for function in functions for node in ast.walk(function)):
+            text = isinstance(node, ast.Expr) and (
+                isinstance(node.value, ast.JoinedStr) or (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str))
+            )
+            if text and id(node) not in docstrings:
+                lost.append(f"{path.relative_to(REPOSITORY)}:{node.lineno}")
+    assert not lost

@@ -98,8 +98,7 @@ def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Susp
         if where is None:
             if what == "weight" and (forced := [found for found in suspects if found.pattern == "train-mode" and found.name == FORCED]):
                 explained = True
-                message = f"{forced[0].text} runs in train mode although the model is in evaluation mode, and changes {path} with every "
-                "call"
+                message = f"{forced[0].text} runs in train mode although the model is in evaluation mode, and changes {path} in every call"
                 yield Finding("train-mode", "error", message, "pass training=self.training to it", forced[0].where, path)
             continue
         explained = True

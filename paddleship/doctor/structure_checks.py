@@ -116,8 +116,10 @@ def _made_in_forward(kind: str, where: str | None) -> Finding:
 
 
 def _overwritten(kind: str, name: str, where: str | None) -> Finding:
-    message = f"two sublayers are named {name!r}: the second replaced the first, which forward still uses, and the first one's weights "
-    "are not saved"
+    message = (
+        f"two sublayers are named {name!r}: the second replaced the first, which forward still uses, and the first one's weights "
+        "are not saved"
+    )
     return Finding("shared-name", "error", message, "give each sublayer its own name", where, kind)
 
 

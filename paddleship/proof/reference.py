@@ -290,8 +290,9 @@ def _eager_findings(evidence: Evidence, again: Mapping[int, Arrays | str], setti
     first, later = [evidence.reference[place] for place in again], [one if isinstance(one, dict) else {} for one in again.values()]
     if (change := invariance.change(evidence, [*again], first, later)) > 1:
         message = f"the eager model gives different answers to the same input in evaluation mode ({change:.3g} × its own noise)"
-        advice = "draw no random numbers in evaluation mode: pass training=self.training to dropout, and remove other random calls from "
-        "forward"
+        advice = (
+            "draw no random numbers in evaluation mode: pass training=self.training to dropout, and remove other random calls from forward"
+        )
         found.append(Finding("random-forward", "error", message, advice))
         return found  # random answers also change with the batch, so nothing can be said of that
     dependent = [name for name, change in invariance.batch_changes(evidence, evidence.truth).items() if change > settings.noise_limit]
