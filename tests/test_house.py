@@ -120,8 +120,9 @@ def test_no_line_of_a_message_is_lost():
     """A string that is a statement of a function, and not its docstring, is the end of a message that lost its parentheses."""
     lost = []
     for path in (file for part in ("paddleship", "tasks", "flows", "benchmarks") for file in (REPOSITORY / part).rglob("*.py")):
-        functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
-        docstrings = {id(function.body[0]) for function in functions}
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+        docstrings = {id(node.body[0]) for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         for node in (node for function in functions for node in ast.walk(function)):
             text = isinstance(node, ast.Expr) and (
                 isinstance(node.value, ast.JoinedStr) or (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str))

@@ -24,5 +24,5 @@ def test_a_loss_that_fails_says_what_to_mend(chosen, words):
 @pytest.mark.parametrize(("loss", "gave"), [(lambda *_: 0.5, "float"), (lambda outputs, _: outputs["y"], r"a tensor of shape \[2, 1\]")])
 def test_a_loss_that_is_no_number_says_what_to_return(loss, gave):
     task = training.Task("regression", loss, "their:loss")
-    with pytest.raises(ModelError, match=f"train.loss 'their:loss' gave {gave}, .*: return the mean as a tensor"):
+    with pytest.raises(ModelError, match=f"train.loss 'their:loss' returned {gave}, .*: return the mean as a tensor"):
         training._loss(task, {"y": paddle.ones([2, 1])}, paddle.ones([2]))
