@@ -45,5 +45,4 @@ def test_files_that_are_not_there_say_where_to_run(tmp_path):
 def test_the_size_of_an_image_counts_what_is_included(tmp_path):
     (tmp_path / "model").mkdir()
     sizes = [footprint.image_bytes(registry.of(name), tmp_path / "model") for name in ("paddle", "paddle-eager")]
-    assert None not in sizes
-    assert sizes[0] == pytest.approx(sizes[1], rel=0.01), "other tests may compile a module in between"
+    assert sizes[0] == sizes[1] is not None
