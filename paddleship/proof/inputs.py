@@ -118,7 +118,7 @@ def edges(specs: Sequence[TensorSpec], seen: Sequence[Batch]) -> list[Case]:
     largest = max(ones, key=lambda batch: sum(batch[spec.name].size for spec in specs))
     like = _take(specs, largest, (0, 0))
     sizes = sizes_of(specs, like)
-    ranges = {spec.name: value_range(spec, sizes, (batch[spec.name] for batch in seen)) for spec in specs}
+    ranges = {spec.name: _range(spec, sizes, (batch[spec.name] for batch in seen)) for spec in specs}
     made = {
         "zeros": {name: np.clip(np.zeros_like(array), *ranges[name]) for name, array in like.items()},
         "lowest values": {name: np.full_like(array, ranges[name][0]) for name, array in like.items()},
@@ -192,8 +192,8 @@ def _possible(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> bool:
     return all(low is None or high is None or low <= high for low, high in ranges)
 
 
-def value_range(spec: TensorSpec, sizes: Mapping[str, int], arrays: Iterable[np.ndarray[Any, Any]]) -> tuple[Any, Any]:
-    """Lowest and highest value of an input: declared, or else those of the arrays."""
+def _range(spec: TensorSpec, sizes: Mapping[str, int], arrays: Iterable[np.ndarray[Any, Any]]) -> tuple[Any, Any]:
+    """Lowest and highest value: declared, or seen."""
     finite = [array[np.isfinite(array)] for array in arrays]
     low, high = spec.limits(sizes)
     low = low if low is not None else min((array.min() for array in finite if array.size), default=0)

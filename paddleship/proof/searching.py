@@ -17,7 +17,8 @@ import numpy as np
 from paddleship.controlflow import regions
 from paddleship.controlflow.tracing import Spot
 from paddleship.errors import CandidateError
-from paddleship.proof import exercise, inputs
+from paddleship.numerics.differences import Array
+from paddleship.proof import exercise
 from paddleship.proof.answering import Caller
 from paddleship.proof.drawing import Limits, redraw
 from paddleship.proof.inputs import Case
@@ -66,7 +67,7 @@ def find(
     """Cases that exercise what `cases`, to which eager gave `answers` while it went the ways `taken`, do not.
 
     `eager` answers with its method `run`, and names with `taken` the ways since it was last asked for them. What it refuses or
-    does not survive, and what it answers with NaN or infinity, is left out; after a death the search ends.
+    does not survive, and what it answers with NaN or infinity, is left out; after a crash the search ends.
     """
     unseen, found = _Unseen(search.exported, cases, answers, taken), list[Found]()
     if not unseen.names():
@@ -134,13 +135,21 @@ def _tries(search: Search, rows: Sequence[Batch], until: float) -> Iterator[Case
             break
         yield Case(f"further rows, {number}", "rows", more)
     random, batch = np.random.default_rng(search.seed), batch_dimension(search.specs)
+    held = {spec.name: _held([batch[spec.name] for batch in rows]) if search.real else (None, None) for spec in search.specs}
     for attempt in count():
         like, size = rows[attempt % len(rows)], _MAGNITUDES[attempt // len(rows) % len(_MAGNITUDES)]
-        limits = {spec.name: _limits(spec, search, sizes_of(search.specs, like), rows) for spec in search.specs}
+        limits = {spec.name: _limits(spec, sizes_of(search.specs, like), held[spec.name]) for spec in search.specs}
         drawn = {spec.name: redraw(like[spec.name], limits[spec.name], size, random, axis=batch_axis(spec, batch)) for spec in search.specs}
         yield Case(f"drawn values, {attempt + 1}", "edge", drawn)
 
 
-def _limits(spec: TensorSpec, search: Search, sizes: Mapping[str, int], rows: Sequence[Batch]) -> Limits:
-    """The declared range of an input; for real rows, what they hold where no range is declared."""
-    return inputs.value_range(spec, sizes, (batch[spec.name] for batch in rows)) if search.real else spec.limits(sizes)
+def _held(arrays: Sequence[Array]) -> Limits:
+    """The lowest and the highest finite value of an input; None where there is none."""
+    finite = np.concatenate([array[np.isfinite(array)] for array in arrays])
+    return (finite.min(), finite.max()) if finite.size else (None, None)
+
+
+def _limits(spec: TensorSpec, sizes: Mapping[str, int], held: Limits) -> Limits:
+    """The declared range of an input, and what the rows hold where an end of it is not declared."""
+    low, high = spec.limits(sizes)
+    return (held[0] if low is None else low, held[1] if high is None else high)
