@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from paddleship.config.catalogue import PROGRAM
@@ -31,6 +31,7 @@ def export(params: Params) -> Report:
         preprocess, dataset.read(prepared, "validation").take(range(min(64, len(dataset.read(prepared, "validation")))))
     )
     probes = exporting.probe_batches(preprocess.collate, examples)
+    row_sizes = cache(partial(_row_sizes, params, preprocess, specs))
     with new_folder(folder) as beside:
         base = Candidate(
             name=PROGRAM,
@@ -56,10 +57,10 @@ def export(params: Params) -> Report:
             base,
             probes=probes,
             timeout_s=params.optimize.timeout_s,
-            sizes=partial(_sizes, params, preprocess, specs, dimensions),
+            sizes=lambda: _sizes(params, row_sizes(), specs, dimensions),
             skip=params.export.skip,
         )
-    rows = _row_sizes(params, preprocess, specs) if candidate.programs else []
+    rows = row_sizes() if candidate.programs else []
     size = sum((folder / name).stat().st_size for name in candidate.files)
     inputs = ", ".join(f"{spec.name}:{spec.dtype}[{','.join(map(str, spec.shape))}]" for spec in candidate.inputs)
     outputs = ", ".join(f"{spec.name}:{spec.dtype}[{','.join(map(str, spec.shape))}]" for spec in candidate.outputs)
@@ -77,10 +78,11 @@ def export(params: Params) -> Report:
     )
 
 
-def _sizes(params: Params, preprocess: Preprocess, specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> dict[str, list[int]]:
-    """Sizes that every dynamic dimension may be fixed to: those of export.buckets, or what the data shows and the largest allowed."""
+def _sizes(
+    params: Params, seen: Sequence[Mapping[str, int]], specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]
+) -> dict[str, list[int]]:
+    """Sizes that every dynamic dimension may be fixed to: those of export.buckets, or those `seen` in rows, and the largest allowed."""
     found = {str(batch_dimension(specs)): [1, params.verify.max_batch]}
-    seen = _row_sizes(params, preprocess, specs)
     for rule in dimensions:
         largest = [] if rule.high is None else [rule.high]
         found[rule.name] = sorted({*shape_buckets.buckets([sizes[rule.name] for sizes in seen]), *largest})
