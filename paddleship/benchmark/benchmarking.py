@@ -51,7 +51,7 @@ def compare(
     One that dies, hangs, leaks, or (the baseline apart) whose answers to `questions` `judge` has something to say about,
     keeps its reason and loses its samples; the rest go on.
     """
-    began, bystander = time.monotonic(), system_metrics.LoadMonitor()
+    began, monitor = time.monotonic(), system_metrics.LoadMonitor()
     size = next(iter(batches))
     base, available = baseline or next(iter(participants)), host.core_numbers()
     cores = system_metrics.cores_for(thread_count)
@@ -65,7 +65,7 @@ def compare(
     again = found.pop(base + AGAIN)
     pinned = bool(cores) and thread_count < len(available)
     left_out = _left_out(race, list(participants), batches, settings, starts, thread_count=thread_count, cores=len(available))
-    return Comparison(found, again, base, size, settings.effect, bystander.seen(), pinned, starts, time.monotonic() - began, left_out)
+    return Comparison(found, again, base, size, settings.effect, monitor.seen(), pinned, starts, time.monotonic() - began, left_out)
 
 
 def _left_out(

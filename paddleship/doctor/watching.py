@@ -27,8 +27,7 @@ _Trace = Callable[[FrameType, str, Any], Any]
 class Watch:
     """What was seen. Layers and parameters are kept, with the user's line, so that none of them is mistaken for a later one.
 
-    `replaced` are sublayers whose name another one took. `returned` is the line at which the outermost function
-    of the user ended.
+    `replaced` are sublayers whose name another one took.
     """
 
     made: list[tuple[Any, str | None]] = field(default_factory=list)
@@ -37,7 +36,6 @@ class Watch:
     called: dict[int, Any] = field(default_factory=dict)
     executed: set[Line] = field(default_factory=set)
     random: list[Line] = field(default_factory=list)
-    returned: Line | None = None
 
     def birthplace(self, layer: Any) -> str | None:
         return next((where for other, where in self.made if other is layer), None)
@@ -129,7 +127,6 @@ def lines(watch: Watch, ways: Ways, *, randomness: bool = False) -> Iterator[Non
         if event == "line":
             watch.executed.add(here)
         if event == "return":
-            watch.returned = here
             here = _outer(frame) or here
         last[:] = [here]
         return local
