@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from benchmarks.zoo.observing import Observation, observe
+from benchmarks.zoo.observing import Observation, examine, observe
 from benchmarks.zoo.specimen import PROVEN, Specimen
 from paddleship.doctor.examination import RuntimeRow
 from paddleship.shipped.common.paddle_logs import silence_paddle
@@ -56,9 +56,9 @@ def visit(chosen: Sequence[Specimen]) -> list[Observation]:
     """Examine them, with a line for each that is done; the observations are in the order of `chosen`."""
     done: dict[str, Observation] = {}
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(_AT_ONCE) as pool:
-        waiting = [pool.submit(observe, specimen, Path(scratch) / specimen.name) for specimen in chosen]
+        waiting = {pool.submit(examine, specimen, Path(scratch) / specimen.name): specimen for specimen in chosen}
         for future in as_completed(waiting):
-            observation = future.result()
+            observation = observe(waiting[future], *future.result())
             done[observation.specimen.name] = observation
             print(f"{len(done)}/{len(chosen)} {row(observation)}", file=sys.stderr, flush=True)
     return [done[specimen.name] for specimen in chosen]

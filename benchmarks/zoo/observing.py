@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.zoo.specimen import PROVEN, Specimen
 from paddleship.doctor import examining
-from paddleship.doctor.examination import RuntimeRow
+from paddleship.doctor.examination import Examination, RuntimeRow
 from paddleship.reports.finding import Finding
 
 _SECONDS = 300.0  # for one examination; the machine may be busy with others
@@ -43,12 +43,16 @@ class Observation:
         return kinds[0] if kinds else PROVEN if _proven(self.runtimes, "paddle") else "nothing"
 
 
-def observe(specimen: Specimen, work: Path) -> Observation:
-    """Examine the specimen as `paddleship doctor` does."""
+def examine(specimen: Specimen, work: Path) -> tuple[Examination, float]:
+    """The examination of the specimen, as `paddleship doctor` makes it, and its seconds."""
     start = time.monotonic()
-    examination = examining.examine(specimen.model, work=work, seconds=_SECONDS)
+    return examining.examine(specimen.model, work=work, seconds=_SECONDS), time.monotonic() - start
+
+
+def observe(specimen: Specimen, examination: Examination, seconds: float) -> Observation:
+    """Compare the examination with what must be found; from one thread only, as Python 3.11 cannot parse in two at once."""
     missed = list(misses(specimen, examination.findings, examination.runtimes))
-    return Observation(specimen, examination.findings, examination.runtimes, missed, time.monotonic() - start)
+    return Observation(specimen, examination.findings, examination.runtimes, missed, seconds)
 
 
 def misses(specimen: Specimen, findings: list[Finding], runtimes: dict[str, RuntimeRow]) -> Iterator[str]:
