@@ -1,14 +1,15 @@
 """paddleship: an eager PaddlePaddle model, proven and shipped.
 
-What may be imported from here, and stays:
+The public API, which stays stable:
 
-- `load_params(path)`: the params of a checkout, checked; `Params`, and `Model` with its `Input`s, are their classes.
-- `examine(model, work=folder)`: what `paddleship doctor` finds out about a model, as an `Examination`; see docs/doctor.md.
-- `load(folder)`: a candidate in its runtime, whose `run` takes and gives arrays by name; `Candidate.load(folder)` describes it.
-- `differences(answer, reference)`: how far two arrays are apart, as `OutputErrors`; NaN and infinities count.
-- `PaddleshipError`: what all of them raise, and its subclasses in `paddleship.errors`.
+- `load_params(path)`: read and check a params file. Returns `Params`; `Model` and `Input` are parts of it.
+- `examine(model, work=folder)`: run `paddleship doctor` on a model. Returns an `Examination`; see docs/doctor.md.
+- `load(folder)`: load a candidate into its runtime. `run` maps arrays by input name to arrays by output name.
+- `Candidate.load(folder)`: read the description of a candidate.
+- `differences(answer, reference)`: compare two arrays. Returns `OutputErrors`; NaN and infinity count as differences.
+- `PaddleshipError`: base of all errors that these raise; its subclasses are in `paddleship.errors`.
 
-Everything else in the package is for the pipeline itself and may change. Nothing is loaded before it is asked for.
+Everything else in the package is internal and may change. Names are imported on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __version__ = "0.1.0"
 
 __all__ = ["Candidate", "Examination", "Input", "Model", "PaddleshipError", "Params", "differences", "examine", "load", "load_params"]
 
-_PLACES = {  # the module of each, and its name there
+_PLACES = {  # public name: (module, name in that module)
     "Candidate": ("shipped.common.candidate", "Candidate"),
     "Examination": ("doctor.examination", "Examination"),
     "Input": ("config.params", "Input"),

@@ -1,11 +1,11 @@
-"""Every error that this library raises, and the exit code that it ends a command with.
+"""The exceptions of this library, and the exit code of a command that each of them ends.
 
     PaddleshipError
     ├── BadInput            2   a value, file or model that cannot be used
     │   ├── ParamsError         params.yaml: unknown key, wrong type or range
-    │   ├── DataError           raw data missing, empty or not as the params describe it
+    │   ├── DataError           raw data that is missing, empty or does not fit the params
     │   ├── ModelError          factory, conversion or forward of the user's model
-    │   │   └── OutputError         forward returns what no program can return
+    │   │   └── OutputError         forward returns something that no program can return
     │   ├── CandidateError      a candidate folder that is missing, changed or unreadable
     │   │   ├── ProcessDied         a child process ended before it answered
     │   │   └── ProcessHung         a child process did not answer in time
@@ -17,15 +17,15 @@
 
     Defect                  1   code of paddleship failed in a child process; it carries that process's traceback
 
-A few modules raise subclasses of their own (WrongError, ServerError, StageKilled …), which end a command as their base here does.
+A few modules define subclasses (WrongError, ServerError, StageKilled …), with the exit code of their base class here.
 Any other exception is a defect too: exit code 1, one line on the terminal, and the traceback in the file that the line names
-(paddleship.system.defects). 130 is an interrupt.
+(paddleship.system.defects). The exit code after an interrupt is 130.
 Every message of a PaddleshipError names the thing, its value, the reason and the next step.
 """
 
 
 class PaddleshipError(Exception):
-    """Base of all errors whose message is meant for the user. `outcome` is what a run that it ended is called."""
+    """Base of all errors whose message is meant for the user. `outcome` is the outcome of a run that it ends."""
 
     exit_code = 1
     outcome = "Defect"
@@ -47,7 +47,7 @@ class ParamsError(BadInput):
 
 
 class DataError(BadInput):
-    """The data is missing, empty or not as the params describe it."""
+    """The data is missing, empty or does not fit the params."""
 
 
 class ModelError(BadInput):
@@ -55,20 +55,20 @@ class ModelError(BadInput):
 
 
 class OutputError(ModelError):
-    """Forward returns no tensor, only its inputs, or an object that is neither tensor nor constant: no program can return that."""
+    """Forward returns no tensor, only its inputs, or an object that is neither a tensor nor a constant."""
 
 
 class CandidateError(BadInput):
-    """A candidate folder is missing, incomplete or changed since it was written; or a candidate cannot be made.
+    """A candidate folder is missing, incomplete or was changed, or a candidate cannot be made.
 
-    `kind` is the kind of finding (paddleship.reports.finding) that it is.
+    `kind` is the kind of finding (paddleship.reports.finding) that reports it.
     """
 
     kind = "conversion-failed"
 
 
 class ProcessDied(CandidateError):
-    """A child process ended before it answered. `signal` is the name of the signal that ended it; None where it exited by itself."""
+    """A child process ended before it answered. `signal` is the name of the signal that ended it; None if it exited by itself."""
 
     kind = "crash"
 
@@ -78,7 +78,7 @@ class ProcessDied(CandidateError):
 
 
 class ProcessHung(CandidateError):
-    """A child process did not answer in time. `seconds` is how long it was given."""
+    """A child process did not answer within `seconds`."""
 
     kind = "hang"
 
@@ -88,9 +88,9 @@ class ProcessHung(CandidateError):
 
 
 class Defect(Exception):
-    """Code of paddleship itself failed in a child process. No PaddleshipError, so that nobody takes it for a property of the input.
+    """Code of paddleship itself failed in a child process. It is not a PaddleshipError, because the input is not at fault.
 
-    `trace` is the child's traceback.
+    `trace` is the traceback in the child process.
     """
 
     def __init__(self, message: str, trace: str) -> None:
@@ -102,7 +102,7 @@ class Defect(Exception):
 
 
 class RegistrationError(BadInput):
-    """A runtime's registration cannot be loaded or used, or two of them have one name."""
+    """The registration of a runtime cannot be loaded or used, or two runtimes have the same name."""
 
 
 class RequestError(BadInput):
@@ -110,7 +110,7 @@ class RequestError(BadInput):
 
 
 class OutOfTime(PaddleshipError):
-    """A deadline (paddleship.system.deadline) was over before the work was done. No BadInput: nothing is known of what was stopped."""
+    """A deadline (paddleship.system.deadline) was over before the work was done. The input is not known to be at fault."""
 
     exit_code = 2
     outcome = "OutOfTime"

@@ -1,1 +1,1 @@
-"""What goes into the image: candidates, their preprocessing, the runtimes and the server."""
+"""The code that goes into the image: candidates, their preprocessing, the runtimes and the server."""

@@ -1,4 +1,4 @@
-"""A moment by which work must be done: it shortens the time that every child process started in its block may take."""
+"""A deadline for a block of work: it limits the time of every child process that the block starts."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:
-        """Seconds that are left, 0 when it is over."""
+        """Seconds that are left; 0 after the deadline."""
         return max(0.0, self._end - time.monotonic())
 
     @property
     def over(self) -> bool:
-        return self.left() < 0.01  # what a clock and a sum of floats may be apart
+        return self.left() < 0.01  # tolerance for rounding of clock and floats
 
     @contextmanager
     def binding(self) -> Iterator[None]:
-        """A block whose child processes end with the deadline, and then raise OutOfTime."""
+        """A block whose child processes end at the deadline, and then raise OutOfTime."""
         token = _CURRENT.set(self)
         try:
             yield
@@ -41,7 +41,7 @@ _CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 
 def current() -> Deadline | None:
-    """The deadline of the innermost block, if any."""
+    """The deadline of the innermost block; None without one."""
     return _CURRENT.get()
 
 
@@ -51,6 +51,6 @@ def over() -> bool:
 
 
 def carried(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The function with the deadline of this block, for another thread."""
+    """Wrap a function so that it runs with this deadline in another thread."""
     context = copy_context()
     return lambda *arguments, **options: context.copy().run(function, *arguments, **options)

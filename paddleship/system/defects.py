@@ -1,4 +1,4 @@
-"""A defect of paddleship itself: whose fault an unexpected exception is, and how it is reported."""
+"""Defects of paddleship: decide whether an unexpected exception is one, and report it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RUNTIMES = f"{_ROOT / 'paddleship' / 'shipped' / 'runtimes'}/"
 _LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 _NUMPY = f"{sysconfig.get_path('platlib')}/numpy/"
 _MISTAKES = (TypeError, AttributeError, NameError, LookupError, AssertionError, ArithmeticError, ValueError)
-_RUNTIMES_OWN = (LookupError, ArithmeticError, ValueError)  # what compiled code throws by these names too
+_RUNTIMES_OWN = (LookupError, ArithmeticError, ValueError)  # compiled code of runtimes raises these too
 _PADDLE_CPP = re.compile(
     r"\((?:InvalidArgument|InvalidType|OutOfRange|NotFound|PreconditionNotMet|Unimplemented|Unavailable)\)|C\+\+ Traceback"
 )
@@ -25,10 +25,10 @@ _PADDLE_CPP = re.compile(
 
 
 def is_ours(error: Exception) -> bool:
-    """Whether an exception that is none of paddleship.errors is a mistake in the code of paddleship.
+    """Whether an exception that is not in paddleship.errors is a defect in the code of paddleship.
 
-    That is one of Python's own errors, raised there or in what it called of the standard library or numpy, while no code of the user
-    was running. What another library raises (Paddle, a converter, a runtime) is that library's answer to the model.
+    It is one if it is an exception of Python, raised in paddleship or in the standard library or numpy called from there, with no user
+    code on the stack. Exceptions from another library (Paddle, a converter, a runtime) are about the model, not about paddleship.
     """
     if isinstance(error, Defect):
         return True
@@ -42,7 +42,7 @@ def is_ours(error: Exception) -> bool:
 
 
 def report(error: Exception, *, what: str, folder: Path) -> str:
-    """Write the traceback to a file, in `folder` where that is there; returns one line for people, which names the file."""
+    """Write the traceback to a file in `folder` (else in the temporary folder); returns one line for people that names the file."""
     where = folder if folder.is_dir() else Path(tempfile.gettempdir())
     path = where / f"{what}.defect.log"
     trace = "".join(traceback.format_exception(error))
@@ -59,6 +59,6 @@ def _line(error: Exception) -> str:
 
 
 def _only_called(file: str) -> bool:
-    """Whether a source file fails only because of what it was called with: Python's library and numpy."""
+    """Whether a source file belongs to Python's library or numpy, so that the error comes from its caller."""
     library = file.startswith(_LIBRARY) and "-packages/" not in file
     return library or file.startswith(_NUMPY) or not Path(file).exists()

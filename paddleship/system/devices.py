@@ -1,6 +1,6 @@
-"""The one door to NVIDIA's management library (NVML): which GPUs there are, and what processes hold on them.
+"""The only module that uses NVIDIA's management library (NVML): GPUs of this host, and the memory of processes on them.
 
-Never run on a real GPU by us.
+Not tested on a real GPU.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import Any
 
 
 def used_bytes(pids: Collection[int]) -> int | None:
-    """Memory that these processes hold, summed over all devices; None where they hold none, or nobody can tell.
+    """GPU memory of these processes in bytes, summed over all devices; None if they hold none or it is unknown.
 
-    Nobody can without the package `nvidia-ml-py`, a driver or a GPU, and where the driver knows processes by other numbers, as
-    it does for a container without those of the host.
+    It is unknown without the package `nvidia-ml-py`, a driver or a GPU, and in a container without the process ids of the host.
     """
     if (nvml := library()) is None:
         return None
@@ -27,7 +26,7 @@ def used_bytes(pids: Collection[int]) -> int | None:
 
 
 def names() -> list[str]:
-    """The GPUs of this host, as their driver calls them; none where nobody can tell."""
+    """The names of this host's GPUs; empty if they are unknown."""
     if (nvml := library()) is None:
         return []
     try:
@@ -38,7 +37,7 @@ def names() -> list[str]:
 
 @cache
 def library() -> Any:
-    """The library, ready to be asked; None where it, or what it asks, is not there."""
+    """The initialised library; None without the library or a driver."""
     try:
         import pynvml
     except ImportError:

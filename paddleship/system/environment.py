@@ -1,4 +1,4 @@
-"""The versions of what is installed: on those of what computes or converts, a candidate, its proof and its latency depend."""
+"""Versions of the installed libraries that compute or convert: candidates, proofs and latencies depend on them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PACKAGES = (
 
 
 def versions(runtimes: Iterable[str]) -> dict[str, str]:
-    """Python, its platform, and the version of each of PACKAGES and of the distributions of the runtimes that is installed."""
+    """The versions of Python, of PACKAGES and of the runtimes' distributions, as far as they are installed, and the platform."""
     return {"python": platform.python_version(), "machine": platform.machine(), **installed((*PACKAGES, *runtimes))}
 
 
 def installed(names: Iterable[str]) -> dict[str, str]:
-    """The versions of those that are installed, from their metadata alone: nothing is imported."""
+    """The versions of installed distributions, from their metadata; nothing is imported."""
     found = {}
     for name in names:
         try:

@@ -15,7 +15,7 @@ _PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "numpy")
 
 
 def fingerprint() -> dict[str, str]:
-    """Processor, cores, memory, GPUs, system and the versions of Python, Paddle and numpy; flat, so that two can be compared by field."""
+    """Processor, cores, memory, GPUs, system and the versions of Python, Paddle and numpy, as a flat dict."""
     return {
         "processor": _processor(),
         "cores": str(len(core_numbers())),
@@ -28,7 +28,7 @@ def fingerprint() -> dict[str, str]:
 
 
 def describe() -> str:
-    """This machine in a few words: its name, processor and number of cores."""
+    """Name, processor and number of cores of this machine, as text."""
     return f"{platform.node()} ({_processor()}, {len(core_numbers())} cores)"
 
 
@@ -38,7 +38,7 @@ def core_numbers() -> list[int]:
 
 
 def require_same(earlier: Mapping[str, str], now: Mapping[str, str], *, what: str) -> None:
-    """Refuse to compare what was measured on unlike hosts; `what` names the earlier measurement. Raises BadInput."""
+    """Raise BadInput if two measurements are from unlike hosts; `what` names the earlier one."""
     fields = [name for name in dict.fromkeys([*earlier, *now]) if earlier.get(name) != now.get(name)]
     if fields:
         words = "; ".join(f"{name} was {earlier.get(name, 'absent')!r}, is {now.get(name, 'absent')!r}" for name in fields)

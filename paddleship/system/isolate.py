@@ -1,7 +1,7 @@
-"""Runs an object in a child process: its crash, abort or hang raises an error here.
+"""Run an object in a child process; a crash, abort or hang of the child raises an error here.
 
-Runtimes keep global state, write to standard output and sometimes die of a signal; one process for each
-also makes its memory measurable and gives it back.
+Runtimes keep global state, write to standard output and sometimes crash. A process for each also makes its memory
+measurable, and frees it.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.shipped.common.references import user_line
 from paddleship.system import deadline, defects, processes
 
-Load = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, for a process to come
+Load = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, to be called in a child process
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NAMES_OPERATOR = re.compile(r"\[OP: ")
 _NAMES_ERROR = re.compile(r"\[ERROR\]|\w+Error: |terminate called|what\(\):")
-_LOOK_S = 0.5  # between looks at a child that has not answered
-_LOG_BYTES = 10_000_000  # of what a child prints that are kept; a runtime may print at every request
+_LOOK_S = 0.5  # between checks of a child that has not answered
+_LOG_BYTES = 10_000_000  # kept of a child's output; a runtime may print at every request
 _LAST_BYTES = 100_000
 
 
 class Isolated:
-    """`factory(*arguments)` made in a child process; `call` runs its methods there.
+    """The object `factory(*arguments)` in a child process; `call` runs its methods there.
 
-    `timeout_s` bounds each call, the construction included. Raises ProcessDied or ProcessHung when the child does, and the child's
-    own error when it raises one of paddleship.errors; of another one, Defect with the child's traceback where our code is at fault,
-    else CandidateError. OutOfTime when the deadline of the block that it was made in is over.
+    `timeout_s` limits each call and the construction. Raises ProcessDied or ProcessHung if the child dies or hangs, and the child's
+    exception if it is in paddleship.errors. Any other exception becomes a Defect with the child's traceback if paddleship is at fault,
+    otherwise a CandidateError. Raises OutOfTime at the deadline of the block in which it was created.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Isolated:
         return self._exchange(method, arguments)
 
     def signal(self, what: signal.Signals) -> None:
-        """Send it to the child and all that the child started; nothing happens where the child has ended."""
+        """Send a signal to the child and its descendants; no effect if the child has ended."""
         if self._process.exitcode is None:
             processes.send(self.pid, what)
 
@@ -97,7 +97,7 @@ class Isolated:
             self._pipe.send((method, arguments))
             if not self._answered():
                 self.usable = False
-                self.signal(signal.SIGKILL)  # its answer would be taken for that to the next call
+                self.signal(signal.SIGKILL)  # a late answer would be read as the answer to the next call
                 if self._deadline is not None and self._deadline.over:
                     raise self._late()
                 raise ProcessHung(
@@ -119,9 +119,9 @@ class Isolated:
         return value
 
     def _answered(self) -> bool:
-        """Whether an answer came in time; true too for a child that is gone, which reading the answer then shows.
+        """Whether an answer came in time; also true if the child has ended, which reading the answer then shows.
 
-        Raises EOFError where the pipe cannot show it, because what the child started holds it open.
+        Raises EOFError if the child has ended and one of its descendants keeps the pipe open.
         """
         end = time.monotonic() + (self._timeout_s if self._deadline is None else min(self._timeout_s, self._deadline.left()))
         while True:
@@ -137,13 +137,13 @@ class Isolated:
         return OutOfTime(f"{self.name} was stopped: the {self._deadline.seconds if self._deadline else 0:g} s for all of it are over")
 
     def _shorten_log(self) -> None:
-        with suppress(OSError):  # what is tidied away needs no shortening
+        with suppress(OSError):  # the file may be removed already
             if self._log.stat().st_size > _LOG_BYTES:
                 os.truncate(self._log, 0)
 
 
 class Revived:
-    """An Isolated that is made when first called, and made anew after it died or hung."""
+    """An Isolated that starts at the first call, and starts again after it died or hung."""
 
     def __init__(
         self, name: str, factory: Callable[..., Any], *arguments: Any, timeout_s: float, environment: Mapping[str, str] | None = None
@@ -172,13 +172,13 @@ class Revived:
 
 
 def run(name: str, function: Callable[..., Any], *arguments: Any, timeout_s: float, environment: Mapping[str, str] | None = None) -> Any:
-    """Call one function in a process of its own and return its result."""
+    """Call a function in a child process and return its result."""
     with Isolated(name, function, *arguments, timeout_s=timeout_s, environment=environment) as child:
         return child.answer
 
 
 def threads(count: int) -> dict[str, str]:
-    """Environment that holds the math libraries of a child to `count` threads."""
+    """Environment variables that limit the math libraries of a child to `count` threads."""
     return {name: str(count) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
 
 
@@ -189,7 +189,7 @@ def _death(code: int | None) -> str:
 
 
 def _signal(code: int | None) -> str | None:
-    """The name of the signal that ended a process with this exit code; None where none did."""
+    """The name of the signal that ended a process with this exit code; None if it exited by itself."""
     if code is None or code >= 0:
         return None
     try:
@@ -199,7 +199,7 @@ def _signal(code: int | None) -> str | None:
 
 
 def _last_words(log: Path) -> str:
-    """The last line in which a dead child named an operator, or else an error; the fatal signal itself is known already."""
+    """The last line of a child's output that names an operator, otherwise an error, without lines about the signal."""
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, log.stat().st_size - _LAST_BYTES))
@@ -212,12 +212,12 @@ def _last_words(log: Path) -> str:
 
 
 def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
-    """The child: make the object, then answer calls until the parent goes away."""
+    """Main loop of the child: create the object, then answer calls until the parent closes the pipe."""
     processes.end_with_parent()
     os.environ.update(environment)
     silence_paddle()
     words = os.open(log, os.O_WRONLY | os.O_APPEND)
-    os.dup2(words, 1)  # runtimes print on both streams, which belong to the parent; what matters comes back by the pipe
+    os.dup2(words, 1)  # runtimes print on both streams, which belong to the parent; answers use the pipe
     os.dup2(words, 2)
     subject: Any = None
     while True:
@@ -241,7 +241,7 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
 
 
 def _raised(error: Exception) -> CandidateError | Defect:
-    """What an exception that is not one of ours means: a mistake of ours, or what the user's code or another library says of the model."""
+    """The error for an exception outside paddleship.errors: a Defect of paddleship, or a CandidateError about the model."""
     words = f"{type(error).__name__}: {' '.join(str(error).split())[-400:]}"
     if defects.is_ours(error):
         return Defect(words, "".join(traceback.format_exception(error)))

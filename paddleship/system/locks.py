@@ -1,4 +1,4 @@
-"""Locks between processes, by file; the kernel frees them when their holder ends, however it ends."""
+"""File locks between processes; the kernel releases them when the process that holds them ends."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from paddleship.errors import Unavailable
 
-FOLDER = "PADDLESHIP_LOCKS"  # names the folder of the machine's locks; containers of one machine must mount the same one
+FOLDER = "PADDLESHIP_LOCKS"  # names the folder of the machine's locks; all containers of a machine must mount the same one
 _EVERYONE = 0o777
 
 
 def wait_for(path: Path) -> AcquireReturnProxy[Any]:
-    """Hold the lock `path` until the block or `lock.release()` ends it; waits as long as another process holds it."""
+    """Acquire the lock `path`, waiting for as long as another process holds it; release it with `with` or `lock.release()`."""
     return _lock(path).acquire()
 
 
 def take(path: Path) -> AcquireReturnProxy[Any] | None:
-    """Hold the lock `path` until the block or `lock.release()` ends it; None where another process holds it."""
+    """Acquire the lock `path`, or return None if another process holds it; release it with `with` or `lock.release()`."""
     return _acquire(path, within_s=0)
 
 
 @contextmanager
 def only_one(path: Path, *, what: str) -> Iterator[None]:
-    """Let one process at a time do `what`. Raises Unavailable."""
+    """A block that one process at a time may run. Raises Unavailable if another process runs it."""
     lock = take(path)
     if lock is None:
         raise Unavailable(
@@ -45,7 +45,7 @@ def only_one(path: Path, *, what: str) -> Iterator[None]:
 
 @contextmanager
 def turn_on_machine(what: str, *, say: Callable[[str], None] = print, every_s: float = 15) -> Iterator[None]:
-    """Let one process of this machine at a time do `what`; while another one does, say which, every `every_s` seconds."""
+    """A block that one process of this machine at a time may run; waits, and reports the running process every `every_s` seconds."""
     path, began = of_machine(what), time.monotonic()
     note, lock = path.with_suffix(".holder"), take(path)
     while lock is None:
@@ -64,11 +64,11 @@ def _acquire(path: Path, *, within_s: float) -> AcquireReturnProxy[Any] | None:
 
 
 def _sign(note: Path) -> None:
-    """Leave word of who holds the lock, for those who wait; only they read it, nothing depends on it."""
+    """Write who holds the lock, for the messages of waiting processes; nothing else reads it."""
     since = datetime.now().astimezone().strftime("%H:%M:%S")
     facts = {"pid": os.getpid(), "machine": platform.node(), "folder": str(Path.cwd()), "since": since}
     with suppress(OSError):
-        note.unlink(missing_ok=True)  # it may be another user's
+        note.unlink(missing_ok=True)  # the file may belong to another user
         note.write_text(json.dumps(facts))
 
 
@@ -81,7 +81,7 @@ def _holder(note: Path) -> str:
 
 
 def of_machine(what: str) -> Path:
-    """The lock of `what` that all users of this machine share; not below TMPDIR, which differs between them."""
+    """The lock of `what` that all users of this machine share; not below TMPDIR, which differs between users."""
     folder = Path(os.environ.get(FOLDER) or "/tmp/paddleship")  # noqa: S108 nothing is read from a lock but who holds it
     folder.mkdir(parents=True, exist_ok=True)
     if folder.stat().st_uid == os.getuid():

@@ -1,4 +1,4 @@
-"""A process with everything that it started."""
+"""A process and its descendants."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-_CLOCK_SET_S = 2.0  # start times are told by the clock, which may be set meanwhile
+_CLOCK_SET_S = 2.0  # start times follow the system clock, which may be set meanwhile
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def identity(pid: int | None = None) -> str:
-    """What names a process, by default this one, for as long as machines run: boot, pid namespace, pid and start time."""
+    """A unique name of a process, by default this one: boot, pid namespace, pid and start time."""
     import psutil
 
     pid = os.getpid() if pid is None else pid
@@ -22,7 +22,7 @@ def identity(pid: int | None = None) -> str:
 
 
 def lives(identity: str) -> bool | None:
-    """Whether the process of that identity lives; None where it cannot be seen: on another machine, in another pid namespace."""
+    """Whether the process with that identity is alive; None if it is on another machine or in another pid namespace."""
     import psutil
 
     realm, pid, started = identity.rsplit("/", 2)
@@ -36,7 +36,7 @@ def lives(identity: str) -> bool | None:
 
 
 def _realm() -> str:
-    """The boot of this machine and the pid namespace that this process is in: where a process id means one process."""
+    """The boot of this machine and the pid namespace of this process; within both, a pid is unique."""
     boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
     if boot.exists() and namespace.is_symlink():
         return f"{boot.read_text().strip()}/{namespace.readlink()}"
@@ -44,7 +44,7 @@ def _realm() -> str:
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all its descendants that still live."""
+    """The pids of a process and of all its living descendants."""
     import psutil
 
     found, tasks = [pid], Path(f"/proc/{pid}/task")
@@ -63,14 +63,14 @@ def tree(pid: int) -> list[int]:
 
 
 def send(pid: int, what: signal.Signals) -> None:
-    """Send a signal to a process and its descendants; those that have ended meanwhile do not mind."""
+    """Send a signal to a process and its descendants; those that have ended are skipped."""
     for each in tree(pid):
         with suppress(ProcessLookupError):
             os.kill(each, what)
 
 
 def end_with_parent() -> None:
-    """Have the kernel, where it can, kill this process when the thread that started it ends: who is stopped or hangs does not notice."""
+    """Let the kernel kill this process when the thread that started it ends, also if this process is stopped or hangs (Linux)."""
     import ctypes
 
     if sys.platform == "linux":

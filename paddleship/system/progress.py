@@ -1,4 +1,4 @@
-"""Progress of long work: one line when something is worth saying, never more than a person can read."""
+"""Progress lines for long work."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _AT_TERMINAL_S, _IN_LOG_S = 2.0, 15.0
 
 
 class Progress:
-    """Counts units of work and prints rate and remaining time, at a terminal every 2 s, in a log every 15 s; a `total` of 0 is unknown.
+    """Count units of work and print rate and remaining time: every 2 s at a terminal, every 15 s in a log. A `total` of 0 is unknown.
 
-    Part of a longer work that tells its own remaining time prints the rate alone (`eta=False`).
+    `eta=False` prints the rate only, for a part of longer work.
     """
 
     def __init__(self, what: str, total: int, unit: str, *, every_s: float | None = None, eta: bool = True) -> None:
@@ -37,7 +37,7 @@ def _short(rate: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as a person reads them: 8s, 2m10s, 1h05m."""
+    """Seconds as text: 8s, 2m10s, 1h05m."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole}s"

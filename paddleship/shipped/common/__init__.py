@@ -1,1 +1,1 @@
-"""What training, proof and the server share: how a model is described, prepared and named."""
+"""Code that training, proof and server share: descriptions of models, their preprocessing and their names."""

@@ -1,6 +1,6 @@
-"""How inputs by name become the arguments of forward: `batch.ids` is a key of the dict `batch`, `states[0]` a place in the list `states`.
+"""Build the arguments of forward from inputs by name: `batch.ids` is a key of the dict `batch`, `states[0]` the first of a list.
 
-This module goes into the image, so it needs nothing.
+This module goes into the image, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PART = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 @dataclass(frozen=True)
 class Form:
-    """The arguments of forward in their order, each a tree with the names of inputs as its leaves."""
+    """The arguments of forward in order; each is a tree whose leaves are names of inputs."""
 
     arguments: tuple[Tree, ...]
 
@@ -29,7 +29,7 @@ class Form:
 
 
 def declared(names: Sequence[str], absent: Sequence[str] = ()) -> dict[str, Tree]:
-    """What is declared of each argument, by its name; `absent` names are None. Raises ValueError where names contradict each other."""
+    """The declared tree of each argument, by name; `absent` names are None. Raises ValueError if names contradict each other."""
     found: dict[str, Tree] = {}
     for name in [*names, *absent]:
         if NAME.fullmatch(name) is None:
@@ -42,8 +42,10 @@ def declared(names: Sequence[str], absent: Sequence[str] = ()) -> dict[str, Tree
 
 
 def form(function: Callable[..., Any], names: Sequence[str], absent: Sequence[str] = ()) -> Form:
-    """Inputs by the name of their argument, the arguments between them at their defaults; by position, in the order in which they
-    are declared, where a name is none of an argument. Raises ValueError where names contradict each other."""
+    """Match inputs to the arguments of forward by name, with defaults for the others; by position if a name is no argument.
+
+    Raises ValueError if names contradict each other.
+    """
     given = declared(names, absent)
     taken = parameters(function)
     if not given.keys() <= taken.keys():
@@ -56,7 +58,7 @@ def form(function: Callable[..., Any], names: Sequence[str], absent: Sequence[st
 
 
 def parameters(function: Callable[..., Any]) -> dict[str, Any]:
-    """The parameters that forward takes by position, without `self`, with their defaults; none where that cannot be known."""
+    """The positional parameters of forward without `self`, with their defaults; empty if the signature is unknown."""
     try:
         found = list(inspect.signature(getattr(function, "dygraph_function", function)).parameters.values())[1:]
     except (TypeError, ValueError):
@@ -65,7 +67,7 @@ def parameters(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """What is neither dict, list nor tuple in nested arguments."""
+    """The leaves of nested dicts, lists and tuples."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):

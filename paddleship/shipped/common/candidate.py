@@ -1,8 +1,7 @@
-"""A candidate: a folder that holds a model in one deployable form and says all about it.
+"""A candidate: a folder that holds a model in one deployable form, and its description.
 
-Whoever holds the folder can run the model: `candidate.json` names runtime, options, threads, inputs and
-outputs, preprocessing and the hash of every file beside it. This module goes into the image, so it
-imports neither Paddle nor pydantic.
+The folder is enough to run the model: `candidate.json` names runtime, options, threads, inputs and outputs, preprocessing
+and the hash of every file. This module goes into the image, so it imports neither Paddle nor pydantic.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ SCHEMA_VERSION = 5
 
 @dataclass(frozen=True)
 class Program:
-    """One of several programs of a candidate: the folder within the candidate's, and the dimensions that are fixed in it."""
+    """One of several programs of a candidate: its folder below the candidate's, and the sizes of the dimensions that are fixed in it."""
 
     folder: str
     sizes: dict[str, int]
@@ -31,18 +30,16 @@ class Program:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What `candidate.json` says.
+    """The content of `candidate.json`.
 
     `options` are the runtime's own settings. `preprocess` is the config of paddleship.shipped.common.preprocess.
-    `outputs` are in the order in which forward returns them. `sources` says for each where it comes from: the
-    place among the exported program's outputs, whose own names (`fetch_name_0` …) say nothing, or the name of
-    the input that forward passes through. `nesting` is the form of the eager answer (paddleship.shipped.common.structure).
-    `weights_sha256` is the hash of the checkpoint that the candidate was made from, `code_sha256` that of the user's code and
-    `library_sha256` that of the part of this library that goes into the image. `classes` names the
-    classes of the first output for a classifier, empty otherwise. `max_batch` is the largest number of rows that it is
-    proven with, `dimensions` the sizes of a row: a server takes no others. `warm_shapes` are shapes of real batches, by
-    input name, for a server to warm up with. `programs` is empty where one program takes every size, in the folder
-    itself. `files` maps each file to its hash.
+    `outputs` are in the order in which forward returns them. `sources` maps each output to its index among the outputs of the
+    exported program (whose names are `fetch_name_0` …), or to the name of the input that forward passes through. `nesting` is
+    how the eager model nests its outputs (paddleship.shipped.common.structure). `weights_sha256` is the hash of the checkpoint,
+    `code_sha256` of the user's code, `library_sha256` of the part of this library that goes into the image. `classes` names the
+    classes of the first output of a classifier. `max_batch` is the largest number of rows that is proven, `dimensions` the sizes
+    that a row may have; a server refuses others. `warm_shapes` are shapes of real batches, by input name, for the warm-up of a
+    server. `programs` is empty if one program, in the folder itself, takes every size. `files` maps each file to its hash.
     """
 
     name: str
@@ -70,12 +67,12 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """Hash over everything the candidate is, its files included."""
+        """Hash of `candidate.json` and of all files."""
         return hashlib.sha256(_dump(self).encode()).hexdigest()
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The class names that a server answers as `label`: where the first output holds one score for each, and none is called so."""
+        """The class names that a server returns as `label`; empty unless the first output has one score per class and none is named so."""
         fits = bool(self.outputs) and len(self.outputs[0].shape) == 2 and self.outputs[0].shape[1] == len(self.classes)
         return self.classes if fits and all(spec.name != "label" for spec in self.outputs) else ()
 
@@ -89,7 +86,7 @@ class Candidate:
 
     @classmethod
     def load(cls, folder: Path, *, stage: str = "optimize") -> Candidate:
-        """Read a candidate, which `stage` makes, and check every file's hash. Raises CandidateError."""
+        """Read a candidate and check the hash of every file; `stage` is the stage that makes it. Raises CandidateError."""
         candidate = cls.read(folder, stage=stage)
         for name, expected in candidate.files.items():
             found = sha256(folder / name) if (folder / name).is_file() else "missing"
@@ -102,7 +99,7 @@ class Candidate:
 
     @classmethod
     def read(cls, folder: Path, *, stage: str = "optimize") -> Candidate:
-        """What `candidate.json` says, without a look at the files beside it. Raises CandidateError."""
+        """Read `candidate.json` without checking the files. Raises CandidateError."""
         path = folder / FILE
         try:
             values = json.loads(path.read_text(encoding="utf-8"))

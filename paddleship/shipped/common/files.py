@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and hashes that say which one it is."""
+"""Atomic writes of files and folders, and their hashes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def sha256(path: Path) -> str:
 
 
 def tree_sha256(files: Mapping[str, str]) -> str:
-    """One hash over a tree of files, given the hash of each by its place in the tree."""
+    """One hash of a tree of files, from the hash of each file by its relative path."""
     return hashlib.sha256("".join(f"{files[place]}  {place}\n" for place in sorted(files)).encode()).hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a reader sees the old file or the new one, never a part."""
+    """Write `text` to `path` atomically: a reader sees the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -45,7 +45,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_json(path: Path, *, stage: str) -> Any:
-    """What the stage `stage` left in `path`. Raises BadInput."""
+    """Read the JSON file `path` that `stage` wrote. Raises BadInput."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -55,7 +55,7 @@ def read_json(path: Path, *, stage: str) -> Any:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Give a folder beside `path` to fill, and put it in the place of `path` when the block succeeds."""
+    """Yield a new folder to fill; it replaces `path` when the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.part")
     shutil.rmtree(beside, ignore_errors=True)
@@ -71,7 +71,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def home() -> Iterator[None]:
-    """Have a home folder for as long as the block lasts: Paddle and Matplotlib write to it, and the user of a container may have none."""
+    """Set HOME to a temporary folder if there is none that can be written: Paddle and Matplotlib write to it."""
     if _at_home():
         yield
         return
@@ -86,10 +86,10 @@ def home() -> Iterator[None]:
 
 
 def _at_home() -> bool:
-    """Whether this user has a home folder that takes files."""
+    """Whether this user has a home folder that can be written."""
     try:
         folder = Path("~/.cache").expanduser()
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # the latter where nobody knows of one
+    except (OSError, RuntimeError):  # RuntimeError: the home folder is unknown
         return False
     return os.access(folder, os.W_OK | os.X_OK)

@@ -1,6 +1,6 @@
-"""A layer that is made by a factory and filled with weights; in training, under proof, and in the image alike.
+"""Build a layer with its factory and set its weights; the same code in training, proof and image.
 
-This module goes into the image, so it needs Paddle and nothing of ours.
+This module goes into the image, so it imports only Paddle.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ WEIGHTS = "weights.safetensors"
 
 
 def make(factory: Callable[[], Any]) -> Any:
-    """What the factory makes; where it fixes the names of parameters and was called before, Paddle lets it only under new names."""
+    """Call the factory. If it fixes parameter names and was called before, Paddle accepts it only with new names."""
     import paddle
 
     try:
@@ -25,7 +25,7 @@ def make(factory: Callable[[], Any]) -> Any:
 
 
 def fill(layer: Any, weights: Mapping[str, np.ndarray[Any, Any]]) -> list[str]:
-    """Give a layer these weights, cast to the dtypes that it has; the names that do not fit, in which case nothing was changed."""
+    """Set the weights of a layer, cast to its dtypes. Returns the names that do not fit; then nothing was changed."""
     own = layer.state_dict()
     shapes = {name: list(tensor.shape) for name, tensor in own.items()}
     odd = sorted(name for name in own.keys() | weights.keys() if name not in own or name not in weights)
@@ -37,7 +37,7 @@ def fill(layer: Any, weights: Mapping[str, np.ndarray[Any, Any]]) -> list[str]:
 
 
 class Eagerly:
-    """A block in which what the user decorated with `paddle.jit.to_static` runs as eager code; it costs next to nothing at every call."""
+    """A block in which code that the user decorated with `paddle.jit.to_static` runs eagerly."""
 
     def __init__(self) -> None:
         from paddle.jit.dy2static.program_translator import ProgramTranslator

@@ -1,4 +1,4 @@
-"""Silence what Paddle says to its own developers, so that a person reads only what concerns them."""
+"""Hide Paddle's start-up notes and INFO lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 
 
 def silence_paddle() -> None:
-    """Call before Paddle is imported: its start-up notes and C++ INFO lines stay away, errors do not."""
+    """Call before Paddle is imported; hides its start-up notes and C++ INFO lines, not its errors."""
     os.environ.setdefault("GLOG_minloglevel", "2")
     warnings.filterwarnings("ignore", message="No ccache found")
     warnings.filterwarnings("ignore", message="Found 'dict' in given outputs")

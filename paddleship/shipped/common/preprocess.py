@@ -1,7 +1,7 @@
-"""From what a person or a client sends to what the model takes: one code for training, verification and serving.
+"""Convert raw values into the model's inputs; the same code in training, proof and server.
 
-A preprocess is built from its config, a plain dict that travels inside the candidate. It goes into the
-image, so it needs numpy alone.
+A preprocess is built from its config, a dict that is part of the candidate. This module goes into the image, so it needs
+only numpy.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 
 class Preprocess(Protocol):
-    """`requests` says what a client sends; a text column has the dtype "str" and the shape (batch,).
+    """`requests` describes the tensors that a client sends; a text column has the dtype "str" and the shape (batch,).
 
-    `longest_text` is the number of characters that are read of a text, None where nothing is text.
+    `longest_text` is the number of characters that are read of a text; None if no input is text.
     """
 
     requests: tuple[TensorSpec, ...]
     longest_text: int | None
 
     def encode(self, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
-        """Turn columns into one example per row. Raises RequestError for a value the model cannot take."""
+        """Convert columns into one example per row. Raises RequestError for a value that the model does not accept."""
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        """Stack examples, padding dynamic dimensions to the longest row."""
+        """Stack examples; dynamic dimensions are padded to the longest row."""
 
     def cuts(self, columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-        """Each value of which `encode` reads only a part: its input and row, its length when normalised, and how much is kept."""
+        """The values that `encode` truncates: input, row, length after normalisation, and number of characters that are kept."""
 
 
 class Tensors:
-    """The columns are the model's inputs already: check dtype, shape, sizes and range, then stack."""
+    """Columns that already are the model's inputs: check dtype, shape, sizes and range, then stack."""
 
     longest_text: int | None = None
 
@@ -66,7 +66,7 @@ class Tensors:
         return []
 
     def _check(self, example: Example, sizes: Mapping[str, int]) -> None:
-        """Raises RequestError where a row has a size or a value that the model was not proven with."""
+        """Raises RequestError if a row has a size or a value that the proof did not cover."""
         for name, size in sizes.items():
             if (rule := self._dimensions.get(name)) and not rule.allows(size):
                 spec = next(spec for spec in self.requests if name in spec.shape)
@@ -78,8 +78,8 @@ class Tensors:
 class Characters:
     """Text to character ids: 0 pads, 1 stands for a character outside the vocabulary.
 
-    Text is normalised first (see `normalise`), then cut at `max_length` characters and padded to a multiple
-    of `multiple_of`, so that a server meets few distinct shapes.
+    Text is normalised (see `normalise`), truncated to `max_length` characters and padded to a multiple of `multiple_of`, so
+    that there are few distinct shapes.
     """
 
     PAD, UNKNOWN = 0, 1
@@ -132,19 +132,19 @@ class Characters:
 
 
 def normalise(text: str, unicode_form: UnicodeForm | None) -> str:
-    """The text in a Unicode normal form (as it is for None), every run of white space as one space, none at the ends."""
+    """The text in a Unicode normal form (None: unchanged), with single spaces and no white space at the ends."""
     return " ".join((unicodedata.normalize(unicode_form, text) if unicode_form else text).split())
 
 
 def vocabulary(texts: Iterable[str], *, size: int, unicode_form: UnicodeForm | None) -> list[str]:
-    """The most frequent characters of normalised text, `size` ids in all with padding and unknown; ties in code point order."""
+    """The most frequent characters of normalised text; `size` counts the ids for padding and unknown too; ties in code point order."""
     counts = Counter(character for text in texts for character in normalise(text, unicode_form))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [character for character, _ in ranked[: size - 2]]
 
 
 def build(config: Mapping[str, Any], specs: Sequence[TensorSpec], dimensions: Sequence[Dimension] = ()) -> Preprocess:
-    """Build the preprocess that `config` describes, for a model whose inputs are `specs` and whose rows have sizes of `dimensions`."""
+    """Build the preprocess that `config` describes, for a model with the inputs `specs` and row sizes `dimensions`."""
     settings = {key: value for key, value in config.items() if key != "kind"}
     if config["kind"] == "characters":
         dtype = next(spec.dtype for spec in specs if spec.name == settings["input"])
@@ -153,7 +153,7 @@ def build(config: Mapping[str, Any], specs: Sequence[TensorSpec], dimensions: Se
 
 
 def _shared(specs: Sequence[TensorSpec]) -> dict[str, list[tuple[str, int]]]:
-    """Dynamic dimensions of a row that several places share: input and axis, without the batch dimension."""
+    """Dynamic dimensions of a row that occur several times, with input and axis of each, without the batch dimension."""
     places: dict[str, list[tuple[str, int]]] = {}
     for spec in specs:
         for axis, size in enumerate(spec.shape[1:]):
@@ -163,7 +163,7 @@ def _shared(specs: Sequence[TensorSpec]) -> dict[str, list[tuple[str, int]]]:
 
 
 def _agree(example: Example, dimension: str, places: Sequence[tuple[str, int]]) -> None:
-    """Raises RequestError where inputs of one row differ in a dimension that they share."""
+    """Raises RequestError if inputs of a row have different sizes in a dimension that they share."""
     sizes = [example[name].shape[axis] for name, axis in places]
     if odd := next((index for index, size in enumerate(sizes) if size != sizes[0]), 0):
         raise RequestError(
@@ -173,12 +173,12 @@ def _agree(example: Example, dimension: str, places: Sequence[tuple[str, int]]) 
 
 
 def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
-    """One row of a tensor input, with its dtype and shape proven."""
+    """One row of a tensor input, after checking its dtype and shape."""
     try:
         array = np.asarray(value)
         if array.dtype.kind in "SU" and spec.numpy_dtype.kind == "b":
             raise TypeError("any text would count as true")
-        with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is refused below
+        with np.errstate(over="ignore", invalid="ignore"):  # values that do not fit are refused below
             cast = array.astype(spec.numpy_dtype)
     except (TypeError, ValueError, OverflowError):
         raise RequestError(f"input {spec.name!r} cannot be read as {spec.dtype} (got {str(value)[:60]!r}): give numbers") from None
@@ -194,7 +194,7 @@ def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
 
 
 def _in_range(array: np.ndarray[Any, Any], spec: TensorSpec, sizes: Mapping[str, int]) -> None:
-    """Raises RequestError for a value that is not valid in a row of these sizes; where rows differ in size, padding always is."""
+    """Raises RequestError for a value outside the valid range of a row of these sizes; the padding value is always valid."""
     low, high = spec.limits(sizes)
     grows = any(isinstance(size, str) for size in spec.shape[1:])
     values = array[array != spec.pad] if grows else array  # a client pads the rows of its batch as training does
@@ -207,7 +207,7 @@ def _in_range(array: np.ndarray[Any, Any], spec: TensorSpec, sizes: Mapping[str,
 
 
 def _missed(low: float | None, high: float | None) -> str:
-    """How a value misses the valid range."""
+    """The part of an error message that says how a value is outside the valid range."""
     if high is None:
         return f"below {low:g}"
     if low is None:

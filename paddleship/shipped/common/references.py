@@ -1,4 +1,4 @@
-"""`module:name` references from the params, and the line of the user's code that an error came from."""
+"""Import `module:name` references from the params, and find the line of the user's code that raised an error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def resolve(reference: str, *, key: str, error: type[BadInput]) -> Any:
-    """Import what `reference` names; `key` is the params key that holds it. Raises `error`."""
+    """Import the object that `reference` names; `key` is its key in the params. Raises `error`."""
     module, _, name = reference.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
@@ -36,7 +36,7 @@ def resolve(reference: str, *, key: str, error: type[BadInput]) -> Any:
 
 
 def explain(failure: BaseException) -> str:
-    """The exception in one line, with the last file and line that belongs to the user's code."""
+    """The exception in one line, with the innermost file and line of the user's code."""
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
     text = next((line for line in reversed(lines) if not line.startswith(("File ", "[operator", "at "))), "") or type(failure).__name__
     where = user_line(failure)
@@ -55,9 +55,9 @@ def user_line(failure: BaseException) -> str | None:
 
 @cache
 def is_users(name: str, *, libraries: bool = False) -> bool:
-    """Whether a source file is the user's: outside Python, Paddle, paddleship, Paddle's rewritten copies and installed packages.
+    """Whether a source file belongs to the user: not to Python, Paddle, paddleship, Paddle's rewritten copies or an installed package.
 
-    With `libraries`, code in other installed packages counts too: a layer of a model library is looked at like one's own.
+    With `libraries`, code in other installed packages counts as the user's, such as the layers of a model library.
     """
     path = str(Path(name).resolve())
     if not Path(path).exists() or path.startswith((_HERE, *_PADDLE)) or "/to_static_tmp/" in path:

@@ -1,4 +1,4 @@
-"""What a tensor at the edge of a model looks like, and which sizes and values are valid."""
+"""Inputs and outputs of a model: names, dtypes, shapes, valid sizes and values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 BATCH = "batch"
-Arrays = dict[str, np.ndarray[Any, Any]]  # by the name of an input or output
+Arrays = dict[str, np.ndarray[Any, Any]]  # by name of the input or output
 _BOUND = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:([-+])\s*(\d+))?\s*")
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """The sizes that a dynamic dimension of a row may have, both ends included; `high` is None where none is known."""
+    """The sizes that a dynamic dimension of a row may have, inclusive; `high` is None if it is unknown."""
 
     name: str
     low: int = 1
@@ -32,11 +32,11 @@ class Dimension:
 
     @property
     def smallest(self) -> int:
-        """The smallest size that is allowed."""
+        """The smallest allowed size."""
         return -(-self.low // self.multiple_of) * self.multiple_of
 
     def nearest(self, size: int) -> int:
-        """The allowed size that is nearest below `size`, or the smallest one."""
+        """The largest allowed size up to `size`; otherwise the smallest allowed size."""
         below = min(size, self.high) if self.high is not None else size
         return max(self.smallest, below // self.multiple_of * self.multiple_of)
 
@@ -45,10 +45,10 @@ class Dimension:
 class TensorSpec:
     """One named input or output.
 
-    In `shape` a string names a dynamic dimension, an int is fixed; see batch_dimension. What a server takes starts with the batch.
-    `low` and `high` are the inclusive range of valid values, None where any value is valid; a string names a
-    dynamic dimension whose size in the same row is the bound, as "length" or "length - 1".
-    `pad` fills rows that are shorter than the longest of their batch.
+    In `shape`, a string names a dynamic dimension and an int is a fixed size; see batch_dimension. Inputs of a server start
+    with the batch. `low` and `high` are the inclusive range of valid values; None means no limit. A string names a dynamic
+    dimension, whose size in the same row is the limit, as in "length" or "length - 1". `pad` fills rows that are shorter than
+    the longest row of their batch.
     """
 
     name: str
@@ -64,7 +64,7 @@ class TensorSpec:
 
     @property
     def dynamic_shape(self) -> list[int | None]:
-        """The shape as Paddle's InputSpec wants it: None where a dimension is dynamic."""
+        """The shape for Paddle's InputSpec: None for a dynamic dimension."""
         return [None if isinstance(size, str) else size for size in self.shape]
 
     def limits(self, sizes: Mapping[str, int]) -> tuple[float | None, float | None]:
@@ -97,7 +97,7 @@ def batch_dimension(specs: Sequence[TensorSpec]) -> str | None:
 
 
 def batch_axis(spec: TensorSpec, batch: str | None) -> int | None:
-    """The axis of an input that counts rows; None where it has none."""
+    """The batch axis of an input; None if it has none."""
     return spec.shape.index(batch) if batch in spec.shape else None
 
 
@@ -108,12 +108,12 @@ def row_dimensions(specs: Sequence[TensorSpec]) -> list[str]:
 
 
 def sizes_of(specs: Sequence[TensorSpec], inputs: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:
-    """The size of every dynamic dimension of a batch, by its name."""
+    """The size of every dynamic dimension of a batch, by name."""
     return {size: inputs[spec.name].shape[axis] for spec in specs for axis, size in enumerate(spec.shape) if isinstance(size, str)}
 
 
 def row_sizes(specs: Sequence[TensorSpec], example: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:
-    """The same of one row, whose arrays have no batch dimension."""
+    """The size of every dynamic dimension of one row, whose arrays have no batch dimension."""
     return {size: example[spec.name].shape[axis] for spec in specs for axis, size in enumerate(spec.shape[1:]) if isinstance(size, str)}
 
 

@@ -1,7 +1,7 @@
-"""How a model nests its outputs: dict, list, tuple, None, in the order in which its author wrote them.
+"""The nesting of a model's outputs: dict, list, tuple, None, in the order of the user's code.
 
-A runtime answers with arrays by name; `rebuild` gives the caller back what the eager model would have
-returned. This module goes into the image, so it needs nothing.
+A runtime returns arrays by name; `rebuild` nests them as the eager model does. This module goes into the image, so it
+imports only the standard library.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ _CONSTANTS = (bool, int, float, str)
 
 
 def describe(result: Any, is_tensor: Callable[[Any], bool]) -> tuple[Tree, dict[str, Any]]:
-    """The nesting of what forward returned, and its tensors by name in the order of the nesting.
+    """The nesting of the result of forward, and its tensors by name, in order.
 
-    A lone tensor is called `output`, the parts of a sequence `output_<i>`, those of a dict by their keys, and
-    deeper ones by the path to them (`states.0`). Numbers, bools and strings are constants, kept in the nesting itself.
-    Raises TypeError, with the place, for anything else.
+    A single tensor is called `output`, elements of a sequence `output_<i>`, those of a dict have their keys as names, and deeper
+    ones their path (`states.0`). Numbers, bools and strings are constants in the nesting. Raises TypeError for anything else.
     """
     named: dict[str, Any] = {}
     return _walk(result, "", is_tensor, named), named
 
 
 def rebuild(tree: Tree, outputs: Mapping[str, Any]) -> Any:
-    """The nested answer from outputs by name."""
+    """Nest outputs by name as the eager model does."""
     if tree is None:
         return None
     if isinstance(tree, str):
@@ -41,7 +40,7 @@ def rebuild(tree: Tree, outputs: Mapping[str, Any]) -> Any:
 
 
 def constants(tree: Tree, place: str = "") -> dict[str, Any]:
-    """The constants among the outputs, by the names that tensors in their places would have."""
+    """The constants among the outputs, by the names that tensors at their places would have."""
     if not isinstance(tree, dict):
         return {}
     ((kind, parts),) = tree.items()

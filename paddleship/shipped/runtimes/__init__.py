@@ -1,4 +1,4 @@
-"""Inference runtimes: one file each, with its registration; the library behind it is imported only when a candidate asks for it."""
+"""Inference runtimes, one file each with its registration; its library is imported only when a candidate is loaded."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from paddleship.shipped.runtimes import registry
 
 
 class Runtime(Protocol):
-    """A model that is loaded and can answer. Not thread-safe: one runtime, one thread at a time."""
+    """A loaded model. Not thread-safe: use a runtime from one thread at a time."""
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
         """Answer one batch: arrays by input name in, arrays by output name out."""
 
 
 def load(folder: Path, *, options: Mapping[str, Any] | None = None, thread_count: int | None = None) -> Runtime:
-    """Check the candidate in `folder` and load it into its runtime; `options` are laid over its own."""
+    """Check the candidate in `folder` and load it into its runtime; `options` override the candidate's."""
     candidate = Candidate.load(folder)
     if thread_count:
         candidate = replace(candidate, threads=thread_count)
@@ -43,7 +43,7 @@ def load(folder: Path, *, options: Mapping[str, Any] | None = None, thread_count
 
 
 def named_outputs(candidate: Candidate, arrays: list[np.ndarray[Any, Any]], inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
-    """Put eager's names on the outputs of an exported program, and add what it cannot say twice or passes through."""
+    """Name the outputs of an exported program as eager does, and add repeated outputs and inputs that are passed through."""
     expected = sum(isinstance(source, int) for source in set(candidate.sources.values()))
     if len(arrays) != expected:
         raise CandidateError(f"candidate {candidate.name!r} returned {len(arrays)} outputs, the exported program has {expected}")

@@ -1,7 +1,6 @@
-"""Inputs that are padded to certain sizes: those of a program that takes no others, or round ones that are quicker to compute.
+"""Pad inputs to the fixed sizes of a program, or to shape buckets that are faster to compute.
 
-They are padded with what their spec says (the batch by repeating its last row), and outputs are cut back along the
-dimensions that they follow.
+Inputs are padded with `pad` of their spec, the batch with its last row; outputs are cut back along the padded dimensions.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from paddleship.shipped.common.spec import Arrays, TensorSpec, sizes_of
 
 
 class Bucketed:
-    """A model of several programs for fixed sizes, of which the smallest that fits answers; a larger batch is answered in parts.
+    """Several programs for fixed sizes: the smallest program that fits answers; a larger batch is split.
 
-    `programs` are pairs of the fixed sizes, by dimension, and the runtime that takes them.
+    `programs` are pairs of fixed sizes by dimension and the runtime for them.
     """
 
     def __init__(self, candidate: Candidate, programs: Sequence[tuple[Mapping[str, int], Any]]) -> None:
@@ -28,7 +27,7 @@ class Bucketed:
         self._batch = candidate.inputs[0].shape[0]
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
-        """Answer one batch. Raises RequestError for a row that no program is large enough for."""
+        """Answer one batch. Raises RequestError for a row that is larger than every program."""
         sizes = sizes_of(self._inputs, inputs)
         largest = max((fixed.get(str(self._batch), 0) for fixed, _ in self._programs), default=0)
         if largest and sizes[str(self._batch)] > largest:
@@ -53,9 +52,9 @@ class Bucketed:
 
 
 class Rounded:
-    """A program of any size that is given round ones: every dynamic dimension but the batch is padded to a multiple of `bucket`.
+    """A dynamic program whose dynamic dimensions, except the batch, are padded to multiples of `bucket`.
 
-    Nothing is padded beyond the largest size that export has seen, which may be all that the model has positions for.
+    Nothing is padded beyond the largest size that export has seen, because the model may have no positions beyond it.
     """
 
     def __init__(self, candidate: Candidate, program: Any, bucket: int) -> None:
@@ -77,7 +76,7 @@ class Rounded:
 
 
 def pad(array: np.ndarray[Any, Any], spec: TensorSpec, fixed: Mapping[str, int]) -> np.ndarray[Any, Any]:
-    """The array in the fixed sizes: the batch by repeating its last row, other dimensions with what the spec says."""
+    """Pad an array to fixed sizes: the batch with its last row, other dimensions with `pad` of the spec."""
     for axis, name in enumerate(spec.shape):
         short = fixed.get(str(name), array.shape[axis]) - array.shape[axis] if isinstance(name, str) else 0
         if short > 0 and axis == 0:

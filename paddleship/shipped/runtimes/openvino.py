@@ -1,4 +1,4 @@
-"""OpenVINO: the exported program as ONNX, or as OpenVINO's own form where that was quantised."""
+"""OpenVINO: the exported program as ONNX, or as OpenVINO IR if it was quantised."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from paddleship.shipped.runtimes.registration import Kind, Registration
 
 _DEVICE = "CPU"
 _SINGLE = "single_row_program"  # the option for a second program, compiled for a batch of 1, which answers single rows
-_HINTS = {"float32": "f32", "bfloat16": "bf16", "int8": "f32"}  # what is not quantised stays as it is
+_HINTS = {"float32": "f32", "bfloat16": "bf16", "int8": "f32"}  # int8: operators that are not quantised stay in float32
 
 
 class OpenVino:
     def __init__(self, compiled: Any, candidate: Candidate) -> None:
         self._request = compiled.create_infer_request()
         self._candidate = candidate
-        self._names = [_ours(port.names, candidate) for port in compiled.inputs]  # in their order: a port also bears what it feeds
+        self._names = [_ours(port.names, candidate) for port in compiled.inputs]  # in order; a port also has the names of its consumers
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
         given = [np.ascontiguousarray(inputs[name]) for name in self._names]
@@ -34,7 +34,7 @@ class OpenVino:
 
 
 class SingleAndOthers:
-    """Two programs of one file: one that was compiled for a batch of 1 answers single rows, the other one every other batch."""
+    """Two programs compiled from one file: one for a batch of 1, one for every other batch."""
 
     def __init__(self, single: OpenVino, others: OpenVino, axes: Mapping[str, int]) -> None:
         self._single, self._others = single, others
@@ -49,7 +49,7 @@ def _ours(names: set[str], candidate: Candidate) -> str:
 
 
 def module() -> Any:
-    """OpenVINO itself, which reports every import to its makers unless it cannot find the package for that."""
+    """Import OpenVINO without its telemetry package, which would report the import."""
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     import openvino
 
@@ -57,7 +57,7 @@ def module() -> Any:
 
 
 def load(folder: Path, candidate: Candidate) -> OpenVino | SingleAndOthers:
-    """One stream on `candidate.threads` threads. Raises CandidateError where the processor has no bfloat16."""
+    """Load with one stream on `candidate.threads` threads. Raises CandidateError if the processor has no bfloat16."""
     core = module().Core()
     if candidate.precision == "bfloat16" and "BF16" not in core.get_property(_DEVICE, "OPTIMIZATION_CAPABILITIES"):
         raise CandidateError("this processor does not compute in bfloat16, and OpenVINO would silently use float32: use `openvino`")
@@ -69,7 +69,7 @@ def load(folder: Path, candidate: Candidate) -> OpenVino | SingleAndOthers:
         "NUM_STREAMS": 1,
         "INFERENCE_NUM_THREADS": candidate.threads,
         "INFERENCE_PRECISION_HINT": _HINTS[candidate.precision],
-        "ENABLE_CPU_PINNING": False,  # several servers on one machine would all pin themselves to the same cores
+        "ENABLE_CPU_PINNING": False,  # otherwise several servers on one machine would pin themselves to the same cores
     }
     if "hyper_threading" in options:
         settings["ENABLE_HYPER_THREADING"] = options["hyper_threading"]
@@ -86,7 +86,7 @@ def load(folder: Path, candidate: Candidate) -> OpenVino | SingleAndOthers:
 
 
 def _batch_axes(candidate: Candidate) -> dict[str, int]:
-    """The axis that counts rows of each input that has one. Raises CandidateError where none has."""
+    """The batch axis of each input that has one. Raises CandidateError if none has."""
     batch = spec.batch_dimension(candidate.inputs)
     axes = {one.name: axis for one in candidate.inputs if (axis := spec.batch_axis(one, batch)) is not None}
     if not axes:

@@ -1,8 +1,8 @@
-"""The Python modules that a candidate carries with it, of which the rest of the process learns nothing.
+"""Import the Python modules of a candidate without affecting other modules of the process.
 
-Another module of the same name may be imported already, or come from the import path, or belong to another candidate:
-those keep their places in `sys.modules`, which the candidate's own modules take for as long as its code imports. Only
-files whose hashes were checked are read, and nothing is compiled to disk, since the folder must stay what it is.
+A module of the same name may be imported already, be on the import path, or belong to another candidate. Those keep their
+entries in `sys.modules`; the candidate's modules replace them only while its code imports. Only files whose hashes were
+checked are read. Nothing is compiled to disk, because the folder must not change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 
 class OwnCode(MetaPathFinder, Loader):
-    """The modules below `folder`, of which `files` (relative, `.py`) are all there are; within `with`, names mean these modules."""
+    """The modules below `folder`, exactly `files` (relative, `.py`); within `with`, their names mean these modules."""
 
     def __init__(self, folder: Path, files: Iterable[str]) -> None:
         self._folder = folder
@@ -51,7 +51,7 @@ class OwnCode(MetaPathFinder, Loader):
         self._lock.release()
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Where one of these modules lies. Raises ModuleNotFoundError where it should be here and is not: others are foreign."""
+        """The spec of one of these modules. Raises ModuleNotFoundError if a package of the candidate lacks the module."""
         if name.partition(".")[0] not in self._roots:
             return None
         if source := self._sources.get(name):
@@ -64,7 +64,7 @@ class OwnCode(MetaPathFinder, Loader):
         return package
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run a module; what it or its functions import later, they import from here as well."""
+        """Run a module; its later imports use these modules too."""
         source = self._sources[module.__name__]
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self._import}
         exec(compile(source.read_bytes(), str(source), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 what an import does
@@ -83,7 +83,7 @@ class OwnCode(MetaPathFinder, Loader):
             return builtins.__import__(name, globals, locals, fromlist, level)
 
     def _taken(self) -> dict[str, ModuleType]:
-        """Take every module of these names out of `sys.modules`."""
+        """Remove every module of these names from `sys.modules` and return them."""
         return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in self._roots}
 
 

@@ -1,4 +1,4 @@
-"""Eager Paddle: the model's own Python code, which the candidate carries with its weights, for where no static graph is faster."""
+"""Eager Paddle: the candidate contains the model's Python code and weights. It ships if no static graph is faster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PaddleEager:
         self._outputs = [spec.name for spec in candidate.outputs]
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
-        self._paddle.framework.core.set_num_threads(self._threads)  # of the thread that calls, so at every call
+        self._paddle.framework.core.set_num_threads(self._threads)  # applies to the calling thread, so it is set at every call
         try:
             with self._paddle.no_grad(), self._mode:
                 result = self._layer(*self._form.give({name: self._paddle.to_tensor(inputs[name]) for name in self._inputs}))
@@ -47,13 +47,13 @@ class PaddleEager:
 
 
 def load(folder: Path, candidate: Candidate) -> PaddleEager:
-    """Build the model from the candidate's own code, in evaluation mode. Raises CandidateError where that is not all it needs."""
+    """Build the model from the candidate's own code, in evaluation mode. Raises CandidateError if it needs other modules."""
     import paddle
     from safetensors.numpy import load_file
 
-    paddle.disable_signal_handler()  # Paddle hooks SIGTERM, and the server stops by it
+    paddle.disable_signal_handler()  # Paddle hooks SIGTERM, which stops the server
     paddle.set_default_dtype("float32")
-    paddle.seed(candidate.options["seed"])  # of constants that are drawn and are no weights
+    paddle.seed(candidate.options["seed"])  # for constants that are drawn and are not weights
     layer = _build(folder / CODE, candidate)
     if odd := layers.fill(layer, load_file(folder / layers.WEIGHTS)):
         raise CandidateError(f"the weights in {folder} do not fit its code ({', '.join(odd[:3])}): run `dvc repro -f optimize`")

@@ -36,7 +36,7 @@ def load(folder: Path, candidate: Candidate) -> PaddleInference:
     import paddle
     from paddle import inference
 
-    paddle.disable_signal_handler()  # Paddle hooks SIGTERM, and the server stops by it
+    paddle.disable_signal_handler()  # Paddle hooks SIGTERM, which stops the server
     parameters = folder / "model.pdiparams"
     config = inference.Config(str(folder / "model.json"), str(parameters) if parameters.exists() else "")
     if not candidate.options.get("log_passes"):
@@ -47,7 +47,7 @@ def load(folder: Path, candidate: Candidate) -> PaddleInference:
         if candidate.options.get("bfloat16"):
             config.enable_mkldnn_bfloat16()
     else:
-        config.disable_mkldnn()  # on by default, and wrong on common networks
+        config.disable_mkldnn()  # on by default, with wrong answers on common networks
     for name in candidate.options.get("without_passes", ()):
         config.delete_pass(name)
     if "optimization_level" in candidate.options:
@@ -55,14 +55,14 @@ def load(folder: Path, candidate: Candidate) -> PaddleInference:
     if candidate.options.get("gpu"):
         _use_gpu(config, candidate)
     if candidate.options.get("memory_optim"):
-        config.enable_new_ir(True)  # without these two it raises where oneDNN is off
+        config.enable_new_ir(True)  # without these two, enable_memory_optim raises if oneDNN is off
         config.enable_new_executor(True)
         config.enable_memory_optim()
     return PaddleInference(inference.create_predictor(config), candidate)
 
 
 def _use_gpu(config: Any, candidate: Candidate) -> None:
-    """The first GPU, by TensorRT in half precision where asked for. Never run by us: no GPU was at hand. Raises CandidateError."""
+    """Use the first GPU, with TensorRT in half precision if the candidate asks for it. Not tested on a GPU. Raises CandidateError."""
     import paddle
     from paddle import inference
 
@@ -95,5 +95,5 @@ RUNTIME = Registration(
     weights="paddleship.weights.paddle_files:read",
     logs_passes=True,
     not_served=("paddle/include", "paddle/libs/libopenvino_intel_cpu_plugin.so"),
-    system_libraries=("libgomp.so.1",),  # its wheel expects it, and slim images lack it
+    system_libraries=("libgomp.so.1",),  # the wheel needs it, and slim images do not have it
 )

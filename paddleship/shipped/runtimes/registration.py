@@ -1,4 +1,4 @@
-"""What a runtime says of itself, once, in its own file: here or in a package of the user's (docs/extending.md)."""
+"""The registration of a runtime, in the file of the runtime: here or in a user's package (docs/extending.md)."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from paddleship.errors import RegistrationError
 from paddleship.shipped.common.candidate import Candidate
 
 Source = Literal["program", "eager", "onnx"]
-PRUNED = "float32-2:4"  # float32 that promises decisions, not digits, since half of the weights are zero
+PRUNED = "float32-2:4"  # float32 with half of the weights zero: judged by decisions, like a lower precision
 PRECISIONS = ("float32", "bfloat16", "float16", "int8", PRUNED)
-OTHER_WEIGHTS = frozenset({"int8", PRUNED})  # precisions whose weights are not the checkpoint's, by intention
+OTHER_WEIGHTS = frozenset({"int8", PRUNED})  # precisions whose weights differ from the checkpoint on purpose
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a candidate of one name is. References are `module:function`, imported where they are called and never in the image.
+    """The candidates of one name. References are `module:function`, imported when they are called and never in the image.
 
-    `packages` are the modules that must be importable to make and run it, and the `extra` of paddleship brings them where the base
-    installation does not. `gpu` where it runs on one: such a candidate is tried by default with Paddle's GPU build alone.
-    `not_by_default` says why a candidate is tried only where it is named.
+    `packages` are the modules that must be importable to make and run it; `extra` is the extra of paddleship that installs them.
+    `gpu`: it runs on a GPU, and is tried by default only with Paddle's GPU build. `not_by_default` is the reason why it is tried
+    only if it is named.
 
-    `maker(source, target, batches)` writes the files of the candidate into the folder `target`, in a process of its own; without one,
-    the program's files are copied from `source`. It is given batches of real rows where it is `calibrated`. `change(layer, form,
-    batches)` changes the eager model instead, which is then exported anew.
+    `maker(source, target, batches)` writes the files of the candidate into the folder `target`, in a process of its own; without a
+    maker, the program's files are copied from `source`. A `calibrated` maker gets batches of real rows. `change(layer, form, batches)`
+    changes the eager model instead, which is then exported again.
 
-    `weights` overrides the reader of the runtime. `corrects_biases` where the maker moves biases on purpose. `per_shape` where the
-    runtime prepares something for each new shape of its inputs, so that fewer shapes may be faster. `exact` where it computes
-    with eager's own kernels, `examined` where the doctor tries it. `runtime` is filled in by the registry.
+    `weights` overrides the runtime's reader of weights. `corrects_biases`: the maker changes biases on purpose. `per_shape`: the
+    runtime prepares code for each new shape, so fewer shapes may be faster. `exact`: it computes with eager's own kernels.
+    `examined`: the doctor tries it. The registry sets `runtime`.
     """
 
     precision: str = "float32"
@@ -56,19 +56,18 @@ class Kind:
 
 @dataclass(frozen=True)
 class Registration:
-    """A runtime: what loads its candidates, what they are made from, and what their image needs.
+    """A runtime: how it loads candidates, what they are made from, and what their image needs.
 
-    `load(folder, candidate)` returns an object with `run` (paddleship.shipped.runtimes.Runtime). `source` is what its candidates
+    `load(folder, candidate)` returns an object with `run` (paddleship.shipped.runtimes.Runtime). `source` is what the candidates
     are made from: `program` is Paddle's exported program, `onnx` the same as ONNX, `eager` the model's own code. `requirements` are
-    the pins (`name==version`) of all that the image needs beside the server, or the name of a file in docker/requirements.
-    `distributions` are those whose version the answers or the latency depend on, beside those that are pinned here.
+    the pins (`name==version`) of all packages that the image needs beside the server, or the name of a file in docker/requirements.
+    `distributions` are further packages whose versions affect answers or latency.
 
-    `settings` are options and the values of each that tuning tries, the default first; `thread_settings` are those that
-    matter only with several threads, `batch_settings` those that need a program whose batch is dynamic, and under which a row must
-    have the same answer. `weights(folder)` reads the tensors of the program in `folder` by name; without it, the weights
-    in the files are not compared with the checkpoint. `logs_passes` where the options `log_passes`, `without_passes` and
-    `optimization_level` work, by which a wrong optimisation pass is found. `not_served` are patterns of files below
-    site-packages that the image does not need, `system_libraries` files of the system that it does.
+    `settings` maps options to the values that tuning tries, the default first. `thread_settings` matter only with several threads.
+    `batch_settings` need a program with a dynamic batch, and must not change an answer. `weights` is a reference to the function that
+    reads the tensors of a program by name; without it, weights are not compared with the checkpoint. `logs_passes`: the options
+    `log_passes`, `without_passes` and `optimization_level` work, which find a wrong optimisation pass. `not_served` are patterns of
+    files below site-packages that the image does not need, `system_libraries` are system files that it needs.
     """
 
     name: str
@@ -95,9 +94,9 @@ class Registration:
 
     @property
     def pins(self) -> tuple[str, ...]:
-        """The pins that are part of the registration; none where a file holds them."""
+        """The pins in the registration; empty if a file holds them."""
         return () if isinstance(self.requirements, str) else self.requirements
 
     def weights_reader(self, kind: Kind) -> str:
-        """What reads the weights of a candidate; empty where nothing can."""
+        """The reference to the reader of a candidate's weights; empty if there is none."""
         return kind.weights or self.weights

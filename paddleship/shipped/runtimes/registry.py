@@ -1,4 +1,4 @@
-"""Every registered runtime: those in the files of this package, and those that installed packages offer as entry points."""
+"""All registered runtimes: from the files of this package, and from entry points of installed packages."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.runtimes.registration import Kind, Registration, Source
 
 GROUP = "paddleship.runtimes"
-_NAME = "RUNTIME"  # of the registration in each file of this package
+_NAME = "RUNTIME"  # name of the registration in each file of this package
 _PACKAGE = __name__.rpartition(".")[0]
 
 
 @dataclass(frozen=True)
 class Registered:
-    """A registration with where it comes from: a module of ours, or the entry point of an installed distribution."""
+    """A registration and its origin: a module of paddleship, or the entry point of an installed distribution."""
 
     registration: Registration
     module: str
@@ -37,7 +37,7 @@ class Registered:
 
 @cache
 def found() -> Mapping[str, Registered]:
-    """Every runtime by its name, those of the exported program first. Raises RegistrationError."""
+    """All runtimes by name, those of the exported program first. Raises RegistrationError."""
     everything: dict[str, Registered] = {}
     owners: dict[str, Registered] = {}
     for one in sorted([*_ours(), *_foreign()], key=_order):
@@ -53,7 +53,7 @@ def found() -> Mapping[str, Registered]:
 
 
 def get(name: str) -> Registered:
-    """The runtime of this name. Raises CandidateError where none is registered."""
+    """The runtime of this name. Raises CandidateError if none is registered."""
     if name not in found():
         raise CandidateError(f"there is no runtime {name!r} (registered are {', '.join(found())}): install its package, or convert again")
     return found()[name]
@@ -65,14 +65,14 @@ def of(candidate: str) -> Registration:
 
 
 def kind_of(candidate: Candidate) -> Kind:
-    """What the candidate is by its name; a plain one where its runtime registers no such name, as of a part of a program."""
+    """The kind of a candidate, by name; a default one if its runtime does not register the name, as for a part of a program."""
     kind = kinds().get(candidate.name)
     return kind if kind and kind.runtime == candidate.runtime else Kind(candidate.precision, runtime=candidate.runtime)
 
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """Every candidate by its name."""
+    """The kinds of all candidates, by name."""
     return {
         name: replace(kind, runtime=one.registration.name) for one in found().values() for name, kind in one.registration.candidates.items()
     }
@@ -80,7 +80,7 @@ def kinds() -> Mapping[str, Kind]:
 
 @cache
 def distributions() -> tuple[str, ...]:
-    """Every distribution whose version a candidate's answers or latency depend on, those of users' packages among them."""
+    """All distributions whose versions affect answers or latency of a candidate, including those of users' packages."""
     names: list[str] = []
     for one in found().values():
         names += [*one.registration.distributions, *(pin.partition("==")[0] for pin in one.registration.pins)]

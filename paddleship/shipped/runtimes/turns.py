@@ -1,7 +1,7 @@
-"""How callers of many threads share one runtime: they take turns on a thread of its own.
+"""Let concurrent callers share one runtime: their calls run one after the other in a separate thread.
 
-A runtime serves one thread at a time (shared by two, a Paddle predictor silently mixes up answers) and may hold
-the GIL while it runs. The server shares its model by this, and verify proves this.
+A runtime must be used by one thread at a time: shared by two, a Paddle predictor silently mixes up answers. It may hold the
+GIL while it runs. The server uses this class, and `verify` proves candidates with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Turns:
-    """One thread that does what it is given, one thing after the other."""
+    """A thread that runs the submitted functions one after the other."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="inference")
@@ -21,5 +21,5 @@ class Turns:
         return self._thread.submit(function, *arguments)
 
     def close(self) -> None:
-        """Finish what was submitted."""
+        """Finish the submitted functions and end the thread."""
         self._thread.shutdown(wait=True)

@@ -1,7 +1,7 @@
 """The ASGI app: health, metadata and inference of the Open Inference Protocol v2.
 
-A runtime serves one thread at a time and may hold the GIL while it runs, so all requests of a process pass
-through one thread of their own and the event loop stays free for health. Scale by processes.
+A runtime must be used by one thread at a time and may hold the GIL while it runs. So all inference of a process runs in one
+separate thread, and the event loop stays free for health checks. Scale by processes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from paddleship.shipped.serving.model import AnswerError, RefusedByModel, Served
 
 log = logging.getLogger("paddleship.shipped.serving")
 
-_CLIENT_IS_GONE = 499  # nobody reads it
+_CLIENT_IS_GONE = 499  # not sent
 
 
 class Service:
-    """The state of one process: its one model, its one inference thread, its connections."""
+    """The state of a process: one model, one inference thread, its connections."""
 
     def __init__(self, load: Callable[[], ServedModel], guard: Guard, on_failure: Callable[[BaseException], None]) -> None:
         self.model: ServedModel | None = None
@@ -40,7 +40,7 @@ class Service:
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        """Load in the background, so that `live` answers at once and `ready` when it is true; finish what runs before the end."""
+        """Load the model in the background, so that `live` answers at once; at the end, finish the running request."""
         background = [asyncio.create_task(self._make_ready()), asyncio.create_task(self._guard.watch())]
         yield
         for task in background:
@@ -98,10 +98,10 @@ class Service:
         return Response(answer, media_type="application/json")
 
     async def _turn(self, request: Request, work: Callable[[], bytes]) -> bytes:
-        """Do the work on the inference thread, unless its client goes before it begins. Raises ClientDisconnect."""
+        """Run the work on the inference thread, unless the client disconnects before it starts. Raises ClientDisconnect."""
         result: asyncio.Future[bytes] = asyncio.wrap_future(self._turns.submit(work))
         gone = asyncio.ensure_future(request.receive())
-        gone.add_done_callback(lambda _: result.cancel())  # without effect once it is done
+        gone.add_done_callback(lambda _: result.cancel())  # no effect once the work is done
         try:
             return await result
         except asyncio.CancelledError:
@@ -123,7 +123,7 @@ class Service:
 
 
 def create_app(load: Callable[[], ServedModel], guard: Guard, *, on_failure: Callable[[BaseException], None]) -> Starlette:
-    """The app over the model that `load` gives; `on_failure` gets what it raises."""
+    """The app for the model that `load` returns; `on_failure` gets the exception if it fails."""
     service = Service(load, guard, on_failure)
     routes = [Route("/v2", service.server), Route("/v2/health/live", service.live), Route("/v2/health/ready", service.ready)]
     for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
@@ -140,7 +140,7 @@ async def _explain(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         return await _apologise(request, error)
     headers = dict(error.headers or {})
-    if "expect" in request.headers:  # whether the body still comes is up to the client, so what follows may be body or the next request
+    if "expect" in request.headers:  # the client may or may not send the body, so the next bytes are ambiguous
         headers["Connection"] = "close"
     return _json({"error": error.detail}, error.status_code, headers)
 

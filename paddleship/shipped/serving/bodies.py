@@ -1,4 +1,4 @@
-"""Reading the body of a request within the server's limits: refused as early as it can be, and never held without room for it."""
+"""Read the body of a request within the server's limits: refuse it as early as possible, and never exceed the memory budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BINARY = (
 
 @asynccontextmanager
 async def received(request: Request, limits: BodyLimits, budget: Budget) -> AsyncIterator[bytearray]:
-    """The whole body, which counts against the budget until the caller is done with it. Raises HTTPException."""
+    """Yield the whole body; it counts against the budget until the block ends. Raises HTTPException."""
     _check_head(request.headers, limits)
     body, marks = bytearray(), 0
     try:
@@ -42,7 +42,7 @@ async def received(request: Request, limits: BodyLimits, budget: Budget) -> Asyn
 
 
 def _check_head(headers: Mapping[str, str], limits: BodyLimits) -> None:
-    """Refuse what can be refused without the body. Raises HTTPException."""
+    """Refuse a request by its headers. Raises HTTPException."""
     if "inference-header-content-length" in headers:
         raise HTTPException(415, _BINARY)
     encoding = headers.get("content-encoding", "identity")
@@ -60,6 +60,6 @@ def _too_large(limits: BodyLimits) -> HTTPException:
 
 
 def _marks(chunk: bytes) -> int:
-    """What parsing a part of a body will cost, by the characters of which every value, list, text and object needs one."""
+    """The memory cost of parsing a part of a body, estimated from the characters that start values, lists, texts and objects."""
     codes = np.frombuffer(chunk, np.uint8)
     return sum(weight * int(np.count_nonzero(codes == code)) for code, weight in MARKS.items())

@@ -1,7 +1,7 @@
-"""Connections that cannot hold the server up: bounded in number, head, and time, whatever a client does or does not send.
+"""Limits of connections: their number, the size of a request head, and the time to send and to read.
 
-uvicorn has a timeout for idle connections that were answered before, and none for a client that never sends
-a whole head or body, or never reads its answer. Every second each connection is looked at.
+uvicorn has a timeout for idle connections that were answered before, and none for a client that never completes a head or
+body, or never reads its answer. Here every connection is checked once a second.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _IDLE, _HEAD, _BODY = "idle", "head", "body"
 
 
 class Budget:
-    """Bytes of requests and answers that the process holds for its clients, over all connections."""
+    """The bytes of requests and answers in memory, over all connections."""
 
     def __init__(self, total: int) -> None:
         self.total, self.used, self.unread = total, 0, 0
 
     def take(self, count: int) -> bool:
-        """Whether there is room for `count` more bytes; if so they are taken."""
+        """Reserve `count` more bytes; False if that exceeds the budget."""
         if self.used + self.unread + count > self.total:
             return False
         self.used += count
@@ -39,7 +39,7 @@ class Budget:
 
 
 class Guard:
-    """What the connections of one process share: their limits, their budget, and the look at each every second."""
+    """State that the connections of a process share: limits, budget, and the check of every connection once a second."""
 
     def __init__(self, limits: ConnectionLimits, in_flight_bytes: int) -> None:
         self.limits, self.budget = limits, Budget(in_flight_bytes)
@@ -47,7 +47,7 @@ class Guard:
         self._drained_until = 0.0
 
     def admit(self, connection: Connection) -> bool:
-        """Add a connection; where there are too many, the one that has waited longest without a request makes room."""
+        """Add a connection; at the limit, close the idle connection that has waited longest. False if there is none."""
         if len(self.connections) >= self.limits.max_connections:
             waiting = [other for other in self.connections if not other.busy and not other.transport.is_closing()]
             if not waiting:
@@ -57,12 +57,12 @@ class Guard:
         return True
 
     def drain_pause(self, count: int, now: float) -> float:
-        """Seconds to wait after `count` bytes of refused bodies, so that reading them leaves time for other clients."""
+        """Seconds to wait after reading `count` bytes of refused bodies, so that other clients come first."""
         self._drained_until = max(self._drained_until, now) + count / self.limits.drained_bytes_per_s
         return self._drained_until - now
 
     async def watch(self) -> None:
-        """End what takes too long, until cancelled."""
+        """Close connections that take too long, until cancelled."""
         while True:
             await asyncio.sleep(_TICK_S)
             self.look(asyncio.get_running_loop().time())
@@ -74,7 +74,7 @@ class Guard:
 
 
 class Connection(HttpToolsProtocol):
-    """One client. `since` is when it began what it is in: to wait (idle), to send a head, to send the next part of a body."""
+    """One client. `since` is the start of its phase: idle, sending a head, or sending the next part of a body."""
 
     def __init__(self, guard: Guard, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -90,11 +90,11 @@ class Connection(HttpToolsProtocol):
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes of answers that the client has not taken yet."""
+        """Bytes of answers that the client has not read yet."""
         return self.transport.get_write_buffer_size() if self.transport is not None else 0
 
     def look(self, now: float) -> None:
-        """End the connection where its client has taken too long."""
+        """Close the connection if its client has taken too long."""
         limits, elapsed = self._limits, now - self.since
         if self._reads_too_slowly(now):
             self.transport.abort()
@@ -182,7 +182,7 @@ class Connection(HttpToolsProtocol):
         self._received = self._received_before = 0
 
     def _reads_too_slowly(self, now: float) -> bool:
-        """Whether less was taken of what lies ready for the client than the rate asks for, since it began to lie there."""
+        """Whether the client reads its answer slower than the required rate."""
         unread = self.unread_bytes
         if not unread:
             self._reading_since = 0.0
@@ -197,7 +197,7 @@ class Connection(HttpToolsProtocol):
         return slow
 
     def _refuse(self, status: int, message: str, *, retry: bool = False) -> None:
-        """Answer as far as nothing was answered yet, and close."""
+        """Send an error if no answer was started, and close."""
         if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete or not self.cycle.response_started):
             body = orjson.dumps({"error": message})
             head = [STATUS_LINE[status], b"content-type: application/json\r\n", b"content-length: %d\r\n" % len(body)]
@@ -207,7 +207,7 @@ class Connection(HttpToolsProtocol):
 
 
 def make_server(app: Any, guard: Guard, *, host: str, port: int) -> uvicorn.Server:
-    """The server of an ASGI app, whose connections `guard` looks after."""
+    """The server of an ASGI app, with its connections limited by `guard`."""
     config = uvicorn.Config(
         app,
         host=host,

@@ -1,6 +1,6 @@
-"""How much a server takes, derived from what its model can take and from the memory that it may use.
+"""The limits of a server, derived from the sizes that its model accepts and from the available memory.
 
-Every bound is named in the answer that refuses what exceeds it, and in docs/serving.md.
+The error message of a refused request names the limit, and docs/serving.md lists them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from paddleship.shipped.common.spec import Dimension, TensorSpec
 
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-_SHARE = 8  # of the memory: that part for all bodies and answers in flight, and that part for parsing one
+_SHARE = 8  # 1/8 of the memory for all bodies and answers in flight, and 1/8 for parsing one body
 _MOST_IN_FLIGHT_BYTES = 512 * 2**20
 _PARSED_VALUE_BYTES = 48  # orjson needs up to 24 of a Python number, 8 of its place in a list, and its own
 _PARSED_PER_TEXT_BYTE = 24  # measured: the worst JSON, [{"a":1},…], takes 23 times its size
@@ -23,15 +23,15 @@ _ESCAPED_BYTES = 12  # as \ud83d\ude00
 _SPARE_TEXT_BYTES = 16 * 2**10  # of each row, for text that is cut
 _ENVELOPE_BYTES = 64 * 2**10  # for names, ids, parameters; a body of this size is cheap to parse whatever it holds
 _ENVELOPE_MARKS = 16 * 2**10
-MARKS = {ord(","): 1, ord("["): 1, ord('"'): 2, ord("{"): 64}  # by what each stands for costs in memory
+MARKS = {ord(","): 1, ord("["): 1, ord('"'): 2, ord("{"): 64}  # memory cost of the value that each character starts
 
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """Bounds of every connection, whatever the model. A body, and the reading of an answer, must keep up the rate in each window.
+    """Limits of every connection, independent of the model. Sending a body and reading an answer must keep the rate in each window.
 
-    `max_drained_bytes` is what is read of a refused body, so that its client gets the answer and may go on, and
-    `drained_bytes_per_s` how fast, over all connections.
+    `max_drained_bytes` of a refused body are read, so that the client can use the connection again, at `drained_bytes_per_s`
+    over all connections.
     """
 
     max_connections: int = 512
@@ -47,7 +47,7 @@ class ConnectionLimits:
 
 @dataclass(frozen=True)
 class BodyLimits:
-    """Bounds of one request's body. `max_marks` is a sum over MARKS, None where strings may hold any of them."""
+    """Limits of the body of a request. `max_marks` limits the sum over MARKS; None for text, which may contain these characters."""
 
     max_batch: int
     max_bytes: int
@@ -56,7 +56,7 @@ class BodyLimits:
 
 
 def in_flight_bytes(memory_bytes: int) -> int:
-    """What all requests and answers of a server with so much memory may hold at a time."""
+    """The bytes that all requests and answers of a server with this memory may hold at a time."""
     return min(memory_bytes // _SHARE, _MOST_IN_FLIGHT_BYTES)
 
 
@@ -68,7 +68,7 @@ def of_bodies(
     memory_bytes: int,
     dimensions: Sequence[Dimension] = (),
 ) -> BodyLimits:
-    """The limits of a model whose clients send `requests`, of which text is read up to `longest_text` characters."""
+    """The limits of a model with the inputs `requests`; of a text, `longest_text` characters are read."""
     most = in_flight_bytes(memory_bytes)
     if longest_text is not None:
         room = max_batch * (_ESCAPED_BYTES * longest_text + _SPARE_TEXT_BYTES) + _ENVELOPE_BYTES
@@ -85,7 +85,7 @@ def available_memory() -> int:
 
 
 def _values(requests: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> float:
-    """Numbers in the largest row; infinite where a dimension has no largest size."""
+    """The number of values in the largest row; infinite if a dimension has no largest size."""
     largest = {rule.name: rule.high for rule in dimensions if rule.high is not None}
     return sum(math.prod(size if isinstance(size, int) else largest.get(size, math.inf) for size in spec.shape[1:]) for spec in requests)
 

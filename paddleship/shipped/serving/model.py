@@ -26,18 +26,18 @@ _WARM_BATCHES = (1, 2, 8)
 
 
 class AnswerError(PaddleshipError):
-    """The model answered with something that cannot be sent."""
+    """The answer of the model cannot be sent as JSON."""
 
 
 class RefusedByModel(RequestError):
-    """The runtime raised an error on an input that fits all declared rules, and answers others as before."""
+    """The runtime raised an error for an input that keeps all declared rules, and still answers a known batch as before."""
 
 
 class ServedModel:
     """A candidate with its preprocessing and runtime. Loading checks every file's hash.
 
-    A request may have as many rows as the candidate is proven with, or `max_batch` where that is less.
-    `limits` bound the bodies that it is given. `answers` is False after a failure that no input explains, until it answers again.
+    A request may have as many rows as the proof covered, or `max_batch` if that is less. `limits` are the limits of a body.
+    `answers` is False after a failure that the input does not explain, until the model answers a known batch again.
     """
 
     def __init__(self, folder: Path, *, max_batch: int | None = None, memory_bytes: int | None = None) -> None:
@@ -56,7 +56,7 @@ class ServedModel:
         self._known: tuple[Batch, Arrays] | None = None
 
     def warm_up(self) -> None:
-        """Answer rows of the shapes that were seen in the data, since a runtime's first call of a shape is slow."""
+        """Run batches with shapes from the data, because the first call with a shape is slow."""
         inputs = self.candidate.inputs
         sizes = [size for size in _WARM_BATCHES if size <= self.limits.max_batch]
         for size, shapes in itertools.product(sizes, self.candidate.warm_shapes):
@@ -70,7 +70,7 @@ class ServedModel:
             self._known = self._known or (batch, answer)
 
     def metadata(self) -> dict[str, Any]:
-        """The model metadata of the protocol, with the candidate's digest as its version."""
+        """The model metadata of the protocol; the version is the beginning of the candidate's digest."""
         outputs = [protocol.describe(spec) for spec in self.candidate.outputs]
         if self.candidate.labels:
             outputs.append(protocol.describe(TensorSpec("label", "str", ("batch",))))
@@ -88,7 +88,7 @@ class ServedModel:
         }
 
     def answer(self, body: bytes | bytearray) -> bytes:
-        """One request's JSON to one answer's JSON. Raises RequestError for what the client can change."""
+        """Answer a request, JSON to JSON. Raises RequestError for errors of the client."""
         try:
             return self._answer(orjson.loads(body))
         except orjson.JSONDecodeError as error:
@@ -111,14 +111,14 @@ class ServedModel:
         return orjson.dumps({**answer, "outputs": _wanted(named, request.get("outputs"))}, option=orjson.OPT_SERIALIZE_NUMPY)
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Columns of requests to outputs by name, with the class name of each row as `label` for a classifier. Raises RequestError."""
+        """Map columns to outputs by name; for a classifier, `label` has the class name of each row. Raises RequestError."""
         outputs: dict[str, Any] = self._run(self._preprocess.collate(self._preprocess.encode(columns)))
         if self.candidate.labels:
             outputs["label"] = [self.candidate.labels[index] for index in next(iter(outputs.values())).argmax(-1)]
         return outputs
 
     def _run(self, batch: Batch) -> Arrays:
-        """The runtime's answer. Raises RefusedByModel where it refuses this batch and still answers a known one as before."""
+        """The runtime's answer. Raises RefusedByModel if it rejects this batch and still answers a known batch as before."""
         try:
             outputs = dict(self._runtime.run(batch))
         except PaddleshipError:
@@ -136,7 +136,7 @@ class ServedModel:
         return outputs
 
     def probe(self) -> None:
-        """Set `answers`: whether a batch that was answered before gets the same answer now."""
+        """Set `answers`: whether a known batch gets the same answer as before."""
         if self._known is None:
             return
         batch, before = self._known
@@ -159,13 +159,13 @@ def _sendable(name: str, array: Any) -> Any:
 
 
 def _wanted(named: list[dict[str, Any]], asked: Any) -> list[dict[str, Any]]:
-    """The outputs that the request asks for, all of them when it names none."""
+    """The outputs that the request names; all if it names none."""
     if asked is None or asked == []:
         return named
     if not isinstance(asked, list) or not all(isinstance(item, dict) for item in asked):
         raise RequestError("'outputs' must be a list of {\"name\": …}: leave it out for all outputs")
     known = {item["name"]: item for item in named}
     for item in asked:
-        if item.get("name") not in [*known]:  # a list, since what came may not be hashable
+        if item.get("name") not in [*known]:  # a list, because the client's value may not be hashable
             raise RequestError(f"there is no output {item.get('name')!r}: this model gives {', '.join(known)}")
     return [known[item["name"]] for item in asked]

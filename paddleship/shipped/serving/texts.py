@@ -1,4 +1,4 @@
-"""Texts that would take too long to normalise: Unicode sorts a run of combining marks in time that grows with its square."""
+"""Refuse texts that take too long to normalise: Unicode sorts a run of combining marks in quadratic time."""
 
 from __future__ import annotations
 
