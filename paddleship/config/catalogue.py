@@ -1,4 +1,4 @@
-"""Which of the registered candidates take part: those that are named, or all that are installed and have a use here."""
+"""Which registered candidates are made: those that `optimize.candidates` names, or all that are installed and useful on this machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from paddleship.errors import ParamsError
 from paddleship.shipped.runtimes import registry
 from paddleship.shipped.runtimes.registration import Kind
 
-PROGRAM = "paddle"  # the exported program as it is: the first candidate, and the source of the others
-EAGER = "paddle-eager"  # no static graph, the model's own Python code
+PROGRAM = "paddle"  # the exported program, unchanged: the first candidate, and the source of the others
+EAGER = "paddle-eager"  # no static graph: the model's Python code
 
 
 def kinds() -> Mapping[str, Kind]:
-    """Every candidate by its name, those of the exported program first."""
+    """All candidates by name, those of the exported program first."""
     return registry.kinds()
 
 
@@ -32,7 +32,7 @@ def require_known(names: Sequence[str] | None) -> None:
 
 
 def chosen(names: Sequence[str] | None) -> list[str]:
-    """The candidates that are asked for: those named, or every one that nothing speaks against. Raises ParamsError."""
+    """The names of the candidates to make: those named, or all that are tried by default. Raises ParamsError."""
     if names is None:
         return [name for name in kinds() if not _objection(name)]
     require_known(names)
@@ -45,22 +45,22 @@ def chosen(names: Sequence[str] | None) -> list[str]:
 
 
 def left_out(names: Sequence[str]) -> dict[str, str]:
-    """Why each other candidate is not tried."""
+    """The reason why each other candidate is not tried, by name."""
     return {name: _objection(name) or "not named in optimize.candidates" for name in kinds() if name not in names}
 
 
 def missing(name: str) -> str:
-    """The first package that the candidate needs and that is not installed; empty where all are."""
+    """The first package that the candidate needs and that is not installed; empty if all are installed."""
     return next((package for package in kinds()[name].packages if not installed(package)), "")
 
 
 def installed(package: str) -> bool:
-    """Whether a package is there, without importing it."""
+    """Whether a package is installed, without importing it."""
     return find_spec(package) is not None
 
 
 def _objection(name: str) -> str:
-    """Why a candidate is not tried by default; empty where it is."""
+    """Why a candidate is not tried by default; empty if it is."""
     if lacking := missing(name):
         return f"{lacking} is not installed"
     if kinds()[name].gpu and not _gpu_build():

@@ -1,4 +1,4 @@
-"""Which modes and networks there are, and where the code of each mode is; nothing of a framework is imported for it."""
+"""The graph modes and networks of `compare-graph-modes`, and where the code of each mode is; no framework is imported here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFERENCE: ModeName = "paddle-eager"
 
 @dataclass(frozen=True)
 class Mode:
-    """One way to run a network: what people call it, its code as `module:class`, and the saved form that it is deployed in."""
+    """One way to run a network: its title, its code as `module:class`, and the saved form."""
 
     name: ModeName
     title: str

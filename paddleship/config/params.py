@@ -99,7 +99,7 @@ class Input(Section):
     @field_validator("low", "high", mode="before")
     @classmethod
     def _numbers_first(cls, value: Any) -> Any:
-        """A number that YAML takes for text, such as 1e-3, as a number."""
+        """Convert a number that YAML reads as text, such as 1e-3."""
         try:
             return float(value) if isinstance(value, str) else value
         except ValueError:
@@ -116,7 +116,7 @@ class Input(Section):
 
 
 class Size(Section):
-    """The sizes that one row may have in a dynamic dimension; an end that is left out is that of the data."""
+    """The sizes that one row may have in a dynamic dimension; a limit that is left out comes from the data."""
 
     low: Positive | None = None
     high: Positive | None = None
@@ -347,7 +347,7 @@ def _once(names: Sequence[str], key: str) -> None:
 
 
 def overrides(candidates: Sequence[str]) -> type[Section]:
-    """The params with every key optional, for values that are laid over params.yaml; a form offers these candidates."""
+    """The params with every key optional, for values laid over params.yaml; Prefect's form offers these candidates."""
     kind: Any = Literal[tuple(candidates)]
     field = Optimize.model_fields["candidates"]
     chosen: Any = (Annotated[list[kind], Field(min_length=1)] | None, Field(None, description=field.description))
@@ -356,7 +356,7 @@ def overrides(candidates: Sequence[str]) -> type[Section]:
 
 
 def _optional(model: type[Section]) -> type[Section]:
-    """The same section with every key optional."""
+    """The section with every key optional."""
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         kind: Any = field.annotation
@@ -369,15 +369,12 @@ def _optional(model: type[Section]) -> type[Section]:
 
 
 def load(path: Path) -> Params:
-    """Read and check a params file.
-
-    Raises ParamsError, with every fault of the file in one message.
-    """
+    """Read and check a params file. Raises ParamsError, with all faults in one message."""
     return parse(read(path), origin=str(path))
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The values of a params file or of one that is laid over it, not checked yet. Raises ParamsError."""
+    """The values of a params file, or of a file that is laid over it, before they are checked. Raises ParamsError."""
     if not path.exists():
         raise ParamsError(f"params file {str(path)!r} does not exist: give an existing file, or run in the folder that holds params.yaml")
     try:
@@ -392,7 +389,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def parse(values: Any, *, origin: str = "params.yaml") -> Params:
-    """Check values that were already read; `origin` is named in errors."""
+    """Check values that were read before; error messages name `origin`."""
     if not isinstance(values, Mapping):
         raise ParamsError(
             f"{origin} must hold a mapping of sections (got {type(values).__name__}): start from params.yaml of the repository"

@@ -1,4 +1,4 @@
-"""What this machine cannot measure: refused before the benchmark starts, or reported after it."""
+"""Checks before the benchmark starts, and the list of measurements that were left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paddleship.config.params import Select
 from paddleship.errors import ParamsError, Unavailable
 from paddleship.system import host
 
-_COPIES = 2  # of the inputs in each process: ours and the runtime's
+_COPIES = 2  # of the inputs in each process: one of ours and one of the runtime
 
 
 def require_one_paddle() -> None:
@@ -70,7 +70,7 @@ def left_out(
     thread_count: int,
     cores: int,
 ) -> list[str]:
-    """What was requested and not measured, with the next step; `measured` holds name, batch sizes and numbers of processes."""
+    """What was requested and not measured, each with the next step; `measured` holds name, batch sizes and numbers of processes."""
     said = []
     too_many = [count for count in counts if count * thread_count > cores]
     if too_many:

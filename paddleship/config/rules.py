@@ -1,4 +1,4 @@
-"""Rules that inputs set each other: values that a dimension bounds, and sizes that a dimension may have."""
+"""Check the rules between inputs: values that a dimension limits, and the sizes that a dimension may have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paddleship.shipped.common.spec import Dimension, TensorSpec, bound, row_dim
 
 
 def fault(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> str:
-    """What is wrong with the rules: an unknown dimension, or sizes for which an input has no valid value. Nothing where they are right."""
+    """The first fault of the rules: an unknown dimension, or sizes for which an input has no valid value. Empty if there is none."""
     known = row_dimensions(specs)
     names = ", ".join(known) or "none but the batch"
     if strange := [rule.name for rule in dimensions if rule.name not in known]:
@@ -28,7 +28,7 @@ def fault(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> str:
 
 
 def _contradictions(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> Iterator[str]:
-    """Inputs whose range is empty at the smallest or the largest size of the dimensions that bound it."""
+    """Inputs whose range is empty at the smallest or the largest size of the dimensions that limit it."""
     rules = {rule.name: rule for rule in dimensions}
     for spec in specs:
         used = list(dict.fromkeys(found[0] for limit in (spec.low, spec.high) if isinstance(limit, str) and (found := bound(limit))))

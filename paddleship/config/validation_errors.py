@@ -1,4 +1,4 @@
-"""Why values do not fit their schema, in plain words, from what pydantic says."""
+"""Explain the validation errors of pydantic in plain words."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _WHOLE = "whole"
 
 
 def whole(message: str) -> PydanticCustomError:
-    """A fault between several keys, whose message holds their values and the next step already."""
+    """An error about several keys; the message already has their values and the next step."""
     return PydanticCustomError(_WHOLE, "{message}", {"message": message})
 
 
 def explain(fault: dict[str, Any], schema: type[BaseModel]) -> str:
-    """One fault as: path, value, reason, next step."""
+    """One error as text: path, value, reason, next step."""
     path = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         known = _known_keys(fault["loc"][:-1], schema)
@@ -35,7 +35,7 @@ def explain(fault: dict[str, Any], schema: type[BaseModel]) -> str:
 
 
 def _near(fault: dict[str, Any]) -> str:
-    """Which of the values that are allowed was probably meant."""
+    """The allowed value that is most similar; empty if none is."""
     allowed = re.findall(r"'([^']+)'", str(fault.get("ctx", {}).get("expected", "")))
     near = difflib.get_close_matches(str(fault["input"]), allowed, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""Rows for training and proof: cleaned, free of repeats, split so that a row never changes sides."""
+"""Rows for training and proof: cleaned, without repeats, split by their content."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEY = "__key__"
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns of equal length as a client would send them (text unchanged), the labels beside them, and each row's content hash."""
+    """Columns of equal length as a client would send them (text unchanged), their labels, and the content hash of each row."""
 
     columns: dict[str, list[Any]]
     labels: np.ndarray[Any, Any]
@@ -37,7 +37,7 @@ class Rows:
         return len(self.keys)
 
     def hashes(self, unicode_form: UnicodeForm | None) -> set[str]:
-        """Hashes of the contents that are here now, whatever `keys` say."""
+        """Hashes of the current contents, independent of `keys`."""
         return {content_hash(values, unicode_form=unicode_form) for values in zip(*self.columns.values(), strict=True)}
 
     def take(self, indices: Sequence[int]) -> Rows:
@@ -46,7 +46,7 @@ class Rows:
 
 
 def read_raw(data: Data) -> list[dict[str, Any]]:
-    """Let the user's reader read the raw data. Raises DataError."""
+    """Read the raw data with the user's reader. Raises DataError."""
     raw = Path(data.raw)
     if not raw.exists():
         raise DataError(f"data.raw {data.raw!r} does not exist: put the data there, run `dvc pull`, or correct the path")
@@ -71,12 +71,11 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
 
 
 def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator | None = None) -> tuple[dict[str, Rows], dict[str, int]]:
-    """Clean, drop repeats, drop contradictions, split by content hash; return the splits and what was dropped.
+    """Clean rows, drop repeats and contradictions, split by content hash. Returns the splits, and counts of dropped rows.
 
-    Text stays as it came, what the model takes is brought to the dtype it takes it in. Texts that are equal once they
-    are normalised are repeats, of which the first stays. In a classification, a content that appears with two labels is
-    dropped altogether. The split depends on a row's content alone, so that it stays when data grows. Raises DataError
-    with the number of a row that cannot be used.
+    Text stays unchanged; other inputs get the model's dtype. Texts that are equal after normalisation are repeats, of which the first
+    stays. In a classification, a content with two labels is dropped. The split of a row depends only on its content, so it does not
+    change when data is added. Raises DataError with the number of a row that cannot be used.
     """
     validator = validator or RowValidator(data)
     counts = Counter(rows=len(rows))
@@ -106,7 +105,7 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
 
 
 def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
-    """The schema that travels with the rows: preprocess config (vocabulary of the training part), valid ranges and sizes, content hash."""
+    """The schema of the rows: preprocess config (vocabulary of the training part), valid ranges and sizes, content hash."""
     config: dict[str, Any] = {"kind": params.preprocess.kind}
     if params.preprocess.kind == "characters":
         chosen = params.preprocess
@@ -138,7 +137,7 @@ def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
 
 
 def write(splits: Mapping[str, Rows], schema: Mapping[str, Any], folder: Path) -> None:
-    """One Parquet file a split and `schema.json`."""
+    """Write one Parquet file for each split, and `schema.json`."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -171,7 +170,7 @@ def read_preprocess(folder: Path) -> tuple[Preprocess, dict[str, Any], tuple[Ten
 
 
 def read_dimensions(folder: Path) -> tuple[Dimension, ...]:
-    """The sizes that a row of the prepared data, and of a client, may have."""
+    """The sizes that a row of the prepared data, or of a client, may have."""
     return tuple(Dimension(**item) for item in _schema(folder)["dimensions"])
 
 
@@ -184,7 +183,7 @@ def _schema(folder: Path) -> dict[str, Any]:
 
 
 def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any, Any]]]:
-    """Encode rows of our own data. Raises DataError where a client would get a RequestError."""
+    """Encode rows of the prepared data. Raises DataError in place of RequestError."""
     try:
         return preprocess.encode(rows.columns)
     except RequestError as error:
@@ -223,7 +222,7 @@ def _column(name: str, values: Sequence[Any]) -> Any:
 
 
 def _values(column: Any) -> list[Any]:
-    """A Parquet column as Python values; nested lists of one shape become arrays in one go."""
+    """A Parquet column as Python values; nested lists of the same shape become arrays at once."""
     import pyarrow as pa
 
     chunk, shape = column.combine_chunks(), []

@@ -1,10 +1,10 @@
-"""Held-out rows that nearly equal a training row: texts that share most of their n-grams, numbers that are equal after rounding.
+"""Find held-out rows that nearly repeat a training row: texts that share most n-grams, numbers that are equal after rounding.
 
-Texts are compared as letters and digits of one case, by the Jaccard index of their sets of n-grams. `n` is 3, or more where
-letters are so few that unrelated rows would share half of their 3-grams: 5 for 300 letters of DNA. The comparison is exact: a row
-whose index with another is `SIMILARITY` or more shares all of its n-grams but a fifth, so of its rarest two fifths half are enough
-to look at, and only rows that share these are compared in full. Numbers are rounded to a thousandth of the standard deviation of
-the training rows, on two grids, so that a pair is rarely divided by the edge of a cell. Integers and truth values must be equal.
+Texts are compared as letters and digits in one case, by the Jaccard index of their sets of n-grams. `n` is 3, or more if the
+alphabet is so small that unrelated rows would share half of their 3-grams: 5 for 300 letters of DNA. The comparison is exact: a
+row with an index of `SIMILARITY` or more shares at least four fifths of its n-grams, so at least half of its rarest two fifths.
+Only rows that share these are compared in full. Numbers are rounded to a thousandth of the standard deviation of the training
+rows, on two grids, so that the edge of a cell rarely separates a pair. Integers and bools must be equal.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ Array = np.ndarray[Any, Any]
 Columns = Mapping[str, Sequence[Any]]
 
 SIMILARITY = 0.8
-_EXAMPLES, _SHOWN = 3, 80  # pairs in the report, and characters of a row
+_EXAMPLES, _SHOWN = 3, 80  # pairs in the report; characters of a row
 _SHORTEST, _LONGEST = 3, 32  # letters of an n-gram
-_SHARED = 0.5  # of the n-grams of a long row, that an unrelated one may hold by chance
+_SHARED = 0.5  # share of the n-grams of a long row that an unrelated row may contain by chance
 _LONG = 95  # percentile of the rows' lengths
 _HASH = 0x9E3779B97F4A7C15  # an odd number near 2**64 divided by the golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
-_CHARACTERS = (5_000_000, 1_000_000)  # of the training rows, and of the held-out rows, that are compared
-_LOOKS = 500_000_000  # entries of the index that are read, about 5 s; no more held-out rows are compared after that
+_CHARACTERS = (5_000_000, 1_000_000)  # of the training rows and of the held-out rows that are compared
+_LOOKS = 500_000_000  # entries of the index that are read, about 5 s; then no more held-out rows are compared
 
-_STEP = 1e-3  # of a standard deviation
-_PROBES, _NUMBERS = 256, 20_000_000  # of a row that are rounded, and of all rows together
-_CHANCE = 1e-3  # rows that equal one by chance, above which equality says nothing
-_SAMPLE = 1000  # training rows that this is estimated from
+_STEP = 1e-3  # in standard deviations
+_PROBES, _NUMBERS = 256, 20_000_000  # numbers of a row that are rounded, and of all rows together
+_CHANCE = 1e-3  # rows that equal a row by chance, above which equality means nothing
+_SAMPLE = 1000  # training rows for this estimate
 
 
 @dataclass(frozen=True)
 class NearRepeats:
-    """`pairs` maps held-out rows to the first training row found for each; `compared` says how many rows of both parts were looked at.
+    """The result. `pairs` maps held-out rows to the first training row found; `compared` counts the rows of both parts that were compared.
 
-    `examples` are the first pairs as text, `why` is the reason why nothing was compared, or empty.
+    `examples` are the first pairs as text; `why` is the reason if nothing was compared, otherwise empty.
     """
 
     pairs: dict[int, int] = field(default_factory=dict)
@@ -50,17 +50,17 @@ class NearRepeats:
 
     @property
     def share(self) -> float:
-        """Of the held-out rows that were compared."""
+        """Share of the held-out rows that were compared."""
         return len(self.pairs) / self.compared[1] if self.compared[1] else 0.0
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What was compared and found, for the report."""
+        """The result as facts of the report."""
         compared = dict(zip(("training_rows", "held_out_rows"), self.compared, strict=True))
         return {"rows": len(self.pairs), "compared": compared, "examples": self.examples, "why_not": self.why}
 
     def findings(self, most: float) -> list[Finding]:
-        """A warning where more than the share `most` of the held-out rows nearly repeat a training row, a note where fewer do."""
+        """A warning if more than the share `most` of the held-out rows nearly repeat a training row, a note if fewer do."""
         if not self.pairs:
             return []
         count = f"{len(self.pairs):,} of {self.compared[1]:,} held-out rows ({self.share:.1%}) nearly repeat a training row"
@@ -109,19 +109,19 @@ def _find(train: Columns, held: Columns) -> NearRepeats:
 
 
 def _near_in_numbers(found: NearRepeats, train: Columns, held: Columns, names: Sequence[str]) -> NearRepeats:
-    """Of pairs whose texts are near, those whose numbers are near too."""
+    """The pairs with similar texts that have similar numbers too."""
     keys = _Numbers({name: train[name] for name in names}, _spread(len(train[names[0]]), _NUMBERS // _PROBES))
     return NearRepeats({one: other for one, other in found.pairs.items() if keys.near(held, one, train, other)}, found.compared)
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """All of `count` rows, or `most` of them, evenly."""
+    """All of `count` rows, or `most` of them at even distances."""
     return list(range(count)) if count <= most else np.linspace(0, count - 1, most).astype(int).tolist()
 
 
 @dataclass(frozen=True)
 class _Texts:
-    """The n-grams of both parts: `rows` of the two, and for each, `grams` from `starts[i]` to `starts[i + 1]`, rare ones first."""
+    """The n-grams of both parts: `rows`, and for each part `grams` from `starts[i]` to `starts[i + 1]`, rare ones first."""
 
     rows: tuple[list[int], list[int]]
     grams: Array
@@ -129,7 +129,7 @@ class _Texts:
 
     @classmethod
     def of(cls, train: Columns, held: Columns, names: Sequence[str]) -> _Texts | None:
-        """None where no length of n-grams tells unrelated rows apart."""
+        """None if no length of n-grams distinguishes unrelated rows."""
         parts, rows = [], []
         for part, most in zip((train, held), _CHARACTERS, strict=True):
             texts = [_letters(values) for values in zip(*(part[name] for name in names), strict=True)]
@@ -146,7 +146,7 @@ class _Texts:
         return cls((rows[0], rows[1]), code[order], np.searchsorted(owner[order], np.arange(len(parts) + 1)))
 
     def pairs(self) -> NearRepeats:
-        """Visit held-out rows in random order until the index was read `_LOOKS` times."""
+        """Compare held-out rows in random order until `_LOOKS` entries of the index were read."""
         count, sizes = len(self.rows[0]), np.diff(self.starts)
         known = self.grams[: self.starts[count]]
         order = np.argsort(known, kind="stable")
@@ -156,7 +156,7 @@ class _Texts:
         for held in (count + np.random.default_rng(0).permutation(len(sizes) - count)).tolist():
             if looks > _LOOKS:
                 break
-            spare = int(sizes[held] - np.ceil(SIMILARITY * sizes[held] - 1e-9))  # n-grams that a near row need not have
+            spare = int(sizes[held] - np.ceil(SIMILARITY * sizes[held] - 1e-9))  # n-grams that a near row may lack
             asked = self._of(held)[: 2 * spare + 1]
             rows = index.rows(asked)
             looks, compared = looks + len(rows) + len(asked), compared + 1
@@ -166,7 +166,7 @@ class _Texts:
         return NearRepeats(dict(sorted(found.items())), (count, compared))
 
     def _nearest(self, held: int, candidates: Array) -> int | None:
-        """The first of these training rows that is near the held-out one."""
+        """The first of these training rows that is similar to the held-out row; None if none is."""
         mine = frozenset(self._of(held).tolist())
         for row in candidates.tolist():
             other = self._of(row)
@@ -181,19 +181,19 @@ class _Texts:
 
 @dataclass(frozen=True)
 class _Index:
-    """Which training rows hold an n-gram: `owners[i]` holds `grams[i]`, which are sorted."""
+    """Which training rows contain an n-gram: `owners[i]` contains `grams[i]`; `grams` is sorted."""
 
     grams: Array
     owners: Array
 
     def rows(self, asked: Array) -> Array:
-        """The owners of each of the n-grams, one after the other."""
+        """The owners of each n-gram, concatenated."""
         low, high = np.searchsorted(self.grams, asked), np.searchsorted(self.grams, asked, "right")
         return np.concatenate([self.owners[:0], *(self.owners[one:two] for one, two in zip(low, high, strict=True) if two > one)])
 
 
 def _letters(values: Iterable[str]) -> str:
-    """Letters and digits in one case, the columns divided."""
+    """Letters and digits in one case, with columns separated."""
     clean = ("".join(filter(str.isalnum, unicodedata.normalize("NFKC", value).casefold())) or " ".join(value.split()) for value in values)
     return "\n".join(clean)
 
@@ -203,8 +203,10 @@ def _codes(texts: Sequence[str]) -> Array:
 
 
 def _gram_length(texts: Sequence[str]) -> int | None:
-    """The shortest n-grams that tell unrelated rows apart: of which a long row of independent letters holds another's by chance
-    with `_SHARED` probability at most. None where none do."""
+    """The shortest length of n-grams that distinguishes unrelated rows; None if there is none.
+
+    With it, a long row of independent letters contains an n-gram of another one by chance with probability `_SHARED` at most.
+    """
     counts = np.unique(_codes(texts), return_counts=True)[1]
     if not counts.size:
         return _SHORTEST
@@ -214,7 +216,7 @@ def _gram_length(texts: Sequence[str]) -> int | None:
 
 
 def _grams(texts: Sequence[str], length: int) -> tuple[Array, Array]:
-    """Every different n-gram of each text: the number of the text, and a hash of the n-gram."""
+    """All different n-grams of each text: the number of the text, and a hash of the n-gram."""
     codes = _codes(texts)
     owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
     count = len(codes) - length + 1
@@ -230,7 +232,7 @@ def _grams(texts: Sequence[str], length: int) -> tuple[Array, Array]:
 
 
 class _Numbers:
-    """How numbers are rounded: by the spread of the training rows, element by element where all rows have one shape."""
+    """How numbers are rounded: by the standard deviation of the training rows, elementwise if all rows have the same shape."""
 
     def __init__(self, train: Columns, rows: Sequence[int]) -> None:
         self._names = list(train)
@@ -238,7 +240,7 @@ class _Numbers:
 
     @staticmethod
     def _step(values: Sequence[Array]) -> Array | None:
-        """None for what must be equal."""
+        """The rounding step; None for values that must be equal."""
         if values[0].dtype.kind != "f":
             return None
         same = len({value.shape for value in values}) == 1
@@ -246,7 +248,7 @@ class _Numbers:
         return np.asarray(_STEP * spread)
 
     def of(self, part: Columns, rows: Sequence[int], grid: float) -> list[bytes]:
-        """One key a row: equal keys are near rows."""
+        """One key for each row; rows with equal keys are near."""
         return [b"".join(self._codes(name, part[name][row], grid) for name in self._names) for row in rows]
 
     def _codes(self, name: str, value: Any, grid: float) -> bytes:
@@ -262,7 +264,7 @@ class _Numbers:
         return rounded
 
     def near(self, one: Columns, row: int, two: Columns, other: int) -> bool:
-        """Whether two rows are near in every number, those that were not rounded too."""
+        """Whether two rows are near in every number, also in those that were not rounded."""
         for name in self._names:
             first, second, step = np.asarray(one[name][row]), np.asarray(two[name][other]), self._steps[name]
             if first.shape != second.shape:
@@ -273,9 +275,9 @@ class _Numbers:
         return True
 
     def by_chance(self, train: Columns, rows: Sequence[int]) -> float:
-        """How many training rows equal a row by chance, if the numbers of a row had nothing to do with each other."""
+        """The expected number of training rows that equal a row by chance, if the numbers of a row were independent."""
         drawn = rows[:: max(1, len(rows) // _SAMPLE)]
-        sample = list(dict(zip(self.of(train, drawn, 0.0), drawn, strict=True)).values())  # what is repeated is no chance
+        sample = list(dict(zip(self.of(train, drawn, 0.0), drawn, strict=True)).values())  # repeats are not chance
         expected = float(len(rows))
         for name in self._names:
             values = [self._rounded(name, np.asarray(train[name][row]), 0.0) for row in sample]
@@ -287,7 +289,7 @@ class _Numbers:
 
 
 def _alike(values: Array) -> float:
-    """How probable it is that two of these values are equal."""
+    """The probability that two of these values are equal."""
     counts = np.unique(values, return_counts=True)[1].astype(float)
     pairs = len(values) * (len(values) - 1) or 1
     return max(float((counts * (counts - 1)).sum()), 1.0) / pairs

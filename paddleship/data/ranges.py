@@ -1,4 +1,4 @@
-"""Which values and sizes the model is asked with: those that are declared, else those of the data, in all parts."""
+"""Valid ranges and sizes of the inputs: as declared, otherwise those of the data in all parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Columns = Sequence[Mapping[str, Sequence[Any]]]
 
 
 def inputs(model: Model, preprocess: Mapping[str, Any], columns: Columns) -> list[TensorSpec]:
-    """The model's inputs. An end of an integer's range that is not declared is that of the data, or of the vocabulary."""
+    """The model's inputs. An integer limit that is not declared comes from the data, or from the vocabulary."""
     specs = []
     for spec in (item.spec() for item in model.inputs):
         values = [value for part in columns for value in part.get(spec.name, [])]
@@ -24,7 +24,7 @@ def inputs(model: Model, preprocess: Mapping[str, Any], columns: Columns) -> lis
             specs.append(_of_vocabulary(spec, len(preprocess["vocabulary"]) + 1))
         elif spec.numpy_dtype.kind in "iu" and (spec.low is None or spec.high is None) and values:
             flat = np.concatenate([np.ravel(np.asarray(value)) for value in values])
-            low = int(flat.min()) if spec.low is None else spec.low  # no float, which skips whole numbers from 2**53 on
+            low = int(flat.min()) if spec.low is None else spec.low  # int, because floats skip integers above 2**53
             specs.append(replace(spec, low=low, high=int(flat.max()) if spec.high is None else spec.high))
         else:
             specs.append(spec)
@@ -32,7 +32,7 @@ def inputs(model: Model, preprocess: Mapping[str, Any], columns: Columns) -> lis
 
 
 def dimensions(model: Model, preprocess: Mapping[str, Any], columns: Columns) -> list[Dimension]:
-    """The sizes of every dynamic dimension besides the batch. Text has those that it is cut and padded to."""
+    """The sizes of every dynamic dimension besides the batch. For text, they follow from truncation and padding."""
     specs = [item.spec() for item in model.inputs]
     if preprocess["kind"] == "characters":
         step = preprocess["multiple_of"]

@@ -1,7 +1,7 @@
-"""One row as a reader gives it: refused with its number where it cannot be used.
+"""Validate the rows of a reader; an error names the number of the row.
 
-Text stays as it came, because a client sends it like that; the preprocess normalises it, for training as for requests.
-Rows are counted from 0, in the reader's order.
+Text stays unchanged, because clients send it like that; the preprocess normalises it in training and for requests. Rows are
+counted from 0, in the reader's order.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from paddleship.shipped.common.preprocess import Tensors, UnicodeForm, normalise
 from paddleship.shipped.common.spec import Dimension, TensorSpec
 
 _NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
-_KINDS = "biufU"  # what numpy calls truth values, integers, real numbers and text
+_KINDS = "biufU"  # numpy's bools, integers, real numbers and text
 _WORDS = {"U": "text", "b": "truth values"}
 _GIVE = "let data.reader return numbers, bools or text"
 
 
 class RowValidator:
-    """Checks every row against data.inputs, data.label and what the model takes.
+    """Checks every row against data.inputs, data.label and the model's inputs.
 
-    `tensors` are the model's inputs where they are columns already, with declared `dimensions`;
-    `text` is the column that must hold text.
-    Texts that are equal in `unicode_form` with single spaces are one content.
+    `tensors` are the model's inputs if the columns are tensors, with declared `dimensions`; `text` is the column that must be text.
+    Texts are the same content if they are equal in `unicode_form` with single spaces.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class RowValidator:
         return cls(params.data, tensors=[item.spec() for item in params.model.inputs], dimensions=params.model.rules, unicode_form=form)
 
     def values(self, number: int, row: Mapping[str, Any]) -> list[Any] | None:
-        """The columns that make row `number` what it is, in the order of data.inputs; None where one is empty. Raises DataError."""
+        """The input columns of row `number`, in the order of data.inputs; None if one is empty. Raises DataError."""
         clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}
         if any(value is None or (isinstance(value, str) and not normalise(value, self._unicode_form)) for value in clean.values()):
             return None
@@ -77,16 +76,16 @@ class RowValidator:
         return list(clean.values())
 
     def identity(self, values: Sequence[Any]) -> str:
-        """The hash that rows share which are the same content."""
+        """The content hash of a row."""
         return content_hash(values, unicode_form=self._unicode_form)
 
     def label(self, number: int, value: Any) -> Any:
-        """The label as it is stored: a class id, or an array of float32 of one shape in all rows. Raises DataError."""
+        """The label as it is stored: a class id, or a float32 array with the same shape in all rows. Raises DataError."""
         if self._data.task == "classification":
             return self._class_id(number, value)
         where = partial(_where, number, self._data.label, value)
         try:
-            with np.errstate(over="ignore"):  # what does not fit is refused below
+            with np.errstate(over="ignore"):  # values that do not fit are refused below
                 array = np.asarray(value, np.float32)
         except (TypeError, ValueError, OverflowError):
             raise DataError(f"{where()}, and a regression needs numbers: correct the row, or set data.task") from None
@@ -114,7 +113,7 @@ class RowValidator:
         return identity
 
     def _clean(self, number: int, name: str, value: Any) -> Any:
-        """Text as it is, numbers as an array; None stays."""
+        """Text unchanged, numbers as an array, None as None."""
         where = partial(_where, number, name, value)
         if isinstance(value, str):
             return _encodable(value, where)
@@ -138,7 +137,7 @@ class RowValidator:
         return array
 
     def _one_form(self, number: int, name: str, value: Any) -> None:
-        """Raise DataError where a column holds text in one row and numbers in another, or lists of another depth."""
+        """Raise DataError if a column holds text in one row and numbers in another, or lists of different depth."""
         array = np.asarray(value)
         form = f"{_WORDS.get(array.dtype.kind, 'numbers')} of {array.ndim} dimensions"
         first, usual = self._forms.setdefault(name, (number, form))
@@ -147,27 +146,27 @@ class RowValidator:
 
 
 def content_hash(values: Sequence[Any], *, unicode_form: UnicodeForm | None) -> str:
-    """One hash for equal contents, whichever numeric type or form of Unicode they have."""
+    """The same hash for equal contents, whatever their numeric type or Unicode form."""
     same = [normalise(value, unicode_form) if isinstance(value, str) else value for value in values]
     return hashlib.sha256(b"\0".join(value_bytes(value) for value in same)).hexdigest()
 
 
 def value_bytes(value: Any) -> bytes:
-    """The same bytes for equal values: numbers as float64 where that is exact, as integers where it is not; text as UTF-8."""
+    """The same bytes for equal values: numbers as float64 if that is exact, otherwise as integers; text as UTF-8."""
     if isinstance(value, str):
         return value.encode()
     array = np.asarray(value)
     if array.dtype.kind == "U":
         return json.dumps(array.tolist()).encode()
     wide = array.astype(np.float64) + 0.0  # -0.0 equals 0.0
-    if array.dtype.kind in "iu" and (np.abs(wide) >= 2**53).any():  # from there on float64 skips integers
+    if array.dtype.kind in "iu" and (np.abs(wide) >= 2**53).any():  # above that, float64 skips integers
         exact = [int(number) for number in wide.ravel()] == array.ravel().tolist()
         wide = wide if exact else array
     return f"{wide.dtype}{wide.shape}".encode() + wide.tobytes()
 
 
 def _encodable(text: str, where: Callable[[], str]) -> str:
-    """The text, where UTF-8 can carry it. Raises DataError."""
+    """The text, if UTF-8 can encode it. Raises DataError."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -176,7 +175,7 @@ def _encodable(text: str, where: Callable[[], str]) -> str:
 
 
 def _numbers(array: np.ndarray[Any, Any], where: Callable[[], str]) -> np.ndarray[Any, Any]:
-    """Numbers that numpy keeps as objects, such as Decimal, as float64. Raises DataError for anything else."""
+    """Convert numbers that numpy stores as objects, such as Decimal, to float64. Raises DataError for anything else."""
     items = array.ravel().tolist()
     odd = next((item for item in items if not isinstance(item, _NUMBERS)), None)
     if all(isinstance(item, _NUMBERS) for item in items):
@@ -188,7 +187,7 @@ def _numbers(array: np.ndarray[Any, Any], where: Callable[[], str]) -> np.ndarra
 
 
 def _whole(value: Any) -> int | None:
-    """The whole number that `value` is, alone or in an array; None where it is none that int64 holds."""
+    """The integer that `value` is, also in an array of one element; None if it is none or does not fit into int64."""
     try:
         array = np.asarray(float(value) if isinstance(value, Decimal) else value)
     except ValueError:
@@ -200,7 +199,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _where(number: int, column: str, value: Any) -> str:
-    """What a message about a row begins with; costly for large values, so it is made for errors alone."""
+    """The start of a message about a row; slow for large values, so it is only made for errors."""
     return f"row {number} of data.reader: column {column!r} holds {_short(value)}"
 
 

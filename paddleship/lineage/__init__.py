@@ -1,1 +1,1 @@
-"""Custody by digest, and where an image comes from."""
+"""Custody by digest, and the lineage of an image."""

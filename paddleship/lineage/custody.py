@@ -1,4 +1,4 @@
-"""Custody: what a stage is given is, by digest, what the stage before it made, proved or chose."""
+"""Custody: each stage accepts only what the stage before it made, proved or chose, by digest."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import read_json, sha256, write_text
 from paddleship.shipped.common.spec import TensorSpec
 
-MADE = "made.json"  # beside the candidates: the digest of each, as optimize made it
+MADE = "made.json"  # in the candidates' folder: the digest that optimize recorded for each
 _SHOWN = 80
 
 
 def require(what: str, found: str, expected: str | None, *, by: str, again: str) -> None:
-    """Raise CandidateError, naming both digests, unless they are the same; `by` is the stage that noted `expected`."""
+    """Raise CandidateError, with both digests, if they differ; `by` is the stage that recorded `expected`."""
     if found != expected:
         noted = f"{by} has none of that name" if expected is None else f"{by} had {expected[:12]}"
         raise CandidateError(f"{what} has the digest {found[:12]}, and {noted}: it was replaced or made again; run `dvc repro {again}`")
 
 
 def write_made(folder: Path, made: Iterable[str]) -> None:
-    """Note the digests of the candidates `made` in `folder`."""
+    """Record the digests of the candidates `made` in `folder`."""
     digests = {name: Candidate.load(folder / name).digest for name in made}
     write_text(folder / MADE, json.dumps(digests, indent=1) + "\n")
 
 
 def require_made(folder: Path, candidate: Candidate) -> None:
-    """Raise CandidateError unless the candidate is the one that optimize made in `folder`."""
+    """Raise CandidateError if optimize did not make this candidate in `folder`."""
     made: dict[str, str] = read_json(folder / MADE, stage="optimize")
     require(f"the candidate {candidate.name!r}", candidate.digest, made.get(candidate.name), by="optimize", again="-f optimize")
 
 
 def require_proven(candidate: Candidate, proven: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise CandidateError unless the candidate is the one that verify proved."""
+    """Raise CandidateError if verify did not prove this candidate."""
     known = proven.get(candidate.name)
     if known is None:
         raise CandidateError(
@@ -51,9 +51,9 @@ def require_proven(candidate: Candidate, proven: Mapping[str, Mapping[str, Any]]
 
 
 def require_consistent(candidate: Candidate, params: Params, *, name: str, inputs: Sequence[TensorSpec]) -> None:
-    """Raise CandidateError where the candidate says of itself what params, data, checkpoint or code do not say.
+    """Raise CandidateError if the candidate contradicts params, data, checkpoint or code.
 
-    `name` is the one that it goes by, which fixes its runtime and precision; `inputs` are those of the prepared data.
+    `name` determines its runtime and precision; `inputs` are those of the prepared data.
     """
     kind = catalogue.kinds()[name]
     claims: dict[str, tuple[Any, Any, str]] = {

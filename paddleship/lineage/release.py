@@ -1,4 +1,4 @@
-"""Where an image comes from: the same facts as labels on the image and as release.json."""
+"""The lineage of an image, as labels on the image and in release.json."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ _OCI = "org.opencontainers.image."
 
 
 class Lineage(BaseModel):
-    """The way back from an image to what it was made of. Hashes are SHA-256 in hex.
+    """What an image was made from. Hashes are SHA-256 in hex.
 
-    `code_sha256` is that of the user's code, wherever it lies, and `library_sha256` that of the part of this library in the
-    image. `git_changes` names tracked files that differed from the commit; `noise_ratio` and `speedup` are the verdicts of
-    verify and benchmark in one number each, `measured_on` the machine of the latter, and `benchmark_valid` whether it was
-    free. The run ids are None for a run without tracker or flow, `experiment` (the DVC experiment that keeps params and
-    lock of a run in a worktree of its own) for a run in the checkout.
+    `code_sha256` is the hash of the user's code, `library_sha256` of the part of this library in the image. `git_changes` names tracked
+    files that differ from the commit. `noise_ratio` is the result of verify, `speedup` of benchmark; `measured_on` is the machine of
+    the benchmark, `benchmark_valid` whether it had little other load. The run ids are None without tracker or flow. `experiment` is the
+    DVC experiment that keeps params and lock of an isolated run; None for a run in the checkout.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -35,7 +34,7 @@ class Lineage(BaseModel):
     params_sha256: str
     dvc_lock_sha256: str
     weights_sha256: str
-    code_sha256: str = "unknown"  # of images that were built before it was noted
+    code_sha256: str = "unknown"  # for images that were built before this field existed
     library_sha256: str = "unknown"
     candidate: str
     candidate_digest: str
@@ -52,7 +51,7 @@ class Lineage(BaseModel):
     experiment: str | None = None
 
     def labels(self, *, base_image: str, created: datetime, source: str | None = None) -> dict[str, str]:
-        """OCI labels and one `io.paddleship.*` label per fact; `source` is the repository's address."""
+        """OCI labels, and one `io.paddleship.*` label for each field; `source` is the repository's address."""
         oci = {
             "title": self.model,
             "description": f"{self.model} in {self.runtime}, proven against eager PaddlePaddle",
@@ -71,7 +70,7 @@ class Lineage(BaseModel):
 
     @classmethod
     def from_labels(cls, labels: Mapping[str, str]) -> Lineage | None:
-        """The lineage of an image, or None when it is none of ours."""
+        """The lineage in the labels of an image; None if paddleship did not build it."""
         values: dict[str, Any] = {
             key.removeprefix(PREFIX).replace("-", "_"): value for key, value in labels.items() if key.startswith(PREFIX)
         }

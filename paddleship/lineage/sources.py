@@ -1,4 +1,4 @@
-"""Which code a candidate depends on: the part of this library that ships in the image, and the user's own."""
+"""Hashes of the code that a candidate depends on: the part of this library in the image, and the user's code."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from paddleship.errors import BadInput
 from paddleship.shipped.common.files import sha256, tree_sha256
 
 LIBRARY = Path(__file__).parents[1]
-SHIPPED = ("__init__.py", "errors.py", "shipped")  # what of the library goes into every image
+SHIPPED = ("__init__.py", "errors.py", "shipped")  # parts of the library that go into every image
 
 
 def library_sha256() -> str:
-    """Hash over the modules of this library that go into every image."""
+    """Hash of the modules of this library that go into every image."""
     return tree_sha256({str(path.relative_to(LIBRARY)): sha256(path) for name in SHIPPED for path in _files(LIBRARY / name)})
 
 
 def code_sha256(code: Code) -> str:
-    """Hash over the files that code.watch names, wherever they lie. Raises BadInput where there are none."""
+    """Hash of the files that code.watch names. Raises BadInput if there are none."""
     watched = Path(code.watch)
     files = {str(path.relative_to(watched)): sha256(path) for path in _files(watched)}
     if not files:
@@ -28,7 +28,7 @@ def code_sha256(code: Code) -> str:
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """The file itself, or every file below the folder, without what is hidden or compiled."""
+    """The file, or every file below the folder except hidden and compiled files."""
     if place.is_file():
         yield place
     elif place.is_dir():

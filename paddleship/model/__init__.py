@@ -1,1 +1,1 @@
-"""The user's eager model: built, trained, and asked in float32 and float64."""
+"""The user's eager model: build it, train it, and run it in float32 and float64."""

@@ -1,4 +1,4 @@
-"""The user's eager model: built from the params, filled from a checkpoint, its outputs named."""
+"""Build the user's eager model from the params, restore a checkpoint, and name its outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WEIGHTS = layers.WEIGHTS
 
 
 def build(model: Model) -> Any:
-    """Call the factory. Raises ModelError when it does not give a `paddle.nn.Layer`."""
+    """Call the factory. Raises ModelError if it does not return a `paddle.nn.Layer`."""
     import paddle
 
     factory = resolve(model.factory, key="model.factory", error=ModelError)
@@ -39,9 +39,9 @@ def build(model: Model) -> Any:
 
 
 def form(layer: Any, model: Model) -> Form:
-    """How the declared inputs become the arguments of this layer's forward; for a layer that `to_static` has not changed yet.
+    """Match the declared inputs to the arguments of this layer's forward; call it before `to_static` changes the layer.
 
-    Raises ModelError where their names contradict each other.
+    Raises ModelError if their names contradict each other.
     """
     try:
         return arguments.form(type(layer).forward, [item.name for item in model.inputs], model.absent)
@@ -50,9 +50,9 @@ def form(layer: Any, model: Model) -> Form:
 
 
 def to_static(layer: Any, given: Sequence[Any] = ()) -> Any:
-    """The layer as Paddle's `to_static` changes it, full graph, not run yet: one program for all shapes, or without `given` one for each.
+    """The layer after Paddle's `to_static`, full graph, not run yet: one program for all shapes, or without `given` one per shape.
 
-    `given` are the arguments of forward with a TensorSpec in the place of each tensor.
+    `given` are the arguments of forward, with a TensorSpec in place of each tensor.
     """
     import paddle
 
@@ -67,12 +67,12 @@ def to_static(layer: Any, given: Sequence[Any] = ()) -> Any:
 
 
 def forward(layer: Any, given: Sequence[Any]) -> dict[str, Any]:
-    """Run the model and name its outputs. Raises ModelError with the user's line when forward fails."""
+    """Run the model and name its outputs. Raises ModelError with the user's line if forward fails."""
     return name_outputs(call(layer, given))
 
 
 def call(layer: Any, given: Sequence[Any]) -> Any:
-    """Run the model with these arguments. Raises ModelError with the user's line when forward fails."""
+    """Run the model with these arguments. Raises ModelError with the user's line if forward fails."""
     try:
         return layer(*given)
     except ModelError:
@@ -85,12 +85,12 @@ def call(layer: Any, given: Sequence[Any]) -> Any:
 
 
 def name_outputs(result: Any) -> dict[str, Any]:
-    """The tensors that forward returned, by name, as paddleship.shipped.common.structure names them. Raises ModelError."""
+    """The tensors in the result of forward, by name (paddleship.shipped.common.structure). Raises ModelError."""
     return nest_outputs(result)[1]
 
 
 def nest_outputs(result: Any) -> tuple[Tree, dict[str, Any]]:
-    """The nesting of what forward returned, and its tensors by name. Raises ModelError for what is neither tensor nor constant."""
+    """The nesting of the result of forward, and its tensors by name. Raises ModelError if a value is neither tensor nor constant."""
     try:
         return describe(result, lambda value: hasattr(value, "numpy"))
     except TypeError as odd:
@@ -98,7 +98,7 @@ def nest_outputs(result: Any) -> tuple[Tree, dict[str, Any]]:
 
 
 def save(layer: Any, folder: Path, facts: Mapping[str, Any]) -> str:
-    """Write the weights and what is known of them; return the hash of the weights."""
+    """Write the weights with their facts. Returns the hash of the weights."""
     from safetensors.numpy import save_file
 
     with new_folder(folder) as beside:
@@ -109,9 +109,9 @@ def save(layer: Any, folder: Path, facts: Mapping[str, Any]) -> str:
 
 
 def restore(layer: Any, folder: Path) -> str:
-    """Fill the model with a checkpoint's weights, all of them or an error; return the hash of the weights.
+    """Set all weights from a checkpoint. Returns the hash of the weights. Raises an error if one does not fit.
 
-    Weights are cast to the dtype that the model has now.
+    Weights are cast to the dtypes of the model.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
@@ -137,21 +137,21 @@ def restore(layer: Any, folder: Path) -> str:
 
 
 def _strange(array: np.ndarray[Any, Any], *, mask: bool) -> bool:
-    """Whether weights are not finite; -inf may stand in a `mask`, a buffer that is added to attention scores."""
+    """Whether weights are not finite; -inf is allowed in a buffer called `mask`, which is added to attention scores."""
     return array.dtype.kind == "f" and not (np.isfinite(array) | (mask & np.isneginf(array))).all()
 
 
 def _derive(layer: Any) -> None:
     """Compute the weights that weight_norm and spectral_norm derive at every call in eager mode.
 
-    A conversion drops what their hooks assign, and keeps what was derived before: from the weights of the constructor.
+    A conversion drops what their hooks assign, and would keep values derived from the weights of the constructor.
     """
     import paddle
 
     for part in layer.sublayers(include_self=True):
         for hook in part._forward_pre_hooks.values():
             if type(hook).__module__.startswith("paddle.nn.utils."):
-                training, part.training = part.training, False  # in train mode spectral_norm moves its own buffers
+                training, part.training = part.training, False  # in train mode, spectral_norm changes its buffers
                 with paddle.no_grad():
                     hook(part, ())
                 part.training = training

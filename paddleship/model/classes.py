@@ -1,4 +1,4 @@
-"""Whether a classifier's first output holds one score for each class: before it is trained, and in what ships."""
+"""Check that a classifier's first output has one score per class, before training and in the candidate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KIND = "class-count"
 def check(name: str, shape: Sequence[int], *, rows: int, classes: Sequence[str], largest_id: int, own_loss: bool) -> list[Finding]:
     """Compare the shape of the first output for a batch of `rows` rows with the classes; `largest_id` is the largest label.
 
-    One score for two classes is a warning where the user's own loss takes it. Raises ModelError for every other mismatch.
+    One score for two classes is a warning if the user's own loss accepts it. Raises ModelError for any other mismatch.
     """
     count = len(classes) or largest_id + 1
     if len(shape) == 2 and shape[0] == rows and (shape[1] == count or (not classes and shape[1] > largest_id)):
@@ -31,7 +31,7 @@ def check(name: str, shape: Sequence[int], *, rows: int, classes: Sequence[str],
 
 
 def unlabelled(candidate: Candidate) -> list[Finding]:
-    """Why a classifier's candidate gives no label beside its scores; nothing where it does."""
+    """Why a classifier's candidate returns no label beside its scores; empty if it does."""
     if candidate.task != "classification" or candidate.labels:
         return []
     if not candidate.classes:

@@ -1,6 +1,6 @@
-"""The model as its author wrote it, behind the same `run` as every deployable runtime.
+"""The user's model in eager mode, with the same `run` as every runtime.
 
-Parity and benchmark measure against these. What ships of the eager model is a candidate with a copy of its code (`conversion.bundle`).
+Proof and benchmark compare with it. The candidate made from the eager model is in `conversion.bundle`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from paddleship.shipped.common.structure import Tree
 
 @dataclass(frozen=True)
 class Subject:
-    """The eager model that is converted and proven: how it is built, the checkpoint that it is filled from, and where its code lies."""
+    """The eager model that is converted and proven: how to build it, its checkpoint, and where its code is."""
 
     model: Model
     checkpoint: Path
@@ -38,9 +38,9 @@ class Subject:
 
 
 class Eager:
-    """The checkpoint in eager mode, float32 (the reference) or float64 (the truth); evaluation mode, no gradients.
+    """The checkpoint in eager mode, in float32 (the reference) or float64 (the truth), in evaluation mode without gradients.
 
-    `static`: as `to_static` in memory, full graph, one program for the shapes of `specs`; without them, one for each shape that comes.
+    `static`: as `to_static` in memory, full graph, one program for the shapes of `specs`; without specs, one program per shape.
     `by_operator`: built in float32, and each operator computes in float64.
     """
 
@@ -57,7 +57,7 @@ class Eager:
 
         layer = _build(subject, dtype)
         if dtype != "float32" and any(tensor.dtype == paddle.float32 for tensor in layer.state_dict().values()):
-            _cast(layer, dtype)  # the factory made float32 in spite of it; `to` fails on recurrent layers, so it is not the rule
+            _cast(layer, dtype)  # the factory made float32 anyway; not the default, because `to` fails on recurrent layers
         building.restore(layer, subject.checkpoint)
         layer.eval()
         self._names = [spec.name for spec in subject.model.inputs]
@@ -71,12 +71,12 @@ class Eager:
 
     @property
     def single(self) -> list[str]:
-        """The operators that computed in float32 although float64 was asked for, so far."""
+        """The operators that computed in float32 although float64 was requested, so far."""
         return sorted(self._doubled.single) if isinstance(self._doubled, Doubled) else []
 
     @property
     def layer(self) -> Any:
-        """The user's layer itself."""
+        """The user's layer."""
         return self._layer
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
@@ -85,7 +85,7 @@ class Eager:
             return {name: tensor.numpy() for name, tensor in building.forward(self._layer, self._form.give(tensors)).items()}
 
     def nesting(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Tree:
-        """How forward nests its outputs."""
+        """The nesting of forward's outputs."""
         with self._paddle.no_grad(), self._mode:
             tensors = {name: self._paddle.to_tensor(inputs[name]) for name in self._names}
             return building.nest_outputs(self._layer(*self._form.give(tensors)))[0]
@@ -95,7 +95,7 @@ class Eager:
 
 
 def _build(subject: Subject, dtype: str) -> Any:
-    """The layer, with `dtype` as Paddle's default from the beginning, or from its end on for a factory that fills in float32 values."""
+    """Build the layer with `dtype` as Paddle's default, or set it afterwards for a factory that assigns float32 values."""
     try:
         return _born(subject, dtype)
     except ModelError:
@@ -130,10 +130,10 @@ def _set_default(dtype: str) -> None:
 
 
 def load(subject: Subject) -> Eager:
-    """The reference."""
+    """Load the reference."""
     return Eager(subject)
 
 
 def load_static(subject: Subject, specs: Sequence[TensorSpec]) -> Eager:
-    """`to_static` in memory, full graph."""
+    """Load `to_static` in memory, full graph."""
     return Eager(subject, static=True, specs=specs)

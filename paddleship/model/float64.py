@@ -1,7 +1,7 @@
-"""float64, operator by operator: for models that do not run in float64 as a whole.
+"""float64 operator by operator, for models that do not run in float64 as a whole.
 
-Layers that cannot be cast, constants and casts that say float32, buffers that are no weights: none of these matters
-where each operator's inputs are cast up before it computes, and each dtype that it is asked for is doubled.
+Every operator's inputs are cast up before it computes, and every float32 dtype that it is asked for becomes float64. So layers
+that cannot be cast, constants and casts to float32, and buffers outside the weights do not matter.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _NO_OPERATORS = ("get_", "sync_", "run_program", "_run_python_op", "enable_", "d
 
 
 class Doubled:
-    """A block in which every Paddle operator computes in float64; not for more than one thread.
+    """A block in which every Paddle operator computes in float64; for one thread only.
 
-    `single` names the operators whose kernels know float32 only: they compute in it, and their results are cast up. What
-    changes its first input in place keeps that one's dtype.
+    `single` names the operators that have only a float32 kernel: they compute in float32, and their results are cast up. An operator
+    that changes its first input in place keeps the dtype of that input.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Doubled:
             setattr(owner, name, original)
 
     def _operators(self) -> Iterator[tuple[Any, str, Any, Any]]:
-        """Where operators are found: their owner and name, as they are, and in double."""
+        """All operators: their owner, their name, the original function, and the float64 version."""
         known: dict[int, Any] = {}
         for module in (self._paddle._C_ops, self._paddle._legacy_C_ops):
             for name, operator in vars(module).items():
@@ -51,7 +51,7 @@ class Doubled:
                     known[id(operator)] = self._doubled(name, operator)
                     yield module, name, operator, known[id(operator)]
         known[id(self._paddle.to_tensor)] = self._doubled("to_tensor", self._paddle.to_tensor)
-        for path, module in list(sys.modules.items()):  # what took operators from there by name
+        for path, module in list(sys.modules.items()):  # modules that imported operators by name
             if path.split(".")[0] == "paddle" and "libpaddle" not in path and not path.endswith("_C_ops"):
                 for name, value in list(vars(module).items()):
                     if id(value) in known and callable(value):
@@ -76,7 +76,7 @@ class Doubled:
         return inside
 
     def _changed(self, value: Any, dtypes: Mapping[Any, Any]) -> Any:
-        """The value with other dtypes, where it is a tensor or a dtype, or holds some."""
+        """The value with other dtypes, if it is a tensor or dtype or contains some."""
         if isinstance(value, self._paddle.Tensor):
             return self._cast(value, dtypes[value.dtype]) if value.dtype in dtypes else value
         if isinstance(value, type(self._paddle.float32)):
@@ -89,5 +89,5 @@ class Doubled:
 
 
 def _plain(values: Sequence[Any]) -> bool:
-    """Whether there are only numbers and the like in it."""
+    """Whether it contains only numbers and other plain values."""
     return all(isinstance(value, int | float | str) for value in values)

@@ -1,6 +1,6 @@
-"""Eager training: seeded, stopped when the validation loss stops falling, the best weights kept.
+"""Eager training: seeded, with early stopping by the validation loss; the best weights are kept.
 
-Not covered: resuming, mixed precision, several devices.
+Not supported: resuming, mixed precision, several devices.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from paddleship.shipped.common.references import explain, resolve
 from paddleship.system.progress import Progress, clock
 
 OnEpoch = Callable[[Mapping[str, float], int], None]
-_WINDOW = 20  # batches that are sorted by length together, so that little is padded
+_WINDOW = 20  # batches that are sorted by length together, to reduce padding
 
 
 @dataclass(frozen=True)
 class Split:
-    """Examples that are encoded already, and their labels."""
+    """Encoded examples and their labels."""
 
     examples: Sequence[Example]
     labels: np.ndarray[Any, Any]
@@ -36,7 +36,7 @@ class Split:
 
 @dataclass
 class History:
-    """One flat dict of metrics per epoch; `best` is the epoch (from 0) whose weights the model has now."""
+    """Metrics of each epoch as flat dicts; `best` is the epoch (from 0) whose weights the model has."""
 
     epochs: list[dict[str, float]] = field(default_factory=list)
     best: int = 0
@@ -49,11 +49,11 @@ class History:
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained for: loss to minimise and score to report (accuracy, or R² for a regression)."""
+    """The training task: the loss to minimise and the score to report (accuracy, or R² for a regression)."""
 
     name: str
     loss: Callable[[dict[str, Any], Any], Any]
-    chosen: str | None = None  # train.loss, where it is set
+    chosen: str | None = None  # train.loss, if it is set
 
     @property
     def score_name(self) -> str:
@@ -64,7 +64,7 @@ class Task:
 
 
 def make_task(name: str, settings: Train) -> Task:
-    """The task with its default loss, or with the one that train.loss names."""
+    """The task with its default loss, or with the loss that train.loss names."""
     from paddle.nn import functional
 
     if settings.loss:
@@ -86,10 +86,10 @@ def fit(
     seed: int,
     on_epoch: OnEpoch,
 ) -> History:
-    """Train `layer` in place and leave it with the weights of its best epoch.
+    """Train `layer` in place; afterwards it has the weights of its best epoch.
 
-    `form` says how the inputs of a batch become the arguments of forward. Stops early after `patience` epochs without
-    a lower validation loss, and at once, with `diverged` set, when a loss is not a finite number.
+    `form` maps the inputs of a batch to the arguments of forward. Stops after `patience` epochs without a lower validation loss, and
+    immediately, with `diverged` set, if a loss is not finite.
     """
     from paddle import optimizer
 
@@ -150,7 +150,7 @@ def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: Form, ta
 
 
 def ask(layer: Any, batch: Mapping[str, np.ndarray[Any, Any]], form: Form) -> dict[str, Any]:
-    """The outputs of the layer as it is for one batch, without gradients."""
+    """The outputs of the layer for one batch, without gradients."""
     import paddle
 
     with paddle.no_grad():
@@ -169,7 +169,7 @@ def _train_epoch(
     random: np.random.Generator,
     label: str,
 ) -> float:
-    """One pass over the training rows; mean loss, or the first loss that is not finite."""
+    """One pass over the training rows. Returns the mean loss, or the first loss that is not finite."""
     layer.train()
     progress = Progress(label, len(split.labels), "rows", eta=False)
     total = 0.0
@@ -217,7 +217,7 @@ def _first(outputs: Mapping[str, Any]) -> Any:
 
 
 def _batches(examples: Sequence[Example], size: int, random: np.random.Generator | None) -> Iterator[list[int]]:
-    """Indices of each batch: in order without `random`, else shuffled with rows of like length together."""
+    """The indices of each batch: in order without `random`, otherwise shuffled, with rows of similar length together."""
     if random is None:
         yield from (list(range(start, min(start + size, len(examples)))) for start in range(0, len(examples), size))
         return

@@ -1,1 +1,1 @@
-"""Distances between arrays, in one place."""
+"""All distances between arrays."""

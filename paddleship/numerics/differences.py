@@ -1,6 +1,6 @@
-"""How far two sets of answers are apart.
+"""Distances between two sets of answers.
 
-All comparisons of answers go through `elementwise_distance`, so that NaN, infinity and another shape mean the same everywhere.
+All comparisons of answers use `elementwise_distance`, so that NaN, infinity and different shapes mean the same everywhere.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _RESAMPLES = 2_000
 
 @dataclass(frozen=True)
 class OutputErrors:
-    """The distance of two arrays of one shape, element by element; infinite where one of them has a NaN or an infinity of its own.
+    """Distances between two arrays of the same shape; infinite if one has a NaN or infinity that the other does not have.
 
-    `max_rel_diff` leaves out elements that are zero in the reference; `required_atol` is the smallest atol with
-    which numpy's allclose at rtol 1e-5 would pass; `max_ulp` counts float32 values between the two and `cosine` is
-    the angle between the arrays as vectors (1 when both are zero), over what is finite in both.
+    `max_rel_diff` leaves out elements that are zero in the reference. `required_atol` is the smallest atol with which numpy's
+    allclose at rtol 1e-5 passes. `max_ulp` counts the float32 values between two elements. `cosine` is the cosine of the angle
+    between the arrays as vectors (1 if both are zero), over elements that are finite in both.
     """
 
     max_abs_diff: float = 0.0
@@ -35,7 +35,7 @@ class OutputErrors:
     cosine: float = 1.0
 
     def worst(self, other: OutputErrors) -> OutputErrors:
-        """The worse of the two in each measure; NaN is the worst."""
+        """The worse value of the two in each measure; NaN is the worst."""
         return OutputErrors(
             float(np.maximum(self.max_abs_diff, other.max_abs_diff)),
             float(np.maximum(self.max_rel_diff, other.max_rel_diff)),
@@ -46,7 +46,7 @@ class OutputErrors:
 
 
 def differences(answer: Array, reference: Array) -> OutputErrors:
-    """How far an answer is from its reference."""
+    """Compare an answer with its reference."""
     valid = np.isfinite(reference) & np.isfinite(answer)
     mine, theirs = wide(answer[valid]), wide(reference[valid])
     distance, size = elementwise_distance(answer, reference), np.abs(np.where(np.isfinite(reference), wide(reference), 0))
@@ -62,10 +62,10 @@ def differences(answer: Array, reference: Array) -> OutputErrors:
 
 
 def elementwise_distance(one: Array, two: Array) -> Array:
-    """Elementwise |one - two|: 0 for two NaN or the same infinity, infinite where only one is NaN or infinite, or with another sign.
+    """Elementwise |one - two|: 0 for two NaN or the same infinity, infinite if only one is NaN or infinite or infinities differ in sign.
 
-    Whole numbers that differ have a distance of at least 1, also where float64 rounds them to the same value. Raises ValueError for two
-    shapes.
+    Different integers have a distance of at least 1, also if float64 rounds them to the same value. Raises ValueError for
+    different shapes.
     """
     if one.shape != two.shape:
         raise ValueError(f"arrays of shapes {list(one.shape)} and {list(two.shape)} cannot be compared element by element")
@@ -80,42 +80,42 @@ def elementwise_distance(one: Array, two: Array) -> Array:
 
 
 def distance(one: Array, two: Array) -> float:
-    """max|one - two| as `elementwise_distance` has it; infinite for two shapes."""
+    """max|one - two| of `elementwise_distance`; infinite for different shapes."""
     return float(elementwise_distance(one, two).max(initial=0)) if one.shape == two.shape else math.inf
 
 
 def relative(answer: Array, truth: Array) -> float:
-    """max|answer - truth| over the largest finite |truth|; infinite for two shapes, and for NaN or infinity in only one of them."""
+    """max|answer - truth| over the largest finite |truth|; infinite for different shapes, and for NaN or infinity in only one array."""
     return distance(answer, truth) / max(finite_max([truth]), float(np.finfo(np.float32).tiny))
 
 
 def worst_relative(answers: Mapping[str, Array], truths: Mapping[str, Array]) -> float:
-    """The largest `relative` over all names; infinite where the names differ or there are none."""
+    """The largest `relative` over all names; infinite if the names differ or there are none."""
     if not truths or answers.keys() != truths.keys():
         return math.inf
     return max(relative(answers[name], truth) for name, truth in truths.items())
 
 
 def same(one: Array, two: Array, *, tolerance: float) -> bool:
-    """Whether two arrays have one dtype and shape, and the same values: to `tolerance` of the largest one in floats, else exactly."""
+    """Whether two arrays have the same dtype, shape and values; floats may differ by `tolerance` of the largest value."""
     return one.dtype == two.dtype and relative(two, one) <= (tolerance if one.dtype.kind == "f" else 0)
 
 
 def equal(one: Array, two: Array) -> bool:
-    """Whether two arrays have one shape and the same values, NaN where the other has NaN."""
+    """Whether two arrays have the same shape and values; NaN equals NaN."""
     return distance(one, two) == 0
 
 
 def expected(truth: Array, reference: Array) -> Array:
-    """What an answer is held to: the truth, and where that or the reference is not finite, the reference."""
+    """The expected answer: the truth, or the reference where truth or reference is not finite."""
     return np.where(np.isfinite(truth) & np.isfinite(reference), truth, reference)
 
 
 def agreement(answer: Array, reference: Array, *, rounding: float) -> float:
-    """Share of the reference's variance along its first axis that the answer repeats, 0 to 1, where the reference is finite.
+    """Share of the reference's variance along its first axis that the answer reproduces, 0 to 1, over the finite values of the reference.
 
-    The variance counts as at least so much that an error of `rounding` times the reference's size leaves 0.9: a constant
-    has no variance that anything could repeat.
+    The variance has a lower bound, so that an error of `rounding` times the reference's size leaves 0.9: a constant has no
+    variance to reproduce.
     """
     valid = np.isfinite(reference)
     theirs = np.where(valid, wide(reference), 0)
@@ -127,10 +127,10 @@ def agreement(answer: Array, reference: Array, *, rounding: float) -> float:
 
 
 def slope_and_offset(answer: Array, reference: Array, *, valid: Array, rounding: float) -> tuple[float, float]:
-    """How an answer's size and place compare with the reference's along their first axis, over what is `valid`.
+    """Compare size and position of an answer with the reference along their first axis, over the elements that are `valid`.
 
-    The first number is the slope of the answer on the reference or its inverse, whichever is smaller, at least 0: 1 for the same
-    size, and where the reference varies by no more than `rounding` explains. The second is the largest distance between the means.
+    Returns the slope of the answer on the reference or its inverse, whichever is smaller, at least 0 (1 for the same size, also if
+    the reference varies by no more than `rounding` explains), and the largest distance between the means.
     """
     count = np.maximum(valid.sum(0), 1)
     mine, theirs = (np.where(valid, wide(array), 0) for array in (answer, reference))
@@ -145,9 +145,9 @@ def slope_and_offset(answer: Array, reference: Array, *, valid: Array, rounding:
 
 
 def spread_difference(answer: Array, reference: Array, *, rounding: float) -> float:
-    """How far two arrays vary apart along their first axis, in units of the reference's variance.
+    """How far the variation of two arrays differs along their first axis, in units of the reference's variance.
 
-    That counts as at least so much that `slope_and_offset` and `agreement` do not take it for rounding.
+    The variance has a lower bound, so that `slope_and_offset` and `agreement` do not treat the difference as rounding.
     """
     valid = np.isfinite(reference) & np.isfinite(answer)
     mine, theirs = (np.where(valid, wide(array), 0) for array in (answer, reference))
@@ -158,12 +158,12 @@ def spread_difference(answer: Array, reference: Array, *, rounding: float) -> fl
 
 
 def accuracy(outputs: Array, labels: Array) -> float:
-    """Share of rows whose largest score is at their label."""
+    """Share of rows whose label has the largest score."""
     return float((outputs.argmax(-1) == labels).mean())
 
 
 def r2(outputs: Array, labels: Array) -> float:
-    """Share of the labels' variance that the outputs explain; NaN where the labels do not vary."""
+    """Share of the labels' variance that the outputs explain (R²); NaN if the labels do not vary."""
     residual = ((outputs.reshape(labels.shape) - labels) ** 2).sum()
     spread = ((labels - labels.mean(0)) ** 2).sum()
     return float(1 - residual / spread) if spread else math.nan
@@ -173,7 +173,7 @@ SCORES = {"classification": accuracy, "regression": r2}
 
 
 def ulps(mine: Array, theirs: Array) -> Array:
-    """How many float32 values lie between the elements of two arrays."""
+    """The number of float32 values between the elements of two arrays."""
     distances: Array = np.abs(_order(mine) - _order(theirs))
     return distances
 
@@ -200,12 +200,12 @@ def drop_interval(score: Callable[[Array, Array], float], before: Array, after: 
 
 
 def finite_max(arrays: Sequence[Array]) -> float:
-    """The largest absolute finite value of several arrays; 0 over nothing."""
+    """The largest absolute finite value of several arrays; 0 if there is none."""
     return max((float(np.abs(wide(array)[np.isfinite(array)]).max(initial=0)) for array in arrays), default=0.0)
 
 
 def roughly_equal(array: Array, other: Array) -> bool:
-    """Whether two arrays have one shape and differ by no more than rounding might explain, in any precision: 1% of their size."""
+    """Whether two arrays have the same shape and differ by at most 1% of their size, which rounding in any precision may explain."""
     return relative(other, array) <= _PLAINLY
 
 
@@ -214,7 +214,7 @@ def wide(array: Array) -> Array:
 
 
 def _order(values: Array) -> Array:
-    """float32 values as whole numbers in which neighbours differ by one."""
+    """Map float32 values to integers, so that neighbouring values differ by one."""
     bits = values.astype(np.float32).view(np.int32).astype(np.int64)
     order: Array = np.where(bits < 0, -(2**31) - bits, bits)
     return order

@@ -1,4 +1,4 @@
-"""Pictures for reports: PNG, readable at thumbnail size, one message each."""
+"""Charts for reports: PNG, readable as thumbnails, one message each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def curves(series: Mapping[str, Sequence[float]], reports: Path, name: str, *, t
 
 
 def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, name: str, *, batch_size: int = 1) -> str:
-    """Bars of p50, the fastest first, the winner in green; each with its gain over the baseline and the highest percentile it has."""
+    """Bars of p50, fastest first, the winner in green; each with its speedup and the highest percentile that has enough samples."""
     gain = rows[winner].get("speedup")
     figure, axes = _new(f"{winner} wins" + (f": {gain:.1f}× as fast as eager" if gain else ""), height=0.42 * len(rows) + 1.5)
     ranked = sorted(rows, key=lambda label: float(rows[label]["p50_ms"]), reverse=True)
@@ -47,7 +47,7 @@ def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, n
 
 
 def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, reports: Path, name: str, *, batch_size: int = 1) -> str:
-    """Latency against the task's score, image size as area; a line joins those that none beats in both, the winner is green."""
+    """Latency against score, with the image size as area; a line joins the Pareto-optimal candidates, the winner is green."""
     figure, axes = _new(f"What {winner} is chosen from: latency against {quality}", height=4.2)
     largest = max(row.get("image_bytes") or 0 for row in rows.values())
     front = [
@@ -76,7 +76,7 @@ def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, rep
 def noise(
     ratios: Mapping[str, float], limit: float, reports: Path, name: str, *, title: str = "Error of each candidate, in units of eager's own"
 ) -> str:
-    """Each candidate's error in units of eager float32's own error, on a logarithmic axis with the limit."""
+    """The noise ratio of each candidate on a logarithmic axis, with the limit."""
     figure, axes = _new(title, height=0.55 * len(ratios) + 1.6)
     labels = list(reversed(list(ratios)))
     floor = 0.01
@@ -94,7 +94,7 @@ def noise(
 
 
 def errors(series: Mapping[str, Any], limit: float, reports: Path, name: str) -> str:
-    """How the errors of single numbers are spread, eager's own in grey, on a logarithmic axis with the limit."""
+    """Histogram of the errors of single numbers on a logarithmic axis, eager's own in grey, with the limit."""
     import numpy as np
 
     figure, axes = _new("Error of every number in the answers")
@@ -114,7 +114,7 @@ def errors(series: Mapping[str, Any], limit: float, reports: Path, name: str) ->
 
 
 def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, reports: Path, name: str) -> str:
-    """Decisions of eager against those of one candidate; what is off the diagonal flipped."""
+    """Decisions of eager against those of one candidate; flipped decisions are off the diagonal."""
     import numpy as np
 
     before, after = np.ravel(before), np.ravel(after)
@@ -135,9 +135,9 @@ def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, r
 
 
 def layers(errors: Sequence[Any], candidate: str, limit: float, reports: Path, name: str) -> str:
-    """Error of each sublayer alone, in the order of the calls: eager's own, the candidate's, and the limit between them.
+    """The error of each sublayer alone, in the order of the calls: eager's own, the candidate's, and the limit.
 
-    A cross at the top stands for no answer, NaN, or an answer of another shape.
+    A cross at the top means no answer, NaN, or an answer of another shape.
     """
     shown = [error for error in errors if error.ratio is not None]
     places = range(len(shown))
@@ -188,7 +188,7 @@ def _new(title: str, *, height: float = 3.6) -> tuple[Any, Any]:
 
 
 def save(figure: Any, reports: Path, name: str) -> str:
-    """Write the figure below the reports, the same bytes for the same content; its name."""
+    """Write the figure below the reports, with the same bytes for the same content. Returns its name."""
     path = reports / name
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130, metadata={"Software": None})

@@ -1,1 +1,1 @@
-"""What a stage leaves behind: findings, verdicts, and the report that holds them."""
+"""The results of a stage: findings, verdicts, and the report that holds them."""

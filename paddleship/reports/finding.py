@@ -1,4 +1,4 @@
-"""What was found out about a model or a candidate: the kind of trouble, the place in the user's code, and what to do."""
+"""Findings about the data, a model, a candidate or the machine: kind, severity, place and advice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Severity = Literal["error", "warning", "note"]
 KINDS: dict[str, str] = {
     # the data
     "near-repeat": "held-out rows nearly equal training rows, so that the score is better than on new data",
-    # the model's own code, seen before or while it is converted
+    # the model's code, before or during conversion
     "bad-model": "the factory does not import, fails, or gives no Layer; or forward fails in eager mode on the declared inputs",
     "graph-break": "a line that cannot become part of a static graph, for another reason than those below",
     "python-value": "a tensor is turned into a Python or numpy value, and the line needs the value while it converts",
@@ -45,13 +45,13 @@ KINDS: dict[str, str] = {
     "assumed-range": "the values of a whole-number input were not declared, and a small range was tried",
     # the machine
     "disturbed": "other processes, or the host of a virtual machine, took so much of the machine that its measurements are not valid",
-    # a candidate: how it was made
+    # a candidate: conversion
     "unsupported-operator": "a runtime or converter does not know an operator of the model",
     "conversion-failed": "the converter gave up for another reason",
     "crash": "the candidate's process was ended by a signal",
     "hang": "the candidate's process did not answer in time",
     "fewer-dimensions": "the program keeps fewer dynamic dimensions than declared; inputs are padded to fixed sizes",
-    # a candidate: how it answers
+    # a candidate: answers
     "another-form": "names, number, dtypes or shapes of the outputs differ from eager's",
     "program-departs": "the exported program answers differently from eager on the same kernels, by more than rounding explains",
     "weights-differ": "the candidate holds other weights than the checkpoint",
@@ -73,10 +73,10 @@ KINDS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was found out.
+    """One finding.
 
-    `kind` is a stable name from KINDS. `message` says the thing, its value and the reason, `advice` the next
-    step. `where` is `file:line` in the user's code, `layer` the class or the path of the sublayer.
+    `kind` is a stable name from KINDS. `message` has the thing, its value and the reason, `advice` the next step. `where` is
+    `file:line` in the user's code, `layer` the class or the path of the sublayer.
     """
 
     kind: str
@@ -95,7 +95,7 @@ class Finding:
         return f"{self.severity}: {self.kind}: {self.message}{place}" + (f"\n    {self.advice}" if self.advice else "")
 
     def _says_layer(self) -> bool:
-        """Whether the message names the layer (or the pass, the weight) itself; a bare number in it is something else."""
+        """Whether the message already names the layer (or pass, or weight); a number in the message is something else."""
         return not str(self.layer).isdigit() and f" {self.layer} " in f" {re.sub(r'[,;:()]', ' ', self.message)} "
 
     def to_dict(self) -> dict[str, Any]:

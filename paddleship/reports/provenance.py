@@ -1,4 +1,4 @@
-"""Where a measurement was made, said wherever it is shown away from there."""
+"""The host of a measurement, shown wherever the measurement is used on another host."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from paddleship.system import host
 
 
 def elsewhere(report: Report) -> str:
-    """ " (measured on …, not here)" for a benchmark of another machine, or of this one in another state; else empty."""
+    """ " (measured on …, not here)" for a benchmark of another machine, or of this machine in another state; otherwise empty."""
     place, now = report.facts.get("measured_on"), host.fingerprint()
     if place is None:
         return ""

@@ -1,4 +1,4 @@
-"""What a stage leaves behind: one JSON file that says what was measured and decided."""
+"""The report of a stage: one JSON file with what was measured and decided."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _GATE = "verify.fail_on"
 
 
 class Report(BaseModel):
-    """The evidence of one stage.
+    """The report of one stage.
 
-    `headline` is the one figure a person wants to see, in words. `metrics` are flat and carry their unit
-    in the name. `findings` are what the stage found out about the data, the model or what ships; those about a candidate
-    that is not used stay in its row. `candidates` holds one flat row per candidate with the same keys in each, `facts`
-    whatever else explains the numbers, `pictures` paths relative to the report's folder.
+    `headline` is the most important result, as text. `metrics` are flat, with the unit in the name. `findings` are about the data,
+    the model or what ships; findings about a candidate that is not used are in its row. `candidates` has one flat row for each
+    candidate, with the same keys. `facts` holds everything else that explains the numbers, `pictures` paths relative to the
+    report's folder.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -53,11 +53,11 @@ class Report(BaseModel):
         return sum(finding.severity == severity for finding in self.findings)
 
     def serious(self) -> list[Finding]:
-        """The findings that a person must see, errors first; notes only explain."""
+        """The errors and warnings, errors first."""
         return [finding for severity in ("error", "warning") for finding in self.findings if finding.severity == severity]
 
     def gate(self, kinds: Sequence[str]) -> None:
-        """Let the verdict fail where there is a finding of one of these kinds, whatever its severity."""
+        """Make the verdict fail if there is a finding of one of these kinds, of any severity."""
         if not kinds:
             return
         checks = [
@@ -69,7 +69,7 @@ class Report(BaseModel):
         self.verdict = Verdict(checks=[*self.verdict.checks, *(checks or [none])])
 
     def write(self, folder: Path) -> None:
-        """Write `<stage>.json` and, for `dvc metrics`, `<stage>.metrics.json` with the flat numbers alone."""
+        """Write `<stage>.json`, and `<stage>.metrics.json` with the flat numbers for `dvc metrics`."""
         write_text(folder / f"{self.stage}.metrics.json", json.dumps(self.metrics, indent=1) + "\n")
         write_text(folder / f"{self.stage}.json", self.model_dump_json(indent=1) + "\n")
 

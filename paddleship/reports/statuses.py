@@ -1,4 +1,4 @@
-"""How far a candidate came: one word, the same in every report."""
+"""The status of a candidate, the same words in every report."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """What became of a candidate in the stage whose report says so, or in `doctor`.
+    """The status of a candidate in the report of a stage, or in `doctor`.
 
-    `optimize` makes it, `verify` proves it, `benchmark` measures it. There, WRONG answered differently under load, and LEAKS grew
-    in memory. `doctor` judges all at once: NOT_EXERCISED agreed with eager in what proves nothing, LATE had no time to be judged.
+    MADE is from `optimize`, PROVEN from `verify`, MEASURED from `benchmark`; FAILED and NOT_MADE have a reason. In `benchmark`, WRONG
+    answered differently under load, and the memory of LEAKS grew. In `doctor`, NOT_EXERCISED agreed with eager although outputs did
+    not vary, NOT_TRIED follows an error, and LATE ran out of time.
     """
 
     MADE = "made"

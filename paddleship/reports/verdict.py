@@ -1,4 +1,4 @@
-"""A decision that carries what was measured and what was allowed."""
+"""Checks and verdicts: measured values with their limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Check(BaseModel):
-    """One measured value against one limit; `advice` is what to do when it fails."""
+    """One measured value and its limit; `advice` is the next step if it fails."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -18,13 +18,13 @@ class Check(BaseModel):
 
     @classmethod
     def at_most(cls, name: str, measured: float | None, limit: float, *, advice: str = "") -> Check:
-        """Passes when `measured` is a number no greater than `limit`; NaN and None fail."""
+        """Passes if `measured` is a number up to `limit`; NaN and None fail."""
         passed = measured is not None and measured <= limit
         return cls(name=name, measured=_finite(measured), limit=limit, passed=passed, advice=advice)
 
     @classmethod
     def at_least(cls, name: str, measured: float | None, limit: float, *, advice: str = "") -> Check:
-        """Passes when `measured` is a number no smaller than `limit`; NaN and None fail."""
+        """Passes if `measured` is a number from `limit` up; NaN and None fail."""
         passed = measured is not None and measured >= limit
         return cls(name=name, measured=_finite(measured), limit=limit, passed=passed, advice=advice)
 
@@ -37,7 +37,7 @@ class Check(BaseModel):
 
 
 class Verdict(BaseModel):
-    """The checks of one stage; truthy when all of them passed. A verdict over nothing cannot be made."""
+    """The checks of one stage, at least one; truthy if all of them passed."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -56,7 +56,7 @@ class Verdict(BaseModel):
 
 
 def _finite(value: float | None) -> float | str | None:
-    """JSON has no NaN and no infinity: keep them readable."""
+    """NaN and infinity as text, because JSON has neither."""
     return value if value is None or abs(value) < float("inf") else str(value)
 
 
