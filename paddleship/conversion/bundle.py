@@ -1,4 +1,4 @@
-"""The eager model as a candidate: a copy of its Python code, its weights, and how its factory is called."""
+"""The eager model as a candidate: a copy of its Python code, its weights, and the call of its factory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OURS = Path(__file__).parents[1].resolve()
 
 @dataclass(frozen=True)
 class Packer:
-    """Puts one subject into a folder from which it can be built without the place that it was written in."""
+    """Writes a subject into a folder from which it can be built without the user's checkout."""
 
     subject: Subject
 
@@ -38,7 +38,7 @@ class Packer:
         shutil.copyfile(self.subject.checkpoint / building.WEIGHTS, target / layers.WEIGHTS)
 
     def describe(self, candidate: Candidate) -> Candidate:
-        """What the candidate says of itself: eager takes every size, so there is one program, and it names outputs itself."""
+        """The candidate's description: eager takes every size, so there is one program, and it names its outputs itself."""
         settings = self.subject.model
         if not _is_json(settings.kwargs):
             raise CandidateError(
@@ -61,7 +61,7 @@ class Packer:
 
 
 def sources(code: Code) -> dict[Path, Path]:
-    """The Python files of what code.watch names, each with its place below code.root. Raises CandidateError."""
+    """The Python files that code.watch names, with their paths relative to code.root. Raises CandidateError."""
     watched, root = Path(code.watch).resolve(), Path(code.root).resolve()
     if not watched.is_relative_to(root):
         raise CandidateError(
@@ -75,7 +75,7 @@ def sources(code: Code) -> dict[Path, Path]:
 
 
 def _python(folder: Path) -> Iterator[Path]:
-    """Python files, without what is hidden, virtual environments and paddleship itself, which the image has."""
+    """Python files, except hidden ones, virtual environments and paddleship, which the image contains anyway."""
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or path == _OURS or (path / "pyvenv.cfg").exists():
             continue

@@ -1,4 +1,4 @@
-"""Real rows for those who must know the range of every value in a model: of the training part alone, never of the rows that prove it."""
+"""Real rows for calibration: of the training part only, never of the rows that prove a candidate."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import TensorSpec, sizes_of
 from paddleship.shipped.runtimes import bucketed
 
-_BATCH = 4  # rows of a batch are padded to the longest: few of them keep padding from passing for data
+_BATCH = 4  # rows of a batch are padded to the longest, so small batches hold little padding
 
 
 def batches(prepared: Path, *, count: int) -> list[Batch]:
-    """At most `count` rows that the model was trained on, in small batches. Raises DataError."""
+    """At most `count` training rows, in small batches. Raises DataError."""
     preprocess, _, _ = dataset.read_preprocess(prepared)
     rows = dataset.read(prepared, "train")
     examples = dataset.encode(preprocess, rows.take(range(min(count, len(rows)))))
@@ -22,7 +22,7 @@ def batches(prepared: Path, *, count: int) -> list[Batch]:
 
 
 def fitting(given: Sequence[Batch], specs: Sequence[TensorSpec], fixed: Mapping[str, int]) -> list[Batch]:
-    """Those of the batches that a program of fixed sizes takes, padded to them; larger batches row by row."""
+    """The batches that fit a program of fixed sizes, padded to them; larger batches are split into rows."""
     if not fixed:
         return list(given)
     first = specs[0]

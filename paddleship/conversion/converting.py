@@ -1,4 +1,4 @@
-"""Candidates: the exported program in each runtime that was asked for, or the reason why there is none."""
+"""Make candidates of the exported program, or report why one cannot be made."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Maker = Callable[[Path, Path, Sequence[Batch]], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """One candidate that was tried: made, or the reason why not, and of which kind that is (as CandidateError has it).
+    """The result for one candidate: made, or the reason why not, with the kind of that error (as in CandidateError).
 
-    `settings` are what it was tuned to, `trials` what was tried.
+    `settings` are its tuned settings, `trials` all values that were tried.
     """
 
     name: str
@@ -48,12 +48,11 @@ class Outcome:
 
 
 class Converter:
-    """Makes candidates of the program in `exported`; what several of them are made from is made once, in `scratch`.
+    """Makes candidates of the program in `exported`; intermediate files that several of them need are made once, in `scratch`.
 
-    Everything is made in child processes, and every candidate answers `probe` once in a process of its own. `batches` of
-    real rows are what quantised candidates take their ranges from, `tune_seconds` are spent on the settings of each, and
-    `subject` is the eager model, for the candidates that are made of it and not of the program. `requirements` is the
-    folder that says what each runtime's image holds, for the one whose own code must not need more.
+    Everything runs in child processes, and every candidate answers `probe` once in a process of its own. `batches` of real rows
+    calibrate quantised candidates. `tune_seconds` are spent on the settings of each. `subject` is the eager model, for candidates that
+    are made from it. `requirements` is the folder with the packages of each image, which the code of `paddle-eager` may import.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Converter:
         self._onnx: Path | CandidateError | None = None
 
     def make(self, name: str, target: Path) -> Outcome:
-        """Make the candidate `name` in `target`; one that cannot be made, dies or hangs has its reason in the outcome."""
+        """Make the candidate `name` in `target`; if it cannot be made, dies or hangs, the outcome has the reason."""
         made = plan(name, self._base, threads=self._threads)
         try:
             with new_folder(target) as beside:
@@ -93,7 +92,7 @@ class Converter:
         return Outcome(name, made.runtime, made.precision, size, settings=settings | {"threads": made.threads}, trials=tuned.trials)
 
     def _fill(self, made: Candidate, folder: Path) -> Candidate:
-        """Put the candidate's files into `folder`; the candidate with what that adds to what it says of itself."""
+        """Write the candidate's files into `folder`. Returns the candidate with its completed description."""
         words = f"the conversion to {made.name}"
         kind, runtime = registry.kinds()[made.name], registry.of(made.name)
         if runtime.source == "eager":
@@ -111,7 +110,7 @@ class Converter:
         return self._subject
 
     def _converted(self) -> Path:
-        """The program as ONNX: once for all, since two conversions of one program may differ. Raises CandidateError, each time."""
+        """The program as ONNX, converted once, because two conversions may differ. Raises CandidateError, each time."""
         if self._onnx is None:
             folder = self._scratch / "onnx"
             folder.mkdir()
@@ -152,13 +151,13 @@ class Converter:
 
 
 def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Batch, timeout_s: float) -> Outcome:
-    """Make one candidate in `target`, with nothing kept for others."""
+    """Make one candidate in `target`, without shared files."""
     with tempfile.TemporaryDirectory() as scratch:
         return Converter(exported, Path(scratch), threads=threads, probe=probe, timeout_s=timeout_s).make(name, target)
 
 
 def plan(name: str, base: Candidate, *, threads: int) -> Candidate:
-    """What the candidate `name` of an exported program says of itself, before it is made."""
+    """The description of the candidate `name` of an exported program, before it is made."""
     kind = registry.kinds()[name]
     options = ({"opset": to_onnx.OPSET} if registry.of(name).source == "onnx" else {}) | dict(kind.options)
     return replace(base, name=name, runtime=kind.runtime, precision=kind.precision, threads=threads, options=options)

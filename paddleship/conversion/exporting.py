@@ -1,6 +1,6 @@
-"""From the checkpoint to a static program: `to_static` on a fresh instance, saved beside what became of its control flow.
+"""Export the checkpoint as a static program: `to_static` on a fresh instance, saved with the record of its control flow.
 
-The program that export writes is itself the first candidate: Paddle Inference with nothing switched on.
+The exported program is also the first candidate, for Paddle Inference with default options.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def export(
     sizes: Callable[[], Mapping[str, Sequence[int]]] = dict,
     skip: Sequence[str] = (),
 ) -> tuple[Candidate, list[Finding]]:
-    """Write the program and `candidate.json` into `folder`: `base` with its outputs, weights and files; and what had to be given up.
+    """Write the program and `candidate.json` into `folder`: `base` with outputs, weights and files. Returns what had to be given up, too.
 
-    `probes` are batches of different sizes and lengths; the eager model answers them in a process of its own, so that
-    the instance which is exported was never called. Where the program does not keep every dynamic dimension, the
-    `sizes` of paddleship.conversion.shape_buckets are tried. Raises ModelError with the user's line when nothing converts.
+    `probes` are batches of different sizes and lengths. The eager model answers them in a process of its own, so that the exported
+    instance was never called. If the program does not keep every dynamic dimension, the `sizes` of shape_buckets are tried. Raises
+    ModelError with the user's line if nothing converts.
     """
     with isolate.Isolated("the eager model", Eager, subject, timeout_s=timeout_s) as eager:
         answers: list[Arrays] = [eager.call("run", probe) for probe in probes]
@@ -67,7 +67,7 @@ def export(
             return made, findings
         if str(made) != str(first):
             others.append(findings[-1].message)
-    if isinstance(first, WrongError):  # verify says why it is wrong
+    if isinstance(first, WrongError):  # verify reports why it is wrong
         again = attempt.make((), trusting=True)
         if isinstance(again, Candidate):
             return again, findings
@@ -76,8 +76,7 @@ def export(
 
 
 class Saved(NamedTuple):
-    """What is known of a program that was saved: the hash of its weights, where each output comes from (its place in the program or
-    the input that it repeats), and the constants that forward returned beside its tensors."""
+    """Facts about a saved program: hash of its weights, source of each output (index in the program or input name), constants."""
 
     weights: str
     sources: dict[str, int | str]
@@ -90,7 +89,7 @@ class WrongError(ModelError):
 
 @dataclass(frozen=True)
 class Attempt:
-    """Everything that one attempt to export needs."""
+    """The inputs of an attempt to export."""
 
     subject: Subject
     folder: Path
@@ -101,7 +100,7 @@ class Attempt:
     skip: tuple[str, ...]
 
     def make(self, programs: tuple[Program, ...], *, trusting: bool = False) -> Candidate | BadInput:
-        """The candidate with these programs, one that keeps every dimension where there are none; or what stands in its way."""
+        """The candidate with these programs (none: one program keeps every dimension), or the error."""
         for path in self.folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         try:
@@ -124,7 +123,7 @@ class Attempt:
         return replace(self.base, sources=saved.sources, weights_sha256=saved.weights, programs=programs).save(self.folder)
 
     def _compared(self, exported: Sequence[Arrays]) -> WrongError | None:
-        """What is plainly different from eager; the proof is verify's."""
+        """The first output that plainly differs from eager; `verify` makes the full comparison."""
         for probe, expected, answer in zip(self.probes, self.answers, exported, strict=True):
             for name, array in expected.items():
                 shape = ", ".join(f"{key}{list(value.shape)}" for key, value in probe.items())
@@ -136,7 +135,7 @@ class Attempt:
 
 
 def check_form(factory: str, names: Sequence[str], constants: Mapping[str, Any], saved: Saved) -> None:
-    """Raise ModelError where eager's outputs have other names, or other constants beside them, than the program's."""
+    """Raise ModelError if eager's output names or constants differ from the program's."""
     if list(saved.sources) != list(names):
         raise ModelError(
             f"{factory!r} returns {', '.join(names)} in eager mode, and {', '.join(saved.sources)} while it is converted: "
@@ -150,7 +149,7 @@ def check_form(factory: str, names: Sequence[str], constants: Mapping[str, Any],
 
 
 def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answers: Sequence[Arrays]) -> tuple[TensorSpec, ...]:
-    """Names, dtypes and shapes of the outputs; a dimension that changed with the probes is named after the input dimension it follows."""
+    """Names, dtypes and shapes of the outputs; a dimension that changed with the probes is named after its input dimension."""
     sizes: dict[str, list[int]] = {}
     for spec in specs:
         for axis, size in enumerate(spec.shape):
@@ -175,8 +174,8 @@ def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answe
 def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], skip: Sequence[str] = ()) -> Saved:
     """Convert a fresh instance and save it.
 
-    For a process of its own: Paddle may die of a model, and an instance or a process that has converted or
-    answered before may bake what it remembers into the program. Raises ModelError with the user's line.
+    Run it in a child process: Paddle may crash, and an instance or process that has converted or answered before may put remembered
+    state into the program. Raises ModelError with the user's line.
     """
     layer = building.build(subject.model)
     weights = building.restore(layer, subject.checkpoint)
@@ -199,7 +198,7 @@ def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], sk
 
 
 def _leave_to_python(layer: Any, skip: Sequence[str]) -> None:
-    """Let the named sublayers run as they are while Paddle converts, instead of rewriting their code."""
+    """Let Paddle call the named sublayers without rewriting their code."""
     import paddle
 
     parts = dict(layer.named_sublayers())
@@ -210,9 +209,9 @@ def _leave_to_python(layer: Any, skip: Sequence[str]) -> None:
 
 
 def convert_layer(layer: Any, folder: Path, given: Sequence[Any]) -> tuple[dict[str, int | str], dict[str, Any]]:
-    """Convert a layer in evaluation mode and save it as `model` in `folder`; where its outputs come from, and constants beside them.
+    """Convert a layer in evaluation mode and save it as `model` in `folder`. Returns the sources of its outputs, and constants.
 
-    `given` are the arguments of forward with a TensorSpec in the place of each tensor. Raises what Paddle raises.
+    `given` are the arguments of forward, with a TensorSpec in place of each tensor. Raises Paddle's own errors.
     """
     import paddle
 
@@ -226,10 +225,10 @@ def convert_layer(layer: Any, folder: Path, given: Sequence[Any]) -> tuple[dict[
 
 
 def _trace_outputs(named: Mapping[str, Any], outputs: Any) -> tuple[dict[str, int | str], dict[str, Any]]:
-    """Where each output of forward comes from, and the option of `jit.save` that leaves out inputs which forward passes through.
+    """The source of each output of forward, and the option of `jit.save` that leaves out inputs which forward passes through.
 
-    Paddle flattens the outputs (dicts by sorted key), names a passed-through input like the input itself, which no
-    predictor takes, and drops a tensor that is returned twice.
+    Paddle flattens outputs (dicts by sorted key), gives a passed-through input its own name, which no predictor accepts, and drops a
+    tensor that is returned twice.
     """
     import paddle
 
@@ -249,13 +248,13 @@ def _trace_outputs(named: Mapping[str, Any], outputs: Any) -> tuple[dict[str, in
 
 
 def _input_name(value: Any) -> str | None:
-    """The name of the input that `value` is; None when it is computed."""
+    """The name of the input that `value` is; None if it is computed."""
     origin = value.get_defining_op()
     return str(origin.attrs()["name"]) if origin is not None and origin.name() == "pd_op.data" else None
 
 
 def probe_batches(collate: Any, examples: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> list[Batch]:
-    """Three batches whose sizes, and lengths where rows differ, are all different."""
+    """Three batches with different sizes, and different lengths if rows differ in length."""
     order = sorted(range(len(examples)), key=lambda index: sum(array.size for array in examples[index].values()))
     middle = len(order) // 2
     chosen = (order[:2], order[middle : middle + 3], order[-5:])

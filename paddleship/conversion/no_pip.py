@@ -1,4 +1,4 @@
-"""No process of ours installs a package while it works: what it needs is named in pyproject.toml, or it is an error."""
+"""Block pip and other installers in a process: missing packages are an error."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _INSTALLERS = frozenset({"pip", "pip3", "uv", "conda"})
 
 
 def forbid() -> None:
-    """Make this process refuse to start an installer, for as long as it lives.
+    """Make this process refuse to start an installer.
 
-    polygraphy, which paddle2onnx may call, installs what it misses when its environment tells it to.
+    polygraphy, which paddle2onnx may call, installs missing packages if an environment variable is set.
     """
     sys.addaudithook(_refuse)
 

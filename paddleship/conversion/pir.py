@@ -1,4 +1,4 @@
-"""A program as Paddle writes it into model.json (PIR): its blocks, and operators to be written into them.
+"""Read and write Paddle's program in model.json (PIR): its blocks and operators.
 
 An operator "#" has attributes A, inputs I and outputs O; a value has a number % and a type TT.
 """
@@ -18,7 +18,7 @@ _HOST = {"#": "1.a_place", "D": [1, 0, ""]}
 
 
 def blocks(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every block of a program or operator, those of its operators among them."""
+    """All blocks of a program or operator, including those of its operators."""
     for region in part.get("regions", ()):
         for block in region["blocks"]:
             yield block
@@ -27,25 +27,25 @@ def blocks(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def attribute(operator: Operator, name: str) -> Any:
-    """The value of an attribute, as the file has it."""
+    """The value of an attribute, as in the file."""
     return next(item["AT"]["D"] for item in operator["A"] if item["N"] == name)
 
 
 class Writer:
-    """Adds operators to `operators`; `types` are those of all values of the program, by their numbers."""
+    """Adds operators to `operators`; `types` maps the numbers of all values of the program to their types."""
 
     def __init__(self, program: Mapping[str, Any]) -> None:
         self.types = {value["%"]: value["TT"] for block in blocks(program) for value in _values(block)}
         self.operators: list[Operator] = []
 
     def new(self, kind: Any) -> Operand:
-        """A value of this type, which an operator is to give."""
+        """A new value of this type."""
         number = max(self.types) + 1
         self.types[number] = kind
         return {"%": number}
 
     def add(self, name: str, inputs: Sequence[Operand], kind: Any, **attributes: Any) -> Operand:
-        """Write an operator of one output of this type; that output."""
+        """Add an operator with one output of this type. Returns the output."""
         made = self.new(kind)
         named = [{"N": key, "AT": value} for key, value in attributes.items()]
         outputs = [made | {"TT": kind}]
@@ -53,21 +53,21 @@ class Writer:
         return made
 
     def copied(self, value: Operand) -> Operand:
-        """A copy, as a cast to the value's own type, which runtimes drop."""
+        """A copy of a value, as a cast to its own type, which runtimes remove."""
         return self.cast(value, self.types[value["%"]])
 
     def cast(self, value: Operand, kind: Any) -> Operand:
-        """The value as a tensor of this type."""
+        """The value cast to this type."""
         return self.add("1.cast", [value], kind, dtype=_dtype(kind["D"][0]))
 
     def number(self, value: float, like: Operand) -> Operand:
-        """A constant of one element, of the type of another value's."""
+        """A constant with one element, of another value's type."""
         element, _, *others = self.types[like["%"]]["D"]
         attributes = {"shape": {"#": "1.a_intarray", "D": [1]}, "value": {"#": "0.a_f64", "D": value}}
         return self.add("1.full", [], {"#": TENSOR, "D": [element, [1], *others]}, **attributes, dtype=_dtype(element), place=_HOST)
 
     def axes(self, numbers: Sequence[int]) -> Operand:
-        """A constant that names axes."""
+        """A constant with axes."""
         element = {"#": "0.t_i64"}
         value = {"#": "0.a_array", "D": [{"#": "0.a_i64", "D": number} for number in numbers]}
         kind = {"#": TENSOR, "D": [element, [len(numbers)], "NCHW", [], 0]}

@@ -1,4 +1,4 @@
-"""Which name the exported program has for every tensor of the model: recorded at export, so that weights are compared by place."""
+"""The exported program's name of every tensor of the model, recorded at export, so that weights are compared by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE = "parameters.json"
 
 
 def collect(layer: Any) -> dict[str, str]:
-    """The program's name of every tensor that a layer holds, by its key in the state dict or else the path of its attribute."""
+    """The program's name of every tensor of a layer, by its key in the state dict, otherwise by the path of its attribute."""
     found = {
         f"{path}.{name}" if path else name: tensor.name
         for path, part in layer.named_sublayers(include_self=True)
@@ -23,19 +23,19 @@ def collect(layer: Any) -> dict[str, str]:
 
 
 def write(folder: Path, names: Mapping[str, str]) -> None:
-    """Write the names beside the program in `folder`."""
+    """Write the names into `folder`, which holds the program."""
     write_text(folder / FILE, json.dumps(names, indent=0, ensure_ascii=False) + "\n")
 
 
 def read(folder: Path) -> dict[str, str]:
-    """The names of the export in `folder`, which are the same in all of its programs. Raises BadInput."""
+    """Read the names of the export in `folder`; they are the same in all its programs. Raises BadInput."""
     file = next(iter(sorted(folder.rglob(FILE))), folder / FILE)
     names: dict[str, str] = read_json(file, stage="export")
     return names
 
 
 def _attributes(part: Any) -> Iterator[tuple[str, Any]]:
-    """The tensors among a layer's own attributes, those in lists, tuples and dicts included; parameters are in the state dict."""
+    """The tensors in a layer's own attributes, also in lists, tuples and dicts; parameters are in the state dict."""
     import paddle
 
     for name, value in {**vars(part), **part._buffers}.items():

@@ -1,7 +1,7 @@
-"""Paddle's own pruning after training, of the eager model: of each four weights that are summed, the two smallest become zero.
+"""Paddle's own pruning of the eager model after training: of every four weights that are added up, the two smallest become zero.
 
-Paddle prunes what its Linear and Conv2D layers hold, known by the name of the parameter, so not what a ParamAttr named
-otherwise, and not where fewer than four are summed. The zeros are stored and multiplied as any other weight.
+Paddle prunes the weights of Linear and Conv2D, which it recognises by the name of the parameter. So it skips weights that a
+ParamAttr names, and layers that add up fewer than four. Zeros are stored and multiplied like other weights.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from paddleship.shipped.common.preprocess import Batch
 
 
 def prune(layer: Any, _form: Form, _batches: Sequence[Batch]) -> Any:
-    """The layer with 2:4 sparse weights. Raises CandidateError where it has none to prune, and what Paddle raises."""
+    """The layer with 2:4 sparse weights. Raises CandidateError if it has none to prune, and Paddle's own errors."""
     from paddle.incubate import asp
 
-    masks = asp.prune_model(layer, n=2, m=4, with_mask=False)  # masks are for training on: they would ask for an optimizer
+    masks = asp.prune_model(layer, n=2, m=4, with_mask=False)  # masks are for further training and would need an optimizer
     own = [masks[parameter.name] for parameter in layer.parameters() if parameter.name in masks]
     if all(mask.all() for mask in own):
         named = "it takes Linear and Conv2D, unless a ParamAttr names their weights"

@@ -1,6 +1,6 @@
-"""Paddle's own quantisation after training, of the eager model.
+"""Paddle's own post-training quantisation of the eager model.
 
-In Paddle 3.3 the export fails for a dynamic batch, and what it exports for fixed sizes only imitates 8 bits in float32.
+In Paddle 3.3, the export fails for a dynamic batch, and for fixed sizes it exports a float32 simulation of int8.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BATCHES = 8
 
 
 def quantise(layer: Any, form: Form, batches: Sequence[Batch]) -> Any:
-    """The layer in int8, ranges taken from the batches. Raises CandidateError where nothing can be quantised, and what Paddle raises."""
+    """The layer in int8, calibrated with the batches. Raises CandidateError if nothing can be quantised, and Paddle's own errors."""
     import paddle
     from paddle.quantization import PTQ, BaseObserver, QuantConfig
     from paddle.quantization.observers import AbsmaxObserver

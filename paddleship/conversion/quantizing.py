@@ -1,7 +1,7 @@
-"""model.onnx with whole numbers of 8 bits in the place of float32, for ONNX Runtime and for OpenVINO.
+"""Quantise model.onnx to int8, for ONNX Runtime and for OpenVINO.
 
-For processes of their own: quantisers keep state, print, and may die of a model. Whether the decisions survive is for
-`verify` to say; here a model is refused only when nothing in it was quantised.
+For child processes: quantisers keep state, print, and may crash. `verify` judges the decisions; here a model is refused only
+if nothing in it was quantised.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from typing import Any
 from paddleship.errors import CandidateError
 from paddleship.shipped.common.preprocess import Batch
 
-_DYNAMIC = ("MatMul", "LSTM", "Gather", "Attention", "EmbedLayerNormalization")  # the CPU has no kernel for a dynamic Conv of int8
+_DYNAMIC = ("MatMul", "LSTM", "Gather", "Attention", "EmbedLayerNormalization")  # the CPU has no kernel for a dynamic int8 Conv
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
 _PASSING = ("Relu", "Clip", "MaxPool", "AveragePool", "GlobalAveragePool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose")
 _QUANTISED = ("DequantizeLinear", "MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM")
-_HEAVY = ("MatMul", "Convolution", "GroupConvolution", "ConvolutionBackpropData", "LSTMSequence", "GRUSequence", "Gather")  # OpenVINO's
+_HEAVY = ("MatMul", "Convolution", "GroupConvolution", "ConvolutionBackpropData", "LSTMSequence", "GRUSequence", "Gather")  # of OpenVINO
 
 
 def dynamic(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
-    """Weights in int8, one scale for each channel; the range of everything else is taken anew at every call. Raises CandidateError."""
+    """Weights in int8 with one scale per channel; activations are quantised at every call. Raises CandidateError."""
     _dynamic(source, target, per_channel=True)
 
 
 def dynamic_per_tensor(source: Path, target: Path, _batches: Sequence[Batch]) -> None:
-    """The same with one scale for each tensor: coarser, and faster where a kernel multiplies by many scales. Raises CandidateError."""
+    """The same with one scale per tensor: coarser, and faster if a kernel multiplies by many scales. Raises CandidateError."""
     _dynamic(source, target, per_channel=False)
 
 
 def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
-    """Weights and activations in int8, in ranges seen on the batches. Raises CandidateError.
+    """Weights and activations in int8, calibrated with the batches. Raises CandidateError.
 
-    Weights keep to 7 bits: without VNNI two products of 8 bits overflow 16, and the same file would answer otherwise
-    on another processor.
+    Weights use 7 bits: without VNNI, the sum of two 8-bit products overflows 16 bits, and the same file would answer differently on
+    another processor.
     """
     from onnxruntime import quantization
 
     with tempfile.TemporaryDirectory() as scratch:
         prepared = _prepare(source, Path(scratch))
-        names = [item.name for item in _graph(prepared).input]  # an input that is only passed through is not among them
+        names = [item.name for item in _graph(prepared).input]  # an input that is only passed through is not in the graph
         quantization.quantize_static(
             prepared,
             target / "model.onnx",
@@ -53,13 +53,13 @@ def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
             nodes_to_exclude=_lone_sums(prepared),
             activation_type=quantization.QuantType.QUInt8,
             weight_type=quantization.QuantType.QInt8,
-            extra_options={"MatMulConstBOnly": True},  # attention weights, most of them tiny, do not survive 8 bits
+            extra_options={"MatMulConstBOnly": True},  # most attention weights are tiny and would be lost in 8 bits
         )
     _require_quantised(target / "model.onnx", _WEIGHTED)
 
 
 def openvino(source: Path, target: Path, batches: Sequence[Batch]) -> None:
-    """Weights and activations in int8 by nncf, in ranges seen on the batches, as OpenVINO's own files. Raises CandidateError."""
+    """Weights and activations in int8 by nncf, calibrated with the batches, as OpenVINO IR. Raises CandidateError."""
     from paddleship.shipped.runtimes import openvino as door
 
     ov = door.module()
@@ -97,7 +97,7 @@ def _given(batches: Sequence[Batch]) -> Sequence[Batch]:
 
 
 def _prepare(source: Path, scratch: Path) -> Path:
-    """The program with its constants as initializers, folded and fused, which is the form that the quantiser looks for."""
+    """The program with constants as initializers, folded and fused, as the quantiser expects it."""
     from onnxruntime.quantization import shape_inference
 
     prepared = scratch / "prepared.onnx"
@@ -106,7 +106,7 @@ def _prepare(source: Path, scratch: Path) -> Path:
 
 
 def _lone_sums(path: Path) -> list[str]:
-    """The additions that join no two branches of convolutions: masks, positions and sums of ids do not survive 8 bits."""
+    """The additions that do not join branches of convolutions: masks, positions and sums of ids lose too much in 8 bits."""
     branches: set[str] = set()
     lone = []
     for operator in _graph(path).node:
@@ -138,7 +138,7 @@ def _graph(path: Path) -> Any:
 
 
 def _require_quantised(path: Path, wanted: Sequence[str]) -> None:
-    """Raises CandidateError where nothing was quantised, which says so where what could have been lies in a loop or a branch."""
+    """Raises CandidateError if nothing was quantised; the message says if all candidates are in a loop or a branch."""
     graph = _graph(path)
     inside = sorted({operator.op_type for operator in _nested(graph)}.intersection(wanted))
     if inside and not {operator.op_type for operator in graph.node}.intersection(_QUANTISED):

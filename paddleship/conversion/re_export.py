@@ -1,4 +1,4 @@
-"""Programs of the eager model as Paddle itself changes it (ptq, pruning), exported as `export` does it."""
+"""Export the eager model again after Paddle changed it (post-training quantisation, pruning)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Change = Callable[[Any, Form, Sequence[Batch]], Any]
 
 @dataclass(frozen=True)
 class ReExporter:
-    """Makes the program of one subject, with these inputs, for one set of fixed sizes, after `change`, which `verb` names in an error.
+    """Exports the program of a subject for one set of fixed sizes, after `change`; error messages name `verb`.
 
-    `change` is given the layer in evaluation mode, how inputs become its arguments, and batches of real rows.
+    `change` gets the layer in evaluation mode, the mapping of inputs to arguments, and batches of real rows.
     """
 
     subject: Subject
@@ -32,7 +32,7 @@ class ReExporter:
     verb: str
 
     def __call__(self, _source: Path, target: Path, batches: Sequence[Batch]) -> None:
-        """Raises CandidateError, in plain words where Paddle cannot export what it changed."""
+        """Raises CandidateError with a plain message if Paddle cannot export the changed model."""
         import paddle
 
         layer = building.build(self.subject.model)

@@ -1,4 +1,4 @@
-"""Fixed sizes for dimensions that an exported program cannot keep dynamic: what to try, in which order, and what it costs."""
+"""Fixed sizes for dimensions that an exported program cannot keep dynamic: which to try, in which order, and what they cost."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _SHARES = (0.5, 0.9, 1.0)  # of the rows that fit into each size
 
 
 def buckets(seen: Sequence[int]) -> list[int]:
-    """Sizes that half, nine tenths and all of the rows fit into."""
+    """Sizes that hold 50%, 90% and 100% of the rows."""
     ordered = sorted(seen)
     return sorted({ordered[max(0, round(share * len(ordered)) - 1)] for share in _SHARES})
 
 
 def choices(specs: Sequence[TensorSpec], sizes: Callable[[], Mapping[str, Sequence[int]]]) -> Iterator[tuple[Program, ...]]:
-    """First every dimension but the batch fixed, then the batch as well. `sizes` is only asked when something must be fixed."""
+    """First every dimension except the batch is fixed, then the batch too. `sizes` is called only if something must be fixed."""
     batch = str(specs[0].shape[0])
     dimensions = list(dict.fromkeys(size for spec in specs for size in spec.shape if isinstance(size, str)))
     known = sizes()
@@ -45,7 +45,7 @@ def fixed(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> tuple[Tensor
 
 
 def price(programs: Sequence[Program], specs: Sequence[TensorSpec], reason: str, obstacle: str | None) -> Finding:
-    """What was tried, why, and what the user gives up by it (or why it did not work either)."""
+    """What was tried, why, and what it costs the user, or why it did not work either."""
     names = list(programs[0].sizes)
     words = "; ".join(f"{name} is {', '.join(map(str, sorted({program.sizes[name] for program in programs})))}" for name in names)
     if obstacle:

@@ -1,4 +1,4 @@
-"""The way to ONNX: paddle2onnx, with what it gets wrong put right."""
+"""Convert a program to ONNX with paddle2onnx, and fix its known conversion errors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from paddleship.conversion.onnx_fixups import operator_fixes
 from paddleship.errors import CandidateError
 
 OPSET = 17
-_IN_ONE_PIECE = 8  # characters of a name that a compiled program holds side by side, also where it holds no text
+_IN_ONE_PIECE = 8  # characters of a name that a compiled program may store as a number instead of text
 
 
 def convert(exported: Path, target: Path) -> None:
-    """Write model.onnx of the program in `exported` into `target`. The converter may abort the process, so this runs in a child."""
+    """Write model.onnx of the program in `exported` into `target`. Run it in a child process: the converter may abort the process."""
     import logging
 
     import onnx
@@ -30,7 +30,7 @@ def convert(exported: Path, target: Path) -> None:
     program = json.loads((exported / "model.json").read_text(encoding="utf-8"))
     operator_fixes.before(program["program"])
     if unheard := unknown(program["program"]):
-        print(f"[ERROR]unsupported by paddle2onnx: [OP: {', '.join(unheard)}]", file=sys.stderr, flush=True)  # it aborts, and says no name
+        print(f"[ERROR]unsupported by paddle2onnx: [OP: {', '.join(unheard)}]", file=sys.stderr, flush=True)  # its abort names none
     parameters = exported / "model.pdiparams"
     output = target / "model.onnx"
     with tempfile.TemporaryDirectory() as scratch:
@@ -41,7 +41,7 @@ def convert(exported: Path, target: Path) -> None:
             str(parameters) if parameters.exists() else "",
             str(output),
             opset_version=OPSET,
-            optimize_tool="None",  # the runtimes fold constants themselves, and polygraphy may install packages
+            optimize_tool="None",  # the runtimes fold constants, and polygraphy may install packages
             verbose=False,
         )
     if not output.exists():
@@ -54,7 +54,7 @@ def convert(exported: Path, target: Path) -> None:
 
 
 def unknown(program: Mapping[str, Any]) -> list[str]:
-    """Paddle operators whose names do not occur in paddle2onnx's library; of short names, or beginnings that others share, none."""
+    """Paddle operators whose names are not in paddle2onnx's library; short names and prefixes of others are never reported."""
     found = util.find_spec("paddle2onnx.paddle2onnx_cpp2py_export")
     if found is None or found.origin is None:
         return []

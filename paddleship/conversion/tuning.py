@@ -1,8 +1,7 @@
-"""Which settings make a candidate faster on this machine, by short measurements of one setting after the other.
+"""Find the settings that make a candidate faster on this machine, by short measurements of one setting after the other.
 
-The alternatives of a setting are loaded beside each other in one child process and asked in turn (A B C, A B C, …), so that
-a slow moment falls on all of them. The default stays unless another value is faster by more than the medians of the
-rounds spread.
+The values of a setting are loaded in one child process and measured in turn (A B C, A B C, …), so that a slow moment affects all of
+them. The default stays unless another value is faster by at least 3% and by more than the spread of the rounds.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from paddleship.shipped.runtimes import registry
 from paddleship.system.isolate import Isolated, threads
 
 THREADS = "threads"
-BUCKET = "bucket"  # that sizes of rows are padded up to multiples of
+BUCKET = "bucket"  # rows are padded to multiples of it
 _ROUNDS = 9
-_WORTHWHILE = 0.03  # of the default's time: what a single row gains by less, a batch may lose
-_FEWEST = 5  # rounds, for a spread that means something
+_WORTHWHILE = 0.03  # share of the default's time; with less, a gain for single rows may be a loss for batches
+_FEWEST = 5  # rounds, for a meaningful spread
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One value of a setting that was tried: how long a call took, in ms, or the reason why it could not be tried."""
+    """One value of a setting: the median time of a call in ms, or the reason why it was not measured."""
 
     setting: str
     value: Any
@@ -48,19 +47,19 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The candidate with its best settings, and everything that was tried."""
+    """The candidate with its best settings, and all trials."""
 
     candidate: Candidate
     trials: list[Trial] = field(default_factory=list)
 
 
 def row_count(candidate: Candidate) -> int:
-    """How many single rows its settings are to be tried on: many where their sizes matter."""
+    """The number of single rows to tune with: many if sizes of rows matter."""
     return 48 if _may_round(candidate) else 4
 
 
 def tune(folder: Path, batches: Sequence[Batch], *, seconds: float, timeout_s: float) -> Tuned:
-    """Measure the settings of the candidate in `folder` for `seconds`, loading not counted; one whose process dies keeps what it had."""
+    """Measure the settings of the candidate in `folder` for `seconds`, loading not counted; if the process dies, earlier settings stay."""
     tuned = Tuned(Candidate.load(folder))
     alternatives = list(_alternatives(tuned.candidate))
     if not alternatives or not batches or seconds <= 0:
@@ -78,28 +77,28 @@ def tune(folder: Path, batches: Sequence[Batch], *, seconds: float, timeout_s: f
 
 
 class TuningWorker:
-    """Lives in the child: one candidate under several settings."""
+    """The object in the child process: one candidate under several settings."""
 
     def __init__(self, folder: Path, batches: Sequence[Batch]) -> None:
         self._folder, self._batches = folder, batches
         self._loaded: dict[str, runtimes.Runtime] = {}
 
     def prepare(self, key: str, options: Mapping[str, Any], thread_count: int) -> float:
-        """Load under these settings and answer every batch once; the seconds that answering the last one again takes."""
+        """Load with these settings and answer every batch once. Returns the seconds for a second answer to the last batch."""
         self._loaded[key] = runtimes.load(self._folder, options=options, thread_count=thread_count)
         for place in range(len(self._batches)):
             self.measure(key, place, 0)
         return self.measure(key, len(self._batches) - 1, 0) / 1000
 
     def compare(self, key: str, other: str) -> None:
-        """Raises CandidateError where the answers under two settings differ by more than rounding."""
+        """Raises CandidateError if the answers under two settings differ by more than rounding."""
         for batch in self._batches:
             answer, padded = self._loaded[key].run(batch), self._loaded[other].run(batch)
             if odd := [name for name, array in answer.items() if not differences.roughly_equal(array, padded[name])]:
                 raise CandidateError(f"it changes the answers: {', '.join(odd)}")
 
     def measure(self, key: str, first: int, seconds: float) -> float:
-        """The median of calls in ms: one at least, going on for `seconds` with the batches from `first` on."""
+        """The median of calls in ms: at least one, for `seconds`, with the batches from `first` on."""
         samples: list[float] = []
         end = time.perf_counter() + seconds
         while True:
@@ -115,7 +114,7 @@ class TuningWorker:
 
 
 def _decide(worker: Isolated, tuned: Tuned, setting: str, values: Sequence[Any], *, share_s: float) -> tuple[Tuned, float]:
-    """The candidate with the fastest value of one setting, the first of which is the present one, and the seconds of measuring."""
+    """The candidate with the fastest value of one setting (the first value is the current one), and the seconds of measuring."""
     refused: dict[Any, str] = {}
     costs: dict[Any, float] = {}
     for value in values:
@@ -144,7 +143,7 @@ def _decide(worker: Isolated, tuned: Tuned, setting: str, values: Sequence[Any],
 
 
 def best(trials: Sequence[Trial]) -> Any:
-    """The value to take: the first, or the fastest of those that are faster than it by a worthwhile bit and by more than either spreads."""
+    """The first value, or the fastest of those that are faster by at least _WORTHWHILE and by more than the spread of either."""
     default, *others = trials
     if default.median_ms is None or default.spread_ms is None:
         return default.value
@@ -172,7 +171,7 @@ def _with(candidate: Candidate, setting: str, value: Any) -> Candidate:
 
 
 def _alternatives(candidate: Candidate) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Settings of the runtime and their values, the default first; those of threads only where there are several."""
+    """Settings of the runtime and their values, the default first; thread settings only with several threads."""
     allowed = candidate.threads
     if allowed > 1:
         yield THREADS, [allowed, *(2**power for power in reversed(range(allowed.bit_length())) if 2**power < allowed)]
@@ -186,7 +185,7 @@ def _alternatives(candidate: Candidate) -> Iterator[tuple[str, Sequence[Any]]]:
 
 
 def _changes_shapes(candidate: Candidate, setting: str) -> bool:
-    """Whether a setting may change answers where a runtime or a model does wrong, since the model is asked in other shapes."""
+    """Whether a setting changes the shapes that the model computes with, so that a faulty runtime or model may change answers."""
     return setting == BUCKET or setting in registry.get(candidate.runtime).registration.batch_settings
 
 
@@ -197,6 +196,6 @@ def _has_dynamic_batch(candidate: Candidate) -> bool:
 
 
 def _may_round(candidate: Candidate) -> bool:
-    """Whether rows may differ in size, and the runtime makes something anew for each."""
+    """Whether rows may differ in size and the runtime prepares code for each size."""
     varies = any(isinstance(size, str) for spec in candidate.inputs for size in spec.shape[1:])
     return varies and not candidate.programs and registry.kind_of(candidate).per_shape

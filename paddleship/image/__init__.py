@@ -1,1 +1,1 @@
-"""What an image will hold: pinned packages, their size, and a process confined to them."""
+"""The content of an image: pinned packages, their size, and a process restricted to them."""

@@ -1,4 +1,4 @@
-"""How large an image will be, before it is built: the pinned packages of its runtime as they are installed here, and the candidate."""
+"""The size of an image before it is built: the pinned packages of its runtime as they are installed here, and the candidate."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from paddleship.errors import CandidateError
 from paddleship.image import requirements
 from paddleship.shipped.runtimes.registration import Registration
 
-_NOT_SERVED = ("**/tests", "**/*.pyi", "bin", "numpy/f2py")  # below the folder of packages; `**` stands for any depth
+_NOT_SERVED = ("**/tests", "**/*.pyi", "bin", "numpy/f2py")  # below the folder of packages; `**` matches any depth
 
 
 def not_served(runtime: Registration) -> tuple[str, ...]:
-    """Patterns of files of the packages that a server does not need."""
+    """Patterns of files in packages that a server does not need."""
     return (*_NOT_SERVED, *runtime.not_served)
 
 
 def image_bytes(runtime: Registration, candidate: Path) -> int | None:
-    """Bytes on top of the base image, compiled Python apart; None where what is pinned is not known or not installed here."""
+    """Bytes on top of the base image, without compiled Python; None if a pinned package is unknown or not installed here."""
     try:
         pins, patterns = requirements.of(runtime), not_served(runtime)
         packages = sum(_package_bytes(name, patterns) for name in requirements.names(pins))

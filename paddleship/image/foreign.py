@@ -1,4 +1,4 @@
-"""The code of a runtime that a user's package registers: what is hashed for its candidates is what goes into their image."""
+"""The code of a runtime in a user's package: its hash for candidates, and its copy for the image."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from paddleship.shipped.runtimes.registry import GROUP, Registered
 
 
 def facts() -> dict[str, str]:
-    """The hash over the files of each runtime that is not ours: its version may stay the same while its code changes."""
+    """A hash of the files of each runtime outside paddleship, because its code may change without a new version."""
     foreign = {name: one.entry_point for name, one in registry.found().items() if one.entry_point is not None}
     hashes = {name: tree_sha256({file: sha256(path) for file, path in _files(point).items()}) for name, point in foreign.items()}
     return {f"runtime {name}": digest for name, digest in hashes.items()}
 
 
 def lay_out(one: Registered, target: Path) -> None:
-    """Copy the module or package that a runtime's entry point names into `target`, with metadata that offers it there as well."""
+    """Copy the module or package that a runtime's entry point names into `target`, with metadata for the entry point."""
     point = one.entry_point
     if point is None:
         return
@@ -37,7 +37,7 @@ def lay_out(one: Registered, target: Path) -> None:
 
 
 def _files(point: EntryPoint) -> Mapping[str, Path]:
-    """The files of the top-level module or package of an entry point, by their path on the import path. Raises RegistrationError."""
+    """The files of the top-level module or package of an entry point, by path relative to the import path. Raises RegistrationError."""
     root = point.module.partition(".")[0]
     spec = find_spec(root)
     if spec is not None and spec.submodule_search_locations:

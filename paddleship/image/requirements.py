@@ -1,4 +1,4 @@
-"""The pinned packages of an image: the server's, and those of the runtime, as its registration or a file that it names lists them."""
+"""The pinned packages of an image: those of the server, and those of the runtime, from its registration or the file that it names."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def folder() -> Path:
-    """Where the files lie: in the checkout that is worked in, or else in the one that this library was loaded from."""
+    """The folder docker/requirements: of the current checkout, or of the checkout that this library was loaded from."""
     return _PLACE if (_PLACE / SERVER).is_file() else Path(__file__).parents[2] / _PLACE
 
 
 def of(runtime: Registration, place: Path | None = None) -> list[str]:
-    """Every pin of the runtime's image; `place` is the folder of the files. Raises CandidateError."""
+    """All pins of the runtime's image; `place` is the folder of the files. Raises CandidateError."""
     return [*pins(file(runtime, place)), *runtime.pins]
 
 
 def file(runtime: Registration, place: Path | None = None) -> Path:
-    """The file that the runtime's registration names, or else the one of the server alone, to which its own pins are added."""
+    """The file that the runtime's registration names, or the server's file if the registration has its own pins."""
     name = runtime.requirements if isinstance(runtime.requirements, str) else SERVER
     return (place or folder()) / name
 
 
 def pins(path: Path) -> list[str]:
-    """Every pin, `name==version`, those of the files that it includes with `-r` among them. Raises CandidateError."""
+    """All pins, `name==version`, including files that are included with `-r`. Raises CandidateError."""
     found: list[str] = []
     try:
         text = path.read_text(encoding="utf-8")
@@ -50,5 +50,5 @@ def pins(path: Path) -> list[str]:
 
 
 def names(pinned: Iterable[str]) -> list[str]:
-    """The names of all that is pinned."""
+    """The names of all pinned packages."""
     return [found[0] for line in pinned if (found := _NAME.match(line))]

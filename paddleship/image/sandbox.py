@@ -1,6 +1,6 @@
-"""A candidate loaded as in its image: what is not pinned for the image is not there, however it could be imported here.
+"""Load a candidate with only the packages that its image contains, whatever else is installed here.
 
-For a process of its own, which stays confined. What the parent had imported is forgotten where the image lacks it.
+For a child process, which stays restricted. Modules that the parent had imported are removed if the image lacks them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 
 from paddleship.shipped import runtimes
 
-_ALWAYS = frozenset({"paddleship", "paddle"})  # the latter has another name where it is built for GPUs
+_ALWAYS = frozenset({"paddleship", "paddle"})  # the distribution of paddle has another name in its GPU build
 
 
 def load(folder: Path, packages: Iterable[str]) -> runtimes.Runtime:
-    """The candidate in `folder`, in a process that imports only what these installed packages bring."""
+    """Load the candidate in `folder`, in a process that can import only these packages."""
     confine([place for package in packages for place in _modules(package)])
     return runtimes.load(folder)
 
 
 def confine(places: Iterable[Path]) -> None:
-    """Let this process import the standard library and these top-level modules alone, with what they bring inside them, from now on."""
+    """Restrict imports of this process to the standard library and these top-level modules with their submodules."""
     allowed = {*_ALWAYS, *sys.stdlib_module_names, *(place.name.partition(".")[0] for place in places)}
     for name in list(sys.modules):
         if (root := name.partition(".")[0]) not in allowed and not root.startswith("__"):
@@ -36,7 +36,7 @@ def confine(places: Iterable[Path]) -> None:
 
 
 class _Confined:
-    """A finder that finds only what is allowed."""
+    """A finder that finds only allowed modules."""
 
     def __init__(self, finder: Any, allowed: set[str]) -> None:
         self._finder, self._allowed = finder, allowed
@@ -48,7 +48,7 @@ class _Confined:
 
 
 class _Carried:
-    """Finds what packages carry of others inside them, as setuptools does, and what Python calls after the platform."""
+    """Finds packages that other packages contain (as setuptools does), and Python's modules named after the platform."""
 
     def __init__(self, folders: tuple[str, ...]) -> None:
         self._folders = folders
@@ -61,7 +61,7 @@ class _Carried:
 
 
 def _modules(package: str) -> set[Path]:
-    """Where the top-level modules lie that an installed package brings; none where it is not installed here."""
+    """The paths of the top-level modules of an installed package; empty if it is not installed here."""
     try:
         found = distribution(package)
     except PackageNotFoundError:

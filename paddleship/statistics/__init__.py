@@ -1,1 +1,1 @@
-"""What samples allow to be said."""
+"""Statistics of samples."""

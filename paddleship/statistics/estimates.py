@@ -1,8 +1,8 @@
-"""What samples allow to be said: percentiles, ratios with an interval, verdicts, slopes, and the knee of a curve.
+"""Percentiles, ratios with an interval, verdicts, slopes, and the knee of a curve.
 
-A percentile is only stated from as many samples as MLPerf LoadGen's early-stopping rule asks for. Intervals are 95%.
-Processes of the same program differ a little for as long as they live (memory layout, hash seeds), so a ratio is
-bootstrapped over starts of the processes and, within them, over the interleaved blocks.
+A percentile is only stated from as many samples as MLPerf LoadGen's early-stopping rule requires. Intervals are 95%.
+Processes of the same program differ (memory layout, hash seeds), so a ratio is bootstrapped over starts of the processes and,
+within each start, over the interleaved blocks.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 
 ENOUGH = {"p50_ms": 5, "p90_ms": 64, "p95_ms": 130, "p99_ms": 662}
 _RESAMPLES = 4_000
-_FEWEST_POINTS = 4  # of a slope: three lie on a line too easily
+_FEWEST_POINTS = 4  # of a slope; three points are too easily on a line
 
 
 class Difference(StrEnum):
-    """What an interval of a ratio allows to be said."""
+    """The verdict on the interval of a ratio."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -37,22 +37,22 @@ class Interval(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """The factor, 1 or more, by which the far end of an interval of a ratio is away from 1."""
+        """The factor, at least 1, between 1 and the far end of the interval of a ratio."""
         return max(self.high, 1 / self.low)
 
 
 def percentiles(samples: Sequence[float]) -> dict[str, float | None]:
-    """p50 to p99 of samples in ms; None where there are fewer than ENOUGH."""
+    """p50 to p99 of samples in ms; None if there are fewer than ENOUGH."""
     return {key: float(np.percentile(samples, float(key[1:3]))) if len(samples) >= enough else None for key, enough in ENOUGH.items()}
 
 
 def ratio(logarithms: Sequence[Sequence[float]]) -> Interval:
-    """The median ratio and its interval, from the logarithms of the ratios of paired blocks, one sequence per start of the processes."""
+    """The median ratio with its interval, from logarithms of the ratios of paired blocks, one sequence per start of the processes."""
     return Interval(*(math.exp(value) for value in _hierarchical(logarithms)))
 
 
 def change(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Interval:
-    """After over before, where the two were not measured side by side: both are bootstrapped alone."""
+    """The ratio of two results that were not measured side by side (after over before): each is bootstrapped separately."""
     draws = _draws(after, 0) - _draws(before, 1)
     value = _middle(after) - _middle(before)
     low, high = np.percentile(draws, [2.5, 97.5])
@@ -60,9 +60,9 @@ def change(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) 
 
 
 def verdict(found: Interval, noise: Interval | None, *, effect: float) -> Difference:
-    """Whether a speedup is real: by `effect` at least, its whole interval beyond 1 and beyond the noise.
+    """The verdict on a speedup: at least `effect`, with its whole interval beyond 1 and beyond the noise.
 
-    `noise` is what the same thing shows against itself.
+    `noise` is the ratio of the baseline to itself.
     """
     floor = noise.reach if noise else 1.0
     if found.low > floor and found.value >= 1 + effect:
@@ -73,14 +73,14 @@ def verdict(found: Interval, noise: Interval | None, *, effect: float) -> Differ
 
 
 def settled(found: Interval, noise: Interval | None, *, effect: float) -> bool:
-    """Whether more samples are of no use: the verdict is known, or the interval leaves no room for a difference of `effect`."""
+    """Whether more samples are useless: the verdict is known, or the interval excludes a difference of `effect`."""
     return verdict(found, noise, effect=effect) != Difference.CANNOT_TELL or (found.low > 1 / (1 + effect) and found.high < 1 + effect)
 
 
 def slope(series: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:
-    """Theil-Sen slope of y over x, the median of several series; the interval is where the series' own meet at the least.
+    """Theil-Sen slope of y over x: the median over several series, with an interval that contains the intervals of all series.
 
-    None without a series of enough points. A single step, as an allocator makes it, does not move it; steady growth does.
+    None if no series has enough points. A single step, as of an allocator, does not change it; steady growth does.
     """
     from scipy import stats
 
@@ -97,14 +97,14 @@ def slope(series: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:
 
 
 def lasting_slope(points: Sequence[tuple[float, float]]) -> Interval | None:
-    """The slope of the second half, where it is no less than half of the first one's; None for growth that is coming to an end."""
+    """The slope of the second half if it is at least half of the first half's; None if growth comes to an end."""
     half = len(points) // 2
     early, late = slope([points[:half]]), slope([points[half:]])
     return late if early and late and 2 * late.value > early.value else None
 
 
 def knee(rates: Mapping[int, float], *, gain: float) -> int | None:
-    """The batch size (or count) from which the next one brings less than `gain` more per second; None without rates."""
+    """The batch size (or count) from which the next one adds less than `gain` to the rate; None without rates."""
     sizes = sorted(rates)
     for size, larger in pairwise(sizes):
         if rates[larger] < rates[size] * (1 + gain):
@@ -122,7 +122,7 @@ def _middle(starts: Sequence[Sequence[float]]) -> float:
 
 
 def _draws(starts: Sequence[Sequence[float]], seed: int) -> np.ndarray[Any, Any]:
-    """Medians of resampled starts with resampled blocks within them."""
+    """Medians of bootstrap samples: resampled starts, with resampled blocks within them."""
     filled = [np.asarray(start, float) for start in starts if len(start)]
     random = np.random.default_rng(seed)
     lengths = np.array([len(start) for start in filled])

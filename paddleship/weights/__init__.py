@@ -1,1 +1,1 @@
-"""Whether the files of a candidate hold the checkpoint's weights, each in its place."""
+"""Compare the weights in a candidate's files with the checkpoint, each in its place."""

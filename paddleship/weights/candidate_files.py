@@ -1,4 +1,4 @@
-"""Compares the files of every candidate, and of the exported program, with the checkpoint; a broken file may kill no one but a child."""
+"""Compare the files of every candidate, and of the exported program, with the checkpoint, in a child process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTED = re.compile(r"(eager_tmp|generated_\w+|_buffers_\w+)_\d+")
 
 @dataclass(frozen=True)
 class Files:
-    """Where the checkpoint, the exported program and the candidates lie."""
+    """The folders of the checkpoint, the exported program and the candidates."""
 
     checkpoint: Path
     exported: Path
@@ -44,7 +44,7 @@ def compare(files: Files, *, timeout_s: float) -> dict[str, WeightComparison]:
 
 
 class WeightsWorker:
-    """Lives in the child: holds the checkpoint, and compares what the files of one candidate after the other hold."""
+    """The object in the child process: holds the checkpoint and compares one candidate after the other."""
 
     def __init__(self, checkpoint: Path, exported: Path) -> None:
         self._checkpoint = {name: tensor.values for name, tensor in checkpoint_files.read(checkpoint).items()}
@@ -52,7 +52,7 @@ class WeightsWorker:
         self._originals: dict[str | None, Original] = {}
 
     def compare(self, folder: Path) -> WeightComparison:
-        """Raises CandidateError for files that cannot be read."""
+        """Raises CandidateError if files cannot be read."""
         itself = folder == self._exported
         candidate = Candidate.load(folder, stage="export" if itself else "optimize")
         kind, runtime = registry.kind_of(candidate), registry.get(candidate.runtime).registration
@@ -74,7 +74,7 @@ class WeightsWorker:
         return comparing.merge(found)
 
     def _original(self, part: str | None) -> Original:
-        """What one of the programs is compared with; None for an exported program itself."""
+        """The original to compare a program with; None for an exported program itself."""
         if part not in self._originals:
             program = None if part is None else paddle_files.read(self._exported / part)
             self._originals[part] = Original(self._checkpoint, places.read(self._exported), program)
@@ -82,5 +82,5 @@ class WeightsWorker:
 
 
 def _of_another_export(held: Tensors) -> Tensors:
-    """What a program holds that was exported anew after Paddle had changed the model: names that only count tensors mean others in it."""
+    """Tensors of a program that was exported again after Paddle changed the model; numbered names refer to other tensors there."""
     return {f"{name} (another export)" if _COUNTED.fullmatch(name) else name: tensor for name, tensor in held.items()}

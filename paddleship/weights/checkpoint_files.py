@@ -1,4 +1,4 @@
-"""The weights of the eager model, as the checkpoint holds them."""
+"""Read the weights of the eager model from the checkpoint."""
 
 from __future__ import annotations
 

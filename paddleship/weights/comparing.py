@@ -1,7 +1,7 @@
-"""Every weight of the checkpoint against what stands in its place in a candidate's files.
+"""Compare every weight of the checkpoint with the tensor in its place in a candidate's files.
 
-A weight is sought by the name that export recorded for it. Where a converter folded it into another tensor or gave it another
-name, it is sought by its numbers, which cannot tell equal tensors apart; what is found neither way is named.
+A weight is looked up by the name that export recorded. If a converter folded it into another tensor or renamed it, it is searched by
+its values, which cannot distinguish equal tensors. Weights that are found neither way are named.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ UNUSED, MOVED, UNPLACED, CORRECTED = (
 )
 NO_READER = "its runtime registers no reader of weights"
 _ADVICE = "convert again from this checkpoint: `dvc repro -f export optimize`"
-_MOSTLY, _FEW = 0.5, 3  # so many differ: another checkpoint, not a fault in one weight
-_NAMED = 20  # in a report
+_MOSTLY, _FEW = 0.5, 3  # share and number of different weights from which on it is another checkpoint, not an error in one weight
+_NAMED = 20  # names in a report
 _HALF = 0.5 + 1e-3  # of a step, with the rounding of the scale
 
 
 @dataclass(frozen=True)
 class NotCompared:
-    """A weight that was not compared in its place: its name, how many numbers it has, and why."""
+    """A weight that was not compared in its place: its name, its number of elements, and the reason."""
 
     name: str
     count: int
@@ -43,11 +43,11 @@ class NotCompared:
 
 @dataclass(frozen=True)
 class WeightComparison:
-    """The comparison of one candidate's files with the checkpoint, in numbers (elements) of the checkpoint's tensors.
+    """The comparison of a candidate's files with the checkpoint, in numbers of elements.
 
-    `exact` are equal to the bit; `compared` includes those, what a lower precision rounds, and what differs. `not_compared` lists what
-    was not compared in its place, `extra` counts the program's constants that are no weights of the checkpoint. `unread` says why
-    the files could not be read, `compared_at_all` is False where nothing reads the files of this runtime.
+    `exact` are equal to the bit; `compared` are those, values that a lower precision rounds, and values that differ. `not_compared` lists
+    weights that were not compared in their place. `extra` counts constants of the program that are not in the checkpoint. `unread` is
+    the reason if the files cannot be read. `compared_at_all` is False if nothing reads the files of this runtime.
     """
 
     total: int = 0
@@ -68,17 +68,17 @@ class WeightComparison:
         return self.exact / self.total if self.total else float(self.compared_at_all and not self.unread)
 
     def __bool__(self) -> bool:
-        """Whether the files could be read and nothing differs."""
+        """Whether the files were read and nothing differs."""
         return self.compared_at_all and not self.findings and not self.unread
 
     def problems(self) -> list[Finding]:
-        """What is the matter: tensors that differ, or files that cannot be read."""
+        """The errors: tensors that differ, or files that cannot be read."""
         if self.unread:
             return [Finding("weights-differ", "error", f"the weights cannot be compared ({self.unread})", _ADVICE)]
         return list(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """For a report: shares of all weights, and the first names of what was not compared in its place, by the reason."""
+        """For a report: shares of all weights, and the first names of weights that were not compared in their place, by reason."""
         names: dict[str, list[str]] = {}
         for one in self.not_compared:
             names.setdefault(one.why, []).append(one.name)
@@ -96,7 +96,7 @@ class WeightComparison:
         }
 
     def left(self) -> dict[str, float]:
-        """The share of all weights that was not compared in its place, by the reason."""
+        """The share of all weights that was not compared in its place, by reason."""
         if not self.compared_at_all:
             return {NO_READER: 1.0}
         counts = Counter[str]()
@@ -107,9 +107,9 @@ class WeightComparison:
 
 @dataclass(frozen=True)
 class Original:
-    """What a candidate is compared with: the checkpoint, the program's name of each of its tensors, and what the exported program holds.
+    """What a candidate is compared with: the checkpoint, the program's name of each tensor, and the tensors of the exported program.
 
-    `program` is None where the exported program itself is compared.
+    `program` is None if the exported program itself is compared.
     """
 
     checkpoint: Mapping[str, Array] = field(repr=False)
@@ -117,7 +117,7 @@ class Original:
     program: Tensors | None = field(default=None, repr=False)
 
     def weights(self) -> dict[str, list[str]]:
-        """The keys of the checkpoint by their name in the program: one that several layers share has several."""
+        """The keys of the checkpoint by their name in the program; a weight that several layers share has several keys."""
         found: dict[str, list[str]] = {}
         for key in self.checkpoint:
             found.setdefault(self.names.get(key, key), []).append(key)
@@ -125,7 +125,7 @@ class Original:
 
 
 def compare(original: Original, held: Tensors, *, pruned: bool = False, corrects_biases: bool = False) -> WeightComparison:
-    """Compare what a candidate's files hold; `pruned` weights may be zero where the checkpoint's are not."""
+    """Compare the tensors of a candidate's files; in a `pruned` candidate, weights may be zero."""
     weights = original.weights()
     total = sum(original.checkpoint[keys[0]].size for keys in weights.values())
     derived = _derived(original, held)
@@ -153,14 +153,14 @@ def compare(original: Original, held: Tensors, *, pruned: bool = False, corrects
 
 
 def merge(parts: Sequence[WeightComparison]) -> WeightComparison:
-    """The comparison of a candidate of several programs: every difference, and the least that was compared of any."""
+    """The comparison of a candidate with several programs: all differences, and the smallest share of any program."""
     least = min(parts, key=lambda part: (part.compared, part.exact))
     found = {str(finding): finding for part in parts for finding in part.findings}
     return replace(least, findings=tuple(found.values()), unread=next((part.unread for part in parts if part.unread), ""))
 
 
 def _is_near(own: Array, tensor: Tensor, *, pruned: bool) -> bool:
-    """Whether a tensor is the weight in a lower precision: within half a step, or with zeros in the place of at most half."""
+    """Whether a tensor is the weight in a lower precision: within half a step, or with up to half of its values zero."""
     if tensor.values.size != own.size:
         return False
     values = wide(tensor.values.reshape(own.shape))
@@ -174,12 +174,12 @@ def _is_near(own: Array, tensor: Tensor, *, pruned: bool) -> bool:
 
 
 def _shown(tensor: Tensor) -> Array:
-    """The values as the checkpoint has them, for the words."""
+    """The values in the checkpoint's form, for messages."""
     return tensor.values if tensor.step is None else tensor.values.astype(np.float32)
 
 
 def _derived(original: Original, held: Tensors) -> dict[str, str | None]:
-    """The weights that the program holds in a derived form, with what is the matter with that: nothing, or None where it is gone."""
+    """The weights that the program holds in a derived form, with the error (empty: none; None: the tensor is missing)."""
     found: dict[str, str | None] = {}
     for path, name in original.names.items():
         given = deriving.sources(path, original.checkpoint)
@@ -191,7 +191,7 @@ def _derived(original: Original, held: Tensors) -> dict[str, str | None]:
 
 
 def _why(original: Original, name: str, own: Array, held: Tensors) -> str:
-    """Why nothing stands in a weight's place."""
+    """Why no tensor is in a weight's place."""
     if original.program is None or name not in original.program:
         return UNUSED
     same = (tensor for tensor in held.values() if tensor.values.size == own.size)
@@ -204,7 +204,7 @@ def _is_found(own: Array, tensor: Tensor) -> bool:
 
 
 def _constants(original: Original, held: Tensors, weights: Mapping[str, list[str]]) -> tuple[dict[str, str], int]:
-    """What is the matter with constants of the program that are no weights of the checkpoint, and how many numbers they have."""
+    """The errors in constants of the program that are not in the checkpoint, and the number of their elements."""
     program = held if original.program is None else original.program
     paths = {name: path for path, name in original.names.items()}
     words, count = {}, 0
@@ -219,7 +219,7 @@ def _constants(original: Original, held: Tensors, weights: Mapping[str, list[str
 
 
 def _findings(words: Mapping[str, str], differing: Mapping[str, Array], held: Tensors, original: Original) -> list[Finding]:
-    """One finding for each difference, or one for all where most differ and none holds another weight of the checkpoint."""
+    """One finding for each difference; a single one if most weights differ and none holds another weight of the checkpoint."""
     names = original.names
     pairs = {key: (array, held[names.get(key, key)]) for key, array in differing.items() if names.get(key, key) in held}
     through = {key: rounded(array, tensor.values) for key, (array, tensor) in pairs.items()}

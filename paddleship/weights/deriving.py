@@ -1,4 +1,4 @@
-"""What weight_norm and spectral_norm make of the checkpoint's weights: the program holds the result alone."""
+"""Weights that weight_norm and spectral_norm derive from the checkpoint: the program holds only the result."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from paddleship.numerics.differences import Array, wide
 from paddleship.weights.held import Tensor
 
-_ROUNDING = 1e-5  # of the largest number, between Paddle's float32 and these formulas
+_ROUNDING = 1e-5  # of the largest value, between Paddle's float32 and these formulas
 
 
 def sources(path: str, checkpoint: Mapping[str, Array]) -> tuple[str, ...]:
-    """The weights that the tensor at `path` was derived from; none where it was not."""
+    """The weights that the tensor at `path` was derived from; empty if it was not derived."""
     for endings in (("_g", "_v"), ("_orig", "_u", "_v")):
         names = tuple(path + ending for ending in endings)
         if all(name in checkpoint for name in names):
@@ -22,7 +22,7 @@ def sources(path: str, checkpoint: Mapping[str, Array]) -> tuple[str, ...]:
 
 
 def matches(given: tuple[Array, ...], tensor: Tensor) -> bool:
-    """Whether a tensor was derived from these weights, along whichever axis that fits their shapes."""
+    """Whether a tensor was derived from these weights, along any axis that fits their shapes."""
     made = _by_norm(*given) if len(given) == 2 else _by_spectrum(*given)
     held, step = wide(tensor.values), 0.0 if tensor.step is None else tensor.step
     return any(
@@ -31,7 +31,7 @@ def matches(given: tuple[Array, ...], tensor: Tensor) -> bool:
 
 
 def _by_norm(size: Array, direction: Array) -> Iterator[Array]:
-    """Size × direction / |direction|, the norm over all axes but one, or over all."""
+    """Size × direction / |direction|, with the norm over all axes except one, or over all."""
     values, count = wide(direction), size.size
     for axis in range(direction.ndim):
         if direction.shape[axis] == count:
@@ -43,7 +43,7 @@ def _by_norm(size: Array, direction: Array) -> Iterator[Array]:
 
 
 def _by_spectrum(weight: Array, left: Array, right: Array) -> Iterator[Array]:
-    """Weight / (left · matrix · right), the matrix with one axis first and all others flat."""
+    """Weight / (left · matrix · right), where the matrix has one axis first and all others flattened."""
     for axis in range(weight.ndim):
         matrix = np.moveaxis(wide(weight), axis, 0).reshape(weight.shape[axis], -1)
         if matrix.shape == (left.size, right.size):

@@ -1,4 +1,4 @@
-"""In words: how a tensor of a candidate differs from the checkpoint's."""
+"""Describe in words how a tensor of a candidate differs from the checkpoint."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from paddleship.numerics.differences import Array, wide
 
 _SHOWN = 6
-_WHOLE = {"b", "i", "u"}  # kinds of numpy's that hold the same whole numbers; a converter may take another one
+_WHOLE = {"b", "i", "u"}  # numpy's kinds of integers and bools; a converter may change the type
 
 
 def equal(own: Array, other: Array) -> bool:
-    """Whether two tensors hold the same numbers in the same order, NaN and shapes of one size included."""
+    """Whether two tensors hold the same numbers in the same order; NaN equals NaN, and shapes may differ."""
     if own.size != other.size:
         return False
     if own.dtype == other.dtype and own.tobytes() == other.tobytes():
@@ -23,7 +23,7 @@ def equal(own: Array, other: Array) -> bool:
 
 
 def describe(own: Array, other: Array, checkpoint: Mapping[str, Array], *, source: str = "the checkpoint") -> str:
-    """How `other`, which stands in the place of `own` of `source`, differs; `checkpoint` holds what could stand there instead."""
+    """How `other`, which is in the place of `own` (a weight called `source`), differs; `checkpoint` has the other weights."""
     if other.size != own.size:
         return f"has the shape {list(other.shape)} in the candidate, {list(own.shape)} in {source}"
     if other.dtype.kind != own.dtype.kind:
@@ -37,12 +37,12 @@ def describe(own: Array, other: Array, checkpoint: Mapping[str, Array], *, sourc
 
 
 def twin(own: Array, other: Array, checkpoint: Mapping[str, Array]) -> str | None:
-    """The weight of the checkpoint whose numbers `other` holds in the place of `own`."""
+    """The weight of the checkpoint whose values `other` holds in place of `own`."""
     return next((name for name, array in checkpoint.items() if array.shape == own.shape and equal(array, other)), None)
 
 
 def rounded(own: Array, other: Array) -> str:
-    """Words for a float32 tensor that was rounded through a smaller dtype; empty otherwise."""
+    """A message for a float32 tensor that was rounded through a smaller dtype; otherwise empty."""
     if own.dtype != np.float32 or not own.size:
         return ""
     bits = own.view(np.uint32).astype(np.uint64)
@@ -56,7 +56,7 @@ def rounded(own: Array, other: Array) -> str:
 
 
 def _permuted(own: Array, other: Array) -> str:
-    """Words for a tensor that is the weight with slices in another order along one axis; empty otherwise."""
+    """A message for a tensor with slices of the weight in another order along one axis; otherwise empty."""
     for axis in range(own.ndim if own.ndim > 1 else 0):
         mine, theirs = ([part.tobytes() for part in np.moveaxis(array, axis, 0)] for array in (own, other))
         if mine != theirs and sorted(mine) == sorted(theirs):
@@ -66,7 +66,7 @@ def _permuted(own: Array, other: Array) -> str:
 
 
 def _zeroed(own: Array, other: Array, source: str) -> str:
-    """Words for a tensor that is the weight but for slices of zeros along one axis; empty otherwise."""
+    """A message for a tensor with slices of zeros along one axis; otherwise empty."""
     for axis in range(own.ndim):
         differs = (own != other).any(axis=tuple(place for place in range(own.ndim) if place != axis))
         places = np.flatnonzero(differs)

@@ -1,4 +1,4 @@
-"""What the files of a candidate hold, by the names that the exported program gave: read without running or unpickling anything."""
+"""The tensors in a candidate's files, by the names in the exported program, read without running or unpickling anything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddleship.numerics.differences import Array
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor of a file; `step` is the distance of two neighbouring quantised values along it, None where it is stored as it is."""
+    """A tensor of a file; `step` is the distance of neighbouring quantised values along it, None if it is not quantised."""
 
     values: Array = field(repr=False)
     step: Array | None = field(default=None, repr=False)
@@ -22,7 +22,7 @@ Tensors = Mapping[str, Tensor]
 
 
 def dequantised(codes: Array, scale: Array, zero: Array, *, axis: int = -1) -> Tensor:
-    """The tensor that whole numbers stand for; scales of one axis lie along `axis`, those of two along the first and the last."""
+    """Dequantise integers; scales of one axis are along `axis`, scales of two axes along the first and the last."""
     steps, zeros = (_along(np.asarray(array, dtype=np.float64), codes, axis) for array in (scale, zero))
     return Tensor((codes.astype(np.float64) - zeros) * steps, np.abs(steps))
 

@@ -1,4 +1,4 @@
-"""The weights of an ONNX program: paddle2onnx calls a constant by the name of the parameter, and the quantiser adds to that name."""
+"""Read the weights of an ONNX program: paddle2onnx names a constant like its parameter, and the quantiser extends that name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CODES = "_quantized"
 
 
 def read(folder: Path) -> Tensors:
-    """The constants of model.onnx that an operator uses, quantised ones as what they stand for. Raises CandidateError."""
+    """The constants of model.onnx that an operator uses, dequantised. Raises CandidateError."""
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -61,7 +61,7 @@ def _axis(operator: Any) -> int:
 
 
 def _dequantised(name: str, arrays: Mapping[str, Array], axes: Mapping[str, int]) -> Tensor:
-    """What 8 bits stand for; where no operator says along which axis the scales lie, it is the last: the columns of a product."""
+    """Dequantise; if no operator names the axis of the scales, it is the last one (the columns of a product)."""
     base = name.removesuffix(_CODES)
     for start in (base, name):
         if (scale := arrays.get(f"{start}_scale")) is not None:

@@ -1,4 +1,4 @@
-"""The weights of OpenVINO's own files: constants keep the parameter's name, except those that its quantiser wrote anew."""
+"""Read the weights of OpenVINO IR: constants keep the parameter's name, except those that the quantiser wrote again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddleship.weights.held import Tensor, Tensors
 
 
 def read(folder: Path) -> Tensors:
-    """The constants of model.xml and model.bin, quantised ones as what they stand for. Raises CandidateError."""
+    """The constants of model.xml and model.bin, dequantised. Raises CandidateError."""
     ov = door.module()
     path = folder / "model.xml"
     try:
@@ -25,7 +25,7 @@ def read(folder: Path) -> Tensors:
 
 
 def _tensor(constant: Any) -> Tensor:
-    """A constant, or what it stands for where it is converted, shifted and multiplied by other constants."""
+    """A constant, dequantised if it is converted, shifted and multiplied by other constants."""
     values, step, operator = np.array(constant.data), None, _only_user(constant)
     if values.dtype.kind not in "iu" or operator is None or operator.get_type_name() != "Convert":
         return Tensor(values)
@@ -41,7 +41,7 @@ def _tensor(constant: Any) -> Tensor:
 
 
 def _made(value: Any) -> Any:
-    """The numbers of a constant, also behind a conversion; None for what is computed."""
+    """The values of a constant, also after a conversion; None for a computed value."""
     operator = value.get_node()
     if operator.get_type_name() == "Convert":
         operator = operator.input_value(0).get_node()

@@ -1,7 +1,7 @@
-"""The weights of a Paddle program: the names are in model.json, the values in model.pdiparams, one after the other by sorted name.
+"""Read the weights of a Paddle program: names are in model.json, values in model.pdiparams, sorted by name.
 
-Before each tensor's bytes stand a version (4 bytes), the levels of detail (8, none are expected), another version (4), and a
-description (protobuf) of dtype and shape with its size before it.
+Before each tensor's bytes are a version (4 bytes), the levels of detail (8, none are expected), another version (4), and a
+description (protobuf) of dtype and shape with its size.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from paddleship.numerics.differences import Array
 from paddleship.weights.held import Tensor, Tensors, dequantised
 
 _HEAD = struct.Struct("<IQII")
-# numbers of Paddle's VarType; numpy has no bfloat16, whose bytes are compared
+# numbers of Paddle's VarType; numpy has no bfloat16, so its bytes are compared
 _DTYPES = {0: "?", 1: "<i2", 2: "<i4", 3: "<i8", 4: "<f2", 5: "<f4", 6: "<f8", 20: "u1", 21: "i1", 22: "<u2", 23: "<c8", 24: "<c16"}
-_COPIES = re.compile(r"(_deepcopy_\d+)+$")  # what Paddle adds to a parameter's name where it copies a layer to quantise it
+_COPIES = re.compile(r"(_deepcopy_\d+)+$")  # Paddle's suffix for a parameter of a copied layer in quantisation
 _QUANTISED = 127
 _LONGEST = 1_000  # bytes of a description that are read
-_PERSISTABLE = 0  # its place among a parameter's flags; the state that a dropout keeps is in no file
+_PERSISTABLE = 0  # index among a parameter's flags; the state of a dropout is not in the file
 
 
 def read(folder: Path) -> Tensors:
-    """The tensors of the program in `folder`. Raises CandidateError for files that are incomplete or do not fit each other."""
+    """The tensors of the program in `folder`. Raises CandidateError if files are incomplete or do not fit each other."""
     try:
         program = json.loads((folder / "model.json").read_text(encoding="utf-8"))["program"]
         operators = [operator for block in pir.blocks(program) for operator in block["ops"]]
@@ -77,7 +77,7 @@ def _arrays(path: Path, content: bytes, shapes: Mapping[str, list[int]]) -> Iter
 
 
 def _description(content: bytes) -> tuple[int, list[int]]:
-    """Dtype and shape of a protobuf of whole numbers: field 1, and field 2 repeated or packed."""
+    """Dtype and shape in a protobuf of integers: field 1, and field 2 repeated or packed."""
     kind, shape, place = -1, [], 0
     while place < len(content):
         key, place = _number(content, place)
@@ -95,7 +95,7 @@ def _description(content: bytes) -> tuple[int, list[int]]:
 
 
 def _number(content: bytes, place: int) -> tuple[int, int]:
-    """A protobuf number and the place after it."""
+    """A protobuf integer, and the position after it."""
     value = shift = 0
     while place < len(content):
         byte = content[place]
@@ -106,7 +106,7 @@ def _number(content: bytes, place: int) -> tuple[int, int]:
 
 
 def _dequantise(operators: list[dict[str, Any]], arrays: Mapping[str, Array]) -> dict[str, Tensor]:
-    """The tensors, those that the program itself dequantises as what they stand for."""
+    """The tensors; those that the program dequantises are dequantised."""
     names = {operator["O"]["%"]: _name(operator) for operator in operators if operator["#"] == "p"}
     found = {name: Tensor(array) for name, array in arrays.items()}
     for operator in operators:

@@ -1,1 +1,1 @@
-"""What paddle2onnx gets wrong or does not know, fixed before and after it."""
+"""Fixes for conversion errors of paddle2onnx, before and after it runs."""

@@ -1,4 +1,4 @@
-"""Operators that find the channels behind the places, of which paddle2onnx 2.1 knows none or mistakes them: transposed there and back."""
+"""Transpose channels-last operators to channels-first and back: paddle2onnx 2.1 does not support them or converts them wrongly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FIRST = {"NHWC": "NCHW", "NDHWC": "NCDHW"}
 
 
 def put_first(operator: Operator, writer: Writer) -> tuple[Operator, ...]:
-    """The operators that do the same with the channels before the places: between two transpositions, or the one itself."""
+    """The operator between two transpositions, with the channels first; the operator itself if its channels are first already."""
     layouts = [item["AT"] for item in operator["A"] if isinstance(item, dict) and item["N"] == "data_format"]
     if not layouts or layouts[0]["D"] not in _FIRST or len(operator["O"][0]["TT"]["D"][1]) != len(layouts[0]["D"]):
         return (operator,)

@@ -1,15 +1,14 @@
-"""What paddle2onnx 2.1 gets wrong or does not know, put right in the program that it is given and in the ONNX graph that it made.
+"""Fixes for conversion errors of paddle2onnx 2.1, in Paddle's program before the conversion and in the ONNX graph after it.
 
-* It reads the doubles of Paddle's file (a slope, an epsilon, what padding is filled with) as floats, and gets others; of a list
-  of them (the scale of an interpolation) it dies.
-* It forgets the bounds of hardtanh and that a gelu is to be the tanh formula, and does not know masked_fill, amax and amin,
-  nor group_norm of sequences.
-* It forgets the lengths that a recurrent layer is given, and the states of all but the last of a stack.
+* It reads doubles of Paddle's file (a slope, an epsilon, a padding value) as floats, with wrong values; a list of doubles (the
+  scale of an interpolation) crashes it.
+* It ignores the bounds of hardtanh and gelu(approximate=True), and does not know masked_fill, amax, amin and group_norm of sequences.
+* It ignores the lengths of recurrent layers, and the states of all layers of a stack except the last.
 * It crashes on a mean over every axis, and on a value that a loop passes on unchanged.
-* It calls what a loop carries by the name of its initial value: a body that uses both reads one of them twice.
-* It makes conditions vectors of one, where ONNX wants scalars.
-* It crashes on channels-last layouts, or reads channels as positions.
-* It forgets in how many groups the offsets of a deformable convolution come.
+* It names a loop variable like its initial value: a body that uses both reads one of them twice.
+* It makes conditions vectors with one element; ONNX needs scalars.
+* It crashes on channels-last layouts, or treats channels as positions.
+* It ignores the number of groups of offsets in a deformable convolution.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from paddleship.conversion.pir import Operator, Writer
 
 
 def before(program: Mapping[str, Any]) -> None:
-    """Change a program of Paddle's into one that means the same and that paddle2onnx gets right."""
+    """Change a program of Paddle into an equivalent one that paddle2onnx converts correctly."""
     writer = Writer(program)
     for block in list(pir.blocks(program)):
         writer.operators = []
         for operator in (part for whole in block["ops"] for part in channels_last.put_first(whole, writer)):
-            if not operator["#"].startswith("1.full"):  # these it reads as doubles
+            if not operator["#"].startswith("1.full"):  # it reads these as doubles
                 _in_single_precision(operator)
             if fix := _FIXES.get(operator["#"]):
                 fix(operator, writer)
@@ -38,7 +37,7 @@ def before(program: Mapping[str, Any]) -> None:
 
 
 def after(graph: Any) -> None:
-    """Change an ONNX graph of paddle2onnx's into one whose loops and branches are as ONNX defines them."""
+    """Change an ONNX graph of paddle2onnx so that its loops and branches are valid ONNX."""
     from onnx import AttributeProto
 
     recurrent.fix(graph)
@@ -58,7 +57,7 @@ def after(graph: Any) -> None:
 
 
 def give_offset_groups(model: Any) -> None:
-    """Tell each DeformConv in how many groups its offsets come: two channels of them for each place of the kernel."""
+    """Set the number of offset groups of each DeformConv: two channels of offsets for each position of the kernel."""
     from onnx import helper, shape_inference
 
     waiting = [node for node in model.graph.node if node.op_type == "DeformConv"]
@@ -88,7 +87,7 @@ def _copy_inputs(operator: Operator, writer: Writer) -> None:
 
 def _name_every_axis(mean: Operator, writer: Writer) -> None:
     values, axes = mean["I"]
-    if writer.types[axes["%"]]["D"][1] == [0]:  # it names none, and means all
+    if writer.types[axes["%"]]["D"][1] == [0]:  # no axes means all axes
         mean["I"] = [values, writer.axes(range(len(writer.types[values["%"]]["D"][1])))]
 
 
@@ -110,7 +109,7 @@ def _as_clip(hardtanh: Operator, writer: Writer) -> None:
 
 
 def _as_pictures(group_norm: Operator, writer: Writer) -> None:
-    """A sequence as a picture of one column."""
+    """Treat a sequence as a picture with one column."""
     values, *parameters = group_norm["I"]
     element, shape, *others = writer.types[values["%"]]["D"]
     if len(shape) != 3:
@@ -135,7 +134,7 @@ def _by_tanh(gelu: Operator, writer: Writer) -> None:
 
 
 def _scalar(graph: Any, vector: str, name: str) -> str:
-    """Add what makes the scalar `name` of a vector of one."""
+    """Add a node that makes a scalar named `name` of a vector with one element."""
     from onnx import TensorProto, helper
 
     none = helper.make_tensor("none", TensorProto.INT64, [0], [])
@@ -145,7 +144,7 @@ def _scalar(graph: Any, vector: str, name: str) -> str:
 
 
 def _define_body(body: Any, loop: str) -> None:
-    """Give the values that a loop's body takes names of their own, and make its two conditions and its counter scalars."""
+    """Give the inputs of a loop's body unique names, and make its two conditions and its counter scalars."""
     _rename(body, {value.name: f"{loop}.{value.name}" for value in body.input})
     body.output[0].name = _scalar(body, body.output[0].name, f"{loop}.again")
     for value in body.input[:2]:
@@ -153,7 +152,7 @@ def _define_body(body: Any, loop: str) -> None:
 
 
 def _forget_shapes(values: Iterable[Any]) -> None:
-    """Leave the shapes of what bodies take and give to the runtime: they may change, and a scalar may be a vector of one."""
+    """Remove the shapes of the inputs and outputs of bodies: they may change, and a scalar may be a vector with one element."""
     for value in values:
         shape = value.type.tensor_type.shape
         if len(shape.dim) < 2:

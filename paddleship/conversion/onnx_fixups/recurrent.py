@@ -1,8 +1,7 @@
-"""What paddle2onnx 2.1 forgets of recurrent layers: the lengths that they are given, and the states of all but the last of a stack.
+"""Restore what paddle2onnx 2.1 drops from recurrent layers: the lengths of rows, and the states of all layers of a stack except the last.
 
-The number of a value in the program does not say which ONNX value holds the lengths. So before the conversion the layer's input is
-raised to the power of the lengths, which makes the graph name them. Afterwards the power is taken out again, and all layers of
-the stack are given what it named.
+The program does not show which ONNX value holds the lengths. So before the conversion the layer's input is raised to the power of the
+lengths, which gives them a place in the graph. Afterwards the power is removed, and all layers of the stack get the lengths.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from paddleship.conversion import pir
 from paddleship.conversion.pir import Operator, Writer
 
 _LAYERS = frozenset({"LSTM", "GRU", "RNN"})
-_INNER = "helper."  # how paddle2onnx calls values between the layers of one stack
+_INNER = "helper."  # prefix of paddle2onnx's values between the layers of a stack
 
 
 def mark(rnn: Operator, writer: Writer) -> None:
-    """Raise the input of an rnn that is given lengths to their power."""
+    """Raise the input of an rnn with lengths to the power of the lengths."""
     values, _states, _weights, lengths, *_others = rnn["I"]
     if lengths["%"] not in writer.types:
         return
@@ -30,9 +29,9 @@ def mark(rnn: Operator, writer: Writer) -> None:
 
 
 def fix(graph: Any) -> None:
-    """Give the layers of marked stacks the lengths that the marks name, remove the marks, and give out the states of every layer."""
+    """Pass the marked lengths to the layers of each marked stack, remove the marks, and return the states of every layer."""
     makers = {output: node for node in graph.node for output in node.output}
-    stacks: dict[str, list[Any]] = {}  # by the output of the highest layer yet
+    stacks: dict[str, list[Any]] = {}  # by the output of the highest layer so far
     states: dict[str, list[str]] = {}
     marks, nodes = set(), list(graph.node)
     del graph.node[:]
@@ -54,7 +53,7 @@ def fix(graph: Any) -> None:
 
 
 def _all(node: Any, states: Mapping[str, list[str]]) -> Any:
-    """The node itself, or for one that gives out the last layer's state one that gives out those of the stack."""
+    """The node; if it returns only the last layer's state, a node that returns the states of the whole stack."""
     from onnx import helper
 
     if node.op_type != "Identity" or node.input[0] not in states:
@@ -63,7 +62,7 @@ def _all(node: Any, states: Mapping[str, list[str]]) -> Any:
 
 
 def _counted(mark: Any, makers: Mapping[str, Any], name: str) -> Any:
-    """A node that gives the lengths of a mark as whole numbers."""
+    """A node that converts the lengths of a mark to integers."""
     from onnx import TensorProto, helper
 
     column = _made(mark.input[1], makers)
@@ -71,7 +70,7 @@ def _counted(mark: Any, makers: Mapping[str, Any], name: str) -> Any:
 
 
 def _made(name: str, makers: Mapping[str, Any]) -> Any:
-    """The node that makes a value which may have got other names since; None for an input of the graph."""
+    """The node that makes a value, also if the value was renamed; None for an input of the graph."""
     node = makers.get(name)
     while node is not None and node.op_type == "Identity":
         node = makers.get(node.input[0])
@@ -79,7 +78,7 @@ def _made(name: str, makers: Mapping[str, Any]) -> Any:
 
 
 def _below(name: str, makers: Mapping[str, Any]) -> str:
-    """The output of the layer of the same stack that a layer takes."""
+    """The output of the layer of the same stack that feeds a layer."""
     return next((below for below in _back(name, makers) if makers[below].op_type in _LAYERS), "")
 
 
