@@ -1,1 +1,1 @@
-"""The user's control flow: where the code can go two ways, what export made of it, and which ways were taken."""
+"""The control flow of the user's code: its branches, what export made of them, and which of them the inputs took."""

@@ -1,6 +1,6 @@
-"""Where the user's code can go two ways: every `if`, `while`, `for` and ternary of a source file, and the instructions that belong to it.
+"""The branches of the user's code: every `if`, `while`, `for` and ternary of a source file, and the instructions of each.
 
-The positions of instructions are CPython 3.11's: a conditional jump carries the place of its statement or of its test.
+Positions of instructions are those of CPython 3.11: a conditional jump has the position of its statement or of its test.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Kind = Literal["if", "while", "for", "ternary"]
 Span = tuple[int, int, int, int]  # first line, first column, last line, last column
 OUTSIDE, TEST, BODY = 0, 1, 2
 
-_SUSPENDED = 0x20 | 0x80 | 0x200  # code flags of generators and coroutines, whose frames come and go
+_SUSPENDED = 0x20 | 0x80 | 0x200  # code flags of generators and coroutines, whose frames are suspended and resumed
 _COMPREHENSIONS = {ast.ListComp: "<listcomp>", ast.SetComp: "<setcomp>", ast.DictComp: "<dictcomp>", ast.GeneratorExp: "<genexpr>"}
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, *_COMPREHENSIONS)
 _READS = frozenset({"item", "numpy", "tolist"})
@@ -27,10 +27,10 @@ _READS = frozenset({"item", "numpy", "tolist"})
 
 @dataclass(frozen=True)
 class Site:
-    """One place where the code goes one way or another; `text` is its condition, or what a `for` goes over.
+    """One branch or loop in the code; `text` is its condition, or the iterable of a `for`.
 
-    `reads` says that the condition is made from a tensor's value that was read into Python (`.item()` and its like),
-    in the condition itself or in a variable of the same function.
+    `reads`: the condition uses a tensor's value that was read into Python (`.item()` and the like), in the condition or in a variable of
+    the same function.
     """
 
     file: str
@@ -51,7 +51,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Place:
-    """A site in the syntax tree: the function that holds it (name and first line of its code), and its parts."""
+    """A site in the syntax tree: the function that contains it (name and first line of its code), and its parts."""
 
     site: Site
     function: tuple[str, int]
@@ -60,7 +60,7 @@ class Place:
     body: tuple[Span, ...]
 
     def part(self, span: Span, *, jumps: bool) -> int:
-        """Which part of the site an instruction at `span` belongs to; `jumps` is True for one that may go either way."""
+        """The part of the site that an instruction at `span` belongs to; `jumps` is True for a conditional jump."""
         if jumps and span == self.span:
             return TEST
         if self.test is not None and _inside(span, self.test):
@@ -70,19 +70,19 @@ class Place:
 
 @cache
 def places(file: str) -> tuple[Place, ...]:
-    """All sites of a source file, the outer before the inner; none where it cannot be read."""
+    """All sites of a source file, outer before inner; empty if the file cannot be read."""
     name = short(file)
     return tuple(_place(name, node, scopes) for node, scopes in _walk(_tree(file), ()) if scopes)
 
 
 def short(file: str) -> str:
-    """The path as it is written down: relative to the working directory where it lies inside, so that it means the same elsewhere."""
+    """The path relative to the working directory if it is inside it, so that it is valid on other machines."""
     path = Path(file).resolve()
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def parts(code: CodeType) -> tuple[list[Place], list[tuple[int, ...] | None]]:
-    """The places of one function, and for each instruction the part of each place that it belongs to (None: not known)."""
+    """The places of a function, and for each instruction the part of each place that it belongs to (None: unknown)."""
     mine = [place for place in places(code.co_filename) if place.function == (code.co_name, code.co_firstlineno)]
     if not mine or code.co_flags & _SUSPENDED:
         return [], []
@@ -97,7 +97,7 @@ def parts(code: CodeType) -> tuple[list[Place], list[tuple[int, ...] | None]]:
 
 
 def _conditional(code: CodeType) -> set[int]:
-    """Where the conditional jumps are, from the first prefix of a far one on: that is where a trace sees it."""
+    """Offsets of the conditional jumps; for a far jump, of its first prefix, which is where a trace sees it."""
     found: set[int] = set()
     prefixes: list[int] = []
     for step in dis.get_instructions(code):
@@ -115,7 +115,7 @@ def _inside(span: Span, whole: Span) -> bool:
 
 
 def _walk(node: ast.AST, scopes: tuple[ast.AST, ...]) -> Iterator[tuple[ast.If | ast.IfExp | ast.While | ast.For, tuple[ast.AST, ...]]]:
-    """Every site with the functions around it; a field of the node comes in the order in which Python evaluates it."""
+    """Every site with the functions around it, in the order in which Python evaluates them."""
     if isinstance(node, ast.If | ast.IfExp | ast.While | ast.For):
         yield node, scopes
     if isinstance(node, _SCOPES):
@@ -148,7 +148,7 @@ def _span(node: ast.AST) -> Span:
 
 
 def _name(scope: ast.AST) -> tuple[str, int]:
-    """Name and first line of a function's code, where decorators count."""
+    """Name and first line of a function's code, including its decorators."""
     line = min([scope.lineno, *(decorator.lineno for decorator in getattr(scope, "decorator_list", []))])  # type: ignore[attr-defined]
     if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
         return scope.name, line
@@ -168,13 +168,13 @@ def _reads(condition: ast.expr, function: ast.AST) -> bool:
 
 
 def _may_precede(statement: ast.stmt, condition: ast.expr, function: ast.AST) -> bool:
-    """Whether a statement can have run when the condition is asked: it stands before it, or in a loop around both."""
+    """Whether a statement may run before the condition: it is before it, or in a loop around both."""
     if _span(statement)[:2] < _span(condition)[:2]:
         return True
     loops = (
         _span(node)
         for node in ast.walk(function)
-        if isinstance(node, ast.While) or (isinstance(node, ast.For) and node.iter is not condition)  # asked once, before its body
+        if isinstance(node, ast.While) or (isinstance(node, ast.For) and node.iter is not condition)  # evaluated once, before the body
     )
     return any(_inside(_span(statement), loop) and _inside(_span(condition), loop) for loop in loops)
 
@@ -185,14 +185,14 @@ def _is_read(node: ast.AST) -> bool:
 
 @cache
 def at(file: str, line: int, column: int, *, loop: bool) -> Site | None:
-    """The `if` (or the loop) that begins exactly there."""
+    """The `if` or loop that begins at this position."""
     found = (place.site for place in places(file) if (place.site.line, place.site.column) == (line, column))
     return next((site for site in found if site.loops == loop and site.kind != "ternary"), None)
 
 
 @cache
 def ternaries(file: str, line: int, column: int) -> Sequence[Site]:
-    """The ternaries of the simple statement, or of the head of the compound one, that begins there, the outer before the inner."""
+    """The ternaries of the simple statement, or in the head of the compound statement, that begins here, outer before inner."""
     statement = _statement(file, line, column)
     if statement is None:
         return []
@@ -202,7 +202,7 @@ def ternaries(file: str, line: int, column: int) -> Sequence[Site]:
 
 @cache
 def around(file: str, line: int, column: int) -> Site | None:
-    """The loop whose body has a statement of its own exactly there."""
+    """The loop whose body has a statement at this position."""
     for place in places(file):
         if place.site.loops and any(span[:2] == (line, column) for span in place.body):
             return place.site

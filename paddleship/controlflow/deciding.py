@@ -1,8 +1,8 @@
-"""Which conditions a conversion put into the program, and which it decided itself in Python.
+"""Which conditions a conversion put into the program, and which it decided in Python.
 
-Paddle rewrites the user's functions: an `if` or ternary becomes a call of `_jst.IfElse`, a loop one of `_jst.While`. A condition
-that is a value of the program becomes `pd_op.if` or `pd_op.while`; any other is decided there and then, for ever. What
-Paddle does not rewrite runs as it is, and is followed as eager code is.
+Paddle rewrites the user's functions: an `if` or ternary becomes a call of `_jst.IfElse`, a loop a call of `_jst.While`. A condition
+that is a value of the program becomes `pd_op.if` or `pd_op.while`. Any other condition is decided during the conversion, for all
+inputs. Code that Paddle does not rewrite runs unchanged and is traced like eager code.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from paddleship.shipped.common.references import is_users
 
 @dataclass
 class Decisions:
-    """What became of each spot: `regions` are in the program; `ways` those that Python took, True and False or rounds of a loop.
+    """The decision at each spot: `regions` are in the program; `ways` are those that Python took (True, False, or rounds of a loop).
 
-    `constants` are conditions of which Python read a tensor that the program does not compute.
+    `constants` are conditions for which Python read a tensor that the program does not compute.
     """
 
     ways: Ways
@@ -47,7 +47,7 @@ class Decisions:
 
 @contextmanager
 def watching(layer: Any) -> Iterator[Decisions]:
-    """Note every decision of the conversions in the block. For a process that converts and then ends."""
+    """Record every decision of the conversions in the block. For a process that converts and then ends."""
     from paddle.jit import dy2static, not_to_static
     from paddle.jit.dy2static import program_translator
 
@@ -79,14 +79,14 @@ def watching(layer: Any) -> Iterator[Decisions]:
 
 
 class _NeverCached(dict[str, Any]):
-    """Paddle keeps rewritten functions by their text, so that two of one text would both have the lines of the first."""
+    """Turns off Paddle's cache of rewritten functions, whose key is their text: two equal functions would have the lines of the first."""
 
     def __contains__(self, key: object) -> bool:
         return False
 
 
 class _Rounds:
-    """A loop under observation: what its condition said first, and how often its body was called."""
+    """A loop under observation: its first condition, and the number of calls of its body."""
 
     def __init__(self, condition: Callable[[], Any], body: Callable[[], Any]) -> None:
         self._condition, self._body = condition, body
@@ -108,7 +108,7 @@ class _Rounds:
 
 
 def _choice(frame: FrameType) -> Site | None:
-    """The `if` or ternary whose rewritten call this frame is at; None for one that Paddle put in."""
+    """The `if` or ternary of the rewritten call in this frame; None for one that Paddle added."""
     line, calls = _calls(frame.f_code.co_filename, frame.f_lineno)
     origin = _mapped(frame.f_code.co_filename, line)
     here = _position(frame)
@@ -120,7 +120,7 @@ def _choice(frame: FrameType) -> Site | None:
 
 
 def _loop(frame: FrameType, body: Callable[[], Any]) -> Site | None:
-    """The loop; one that Paddle made anew has no origin of its own, but the statements in its body have."""
+    """The loop of the rewritten call; if Paddle created the loop, it is found by the statements in its body."""
     origin = _mapped(frame.f_code.co_filename, frame.f_lineno)
     if origin is not None and (site := branches.at(*origin, loop=True)):
         return site
@@ -131,7 +131,7 @@ def _loop(frame: FrameType, body: Callable[[], Any]) -> Site | None:
 
 
 def _mapped(file: str, line: int) -> tuple[str, int, int] | None:
-    """File, line and column of the user's statement that a line of rewritten code stands for."""
+    """File, line and column of the user's statement for a line of rewritten code."""
     from paddle.jit.dy2static.origin_info import global_origin_info_map
 
     found = global_origin_info_map.get((file, line))
@@ -147,7 +147,7 @@ def _position(frame: FrameType) -> Span | None:
 
 @cache
 def _calls(file: str, line: int) -> tuple[int, list[Span]]:
-    """First line of the rewritten statement at `line`, and where it calls `_jst.IfElse`, the outer before the inner."""
+    """First line of the rewritten statement at `line`, and the positions of its calls of `_jst.IfElse`, outer before inner."""
     statements = (node for node in ast.walk(_rewritten(file)) if isinstance(node, ast.stmt) and not hasattr(node, "body"))
     statement = next((node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)), None)
     return (line, []) if statement is None else (statement.lineno, list(_choices(statement)))

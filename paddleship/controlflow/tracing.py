@@ -1,4 +1,4 @@
-"""Which ways eager Python goes: a tracer that follows the user's functions that hold an `if`, a loop or a ternary, and no others."""
+"""A tracer that records which branches eager Python takes, in the user's functions that contain an `if`, a loop or a ternary."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from paddleship.shipped.common.references import is_users
 from paddleship.shipped.common.spec import Arrays
 
 _Parts = tuple[list[Place], list[tuple[int, ...] | None]]
-Spot = tuple[Site, str]  # a site, and the path of the sublayer that it ran in ("" for the model itself)
+Spot = tuple[Site, str]  # a site, and the path of the sublayer that ran it ("" for the model itself)
 
 
 @dataclass
 class Ways:
-    """Which ways were taken at each spot: True and False of a condition, or how often a loop went round."""
+    """The ways that were taken at each spot: True and False of a condition, or the number of rounds of a loop."""
 
     names: Mapping[int, str] = field(default_factory=dict, repr=False)
     taken: dict[Spot, set[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, layer: Any) -> Ways:
-        """For a model whose sublayers tell the spots of one site apart."""
+        """Ways for a model, whose sublayers distinguish the spots of one site."""
         return cls({id(part): name for name, part in layer.named_sublayers(include_self=True)})
 
     def add(self, site: Site, layer: str, way: int) -> None:
         self.taken.setdefault((site, layer), set()).add(way)
 
     def layer(self, frame: FrameType | None) -> str:
-        """The path of the sublayer whose method runs in this frame, or called the function that does."""
+        """The path of the sublayer whose method runs in this frame, or called the function that runs in it."""
         while frame is not None:
             if "self" in frame.f_code.co_varnames or "self" in frame.f_code.co_freevars:
                 name = self.names.get(id(frame.f_locals.get("self")))
@@ -49,7 +49,7 @@ class Ways:
 
 @contextmanager
 def following(ways: Ways) -> Iterator[None]:
-    """Note the ways that the user's functions take in the block, on this thread. Not for generators, whose frames are left and entered."""
+    """Record the ways that the user's functions take in the block, on this thread. Generators are not recorded."""
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
         frame.f_trace_lines = False
@@ -64,7 +64,7 @@ def following(ways: Ways) -> Iterator[None]:
 
 
 def follower(ways: Ways, frame: FrameType) -> Callable[[FrameType, str, Any], Any] | None:
-    """What follows a frame of the user's that can go two ways, as its trace function; None for another frame."""
+    """The trace function for a frame of the user's code with branches; None for any other frame."""
     places, table = _parts(frame.f_code)
     if not places:
         return None
@@ -72,7 +72,7 @@ def follower(ways: Ways, frame: FrameType) -> Callable[[FrameType, str, Any], An
     return _Follower(ways, ways.layer(frame), places, table)
 
 
-# By identity, since code of one text in two files is equal; the code is kept, or another would get its id.
+# By identity: equal code in two files compares equal. The code is kept alive, because its id could be reused.
 _KNOWN: dict[int, tuple[CodeType, _Parts]] = {}
 
 
@@ -84,7 +84,7 @@ def _parts(code: CodeType) -> _Parts:
 
 
 class _Follower:
-    """Follows one frame from instruction to instruction; a condition is decided where the next instruction is no part of it."""
+    """Traces one frame by instruction; a condition is decided when the next instruction is not part of it."""
 
     def __init__(self, ways: Ways, layer: str, places: list[Place], table: list[tuple[int, ...] | None]) -> None:
         self._ways, self._layer, self._places, self._table = ways, layer, places, table
@@ -100,7 +100,7 @@ class _Follower:
         elif event == "return":
             self._move(self._outside)
         elif event == "exception" and argument[0] is not StopIteration:
-            self._last = None  # what is left now was left undecided
+            self._last = None  # a site that is left now was not decided
         return self
 
     def _move(self, here: tuple[int, ...]) -> None:
@@ -118,14 +118,14 @@ class _Follower:
         elif after == BODY and before == TEST:
             self._rounds[index] += 1
         elif after == TEST and before == OUTSIDE:
-            self._rounds[index] = 0  # an exception may have left it before
+            self._rounds[index] = 0  # an exception may have left the loop before
         elif after == OUTSIDE:
             self._ways.add(site, self._layer, self._rounds[index])
             self._rounds[index] = 0
 
 
 class TracedEager(Eager):
-    """The eager model in float32 that remembers which ways its inputs took."""
+    """The eager model in float32, which records the ways that its inputs took."""
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)

@@ -1,1 +1,1 @@
-"""Whether a candidate answers as right as the eager model does."""
+"""Prove that candidates answer as the eager model does."""

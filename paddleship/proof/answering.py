@@ -1,4 +1,4 @@
-"""Who answers under proof: models under test, each in a process of its own."""
+"""The models under test, each in a worker process."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from paddleship.system.progress import Progress
 
 
 class Caller(Protocol):
-    """Calls methods of one object, which may live in another process."""
+    """Calls methods of an object, which may be in another process."""
 
     def call(self, method: str, *arguments: Any) -> Any: ...
 
 
 @dataclass(frozen=True)
 class ModelUnderTest:
-    """What answers in a process of its own: `load(*arguments)` gives a Runtime there, `share()` lets threads share it.
+    """What answers in a worker process: `load(*arguments)` returns a Runtime there, `share()` lets threads share it.
 
-    `exact` where it is the exported program on eager's own kernels, whose answers are eager's own.
+    `exact`: it is the exported program on eager's own kernels, so its answers are eager's own.
     """
 
     load: Callable[..., Any]
@@ -54,7 +54,7 @@ def candidate(folder: Path, *, precision: str = "float32", thread_count: int = 1
 
 
 class AnswerWorker:
-    """Lives in the child: one model under test, asked by one caller or by many at once."""
+    """The object in the worker process: one model under test, asked by one caller or by several at the same time."""
 
     def __init__(self, model_under_test: ModelUnderTest) -> None:
         self._model = model_under_test.load(*model_under_test.arguments)
@@ -65,7 +65,7 @@ class AnswerWorker:
         return answer
 
     def together(self, batches: Sequence[Batch], callers: int) -> list[list[Arrays]]:
-        """What each of several callers got for the batches, each beginning at another one, all at the same time."""
+        """The answers to the batches for each of several concurrent callers, each starting with another batch."""
         turns = self._share()
         found: list[list[Arrays]] = [[{} for _ in batches] for _ in range(callers)]
         start = threading.Barrier(callers)
@@ -86,7 +86,7 @@ class AnswerWorker:
 
 
 class Queue:
-    """Contenders in their order, each with its process or the reason why it has none; the next one loads while one is asked."""
+    """Models under test in order, each with its process or the reason why it has none; the next one loads while one is asked."""
 
     def __init__(self, order: Sequence[tuple[str, ModelUnderTest]], *, timeout_s: float) -> None:
         self._order, self._timeout_s = order, timeout_s
@@ -124,7 +124,7 @@ class Queue:
 
 
 def ask(name: str, child: Caller, cases: Sequence[Case], *, took: list[float] | None = None) -> list[Any]:
-    """Let a child answer all cases; the seconds that each of them took go to `took`."""
+    """Ask a child all cases; appends the seconds of each to `took`."""
     progress = Progress(f"{name}: answering", len(cases), "batches")
     answers = []
     for case in cases:

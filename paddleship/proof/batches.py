@@ -1,24 +1,23 @@
-"""In which batches rows are asked: every size that the server takes, each row with different neighbours."""
+"""The batches in which rows are asked: every size that the server accepts, each row with different neighbours."""
 
 from __future__ import annotations
 
 import itertools
 
-EVERY = 64  # up to this size every one is asked; beyond it a selection
+EVERY = 64  # up to this size every size is asked, above it a selection
 
 
 def sizes(max_batch: int) -> list[int]:
-    """Every size up to EVERY; beyond it the powers of two, one less and one more, halfway to the next, and the two largest."""
+    """Every size up to EVERY; above it the powers of two, one less and one more, halfway to the next one, and the two largest sizes."""
     powers = [2**power for power in range(EVERY.bit_length() - 1, max_batch.bit_length() + 1)]
     selected = {size for power in powers for size in (power - 1, power, power + 1, power * 3 // 2)} | {max_batch - 1, max_batch}
     return sorted({*range(1, min(EVERY, max_batch) + 1), *(size for size in selected if EVERY < size <= max_batch)})
 
 
 def arrange(rows: int, max_batch: int) -> list[tuple[int, ...]]:
-    """One batch of every size, over the rows in turn; then largest ones until every row was asked.
+    """One batch of every size, over the rows in turn; then batches of the largest size until every row was asked.
 
-    With 256 rows and a largest batch of 32 each row is in two batches of different size; few rows come round more often,
-    in the largest batch also twice.
+    With 256 rows and a largest batch of 32, each row is in two batches of different size. With few rows, a row may be twice in one batch.
     """
     turn = itertools.cycle(range(rows))
     batches = [tuple(itertools.islice(turn, size)) for size in sizes(max_batch)]
@@ -27,7 +26,7 @@ def arrange(rows: int, max_batch: int) -> list[tuple[int, ...]]:
 
 
 def describe(asked: list[int]) -> str:
-    """Sizes in words, runs of them as a range: 1 to 64, 95, 96."""
+    """Sizes as text, with ranges: 1 to 64, 95, 96."""
     runs: list[list[int]] = []
     for size in sorted(set(asked)):
         if runs and runs[-1][-1] == size - 1:

@@ -1,7 +1,7 @@
-"""A clock that stands still, environment variables that are changed, and who of the user's code read them: for a process of its own.
+"""Fake clock and environment variables, and a record of the user's lines that read them; for a child process.
 
-Python's clocks are replaced: `time`, `datetime`, `date`. What reads the clock or the environment in C (numpy's
-`datetime64("now")`, a library's own code) sees the real ones, and is not noticed.
+Python's clocks are replaced: `time`, `datetime`, `date`. Reads of the clock or the environment in C (numpy's `datetime64("now")`,
+a library's own code) get the real values and are not detected.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from typing import Any
 
 from paddleship.shipped.common.references import is_users
 
-_TICK_S = 1e-6  # what one look at the clock takes, so that code that waits for it goes on
+_TICK_S = 1e-6  # the clock advances by this at every read, so that code that waits for it continues
 _SECONDS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _LONGEST_WORD = 32
 
 
 class Circumstances:
-    """The time and the environment as the model sees them from `install` on.
+    """The time and the environment variables of the model from `install` on.
 
-    `package` is the one that the model's factory is in. `clock` are the lines that looked at the clock, `variables` the
-    environment variables that were read, with their lines, `words` the short texts in the functions that read a
-    variable, which are likely values of it.
+    `package` is the package of the model's factory. `clock` has the lines that read the clock, `variables` the environment variables that
+    were read, with their lines, `words` the short strings in the functions that read a variable, which may be its values.
     """
 
     def __init__(self, now: float, *, variables: Mapping[str, str | None], package: str = "") -> None:
@@ -44,7 +43,7 @@ class Circumstances:
         self._now, self._looks = now, 0
 
     def install(self) -> None:
-        """Change this process for good; before the user's module is imported."""
+        """Change this process permanently; call it before the user's module is imported."""
         for name, value in self._changes.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -81,9 +80,9 @@ class Circumstances:
 
 
 def _line(frame: FrameType | None, package: str) -> tuple[str, FrameType] | None:
-    """The line of the user's code that reads, itself or through a library; None for what Paddle and imports read for themselves.
+    """The line of the user's code that reads, directly or through a library; None for reads of Paddle and of imports.
 
-    A model library that the factory comes from counts as the user's.
+    A model library that contains the factory counts as the user's code.
     """
     while frame is not None:
         file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__")).partition(".")[0]
@@ -97,7 +96,7 @@ def _line(frame: FrameType | None, package: str) -> tuple[str, FrameType] | None
 
 def _replace_datetime(look: Callable[[], float]) -> None:
     class Like(type):
-        """Takes what C code makes for its own, and leaves the user's subclasses alone."""
+        """A metaclass that accepts the objects of C code as instances, and leaves the user's subclasses alone."""
 
         def __instancecheck__(cls, thing: Any) -> bool:
             return isinstance(thing, cls.__dict__["_real"]) if "_real" in cls.__dict__ else super().__instancecheck__(thing)
@@ -132,7 +131,7 @@ def _replace_datetime(look: Callable[[], float]) -> None:
 
 def _watch_environment(read: Callable[[str], None]) -> None:
     kind: Any = type(os.environ)
-    real = kind.__getitem__  # `get`, `in` and os.getenv go through it
+    real = kind.__getitem__  # `get`, `in` and os.getenv use it
 
     def getitem(environment: Any, name: str) -> Any:
         read(name)

@@ -1,9 +1,9 @@
-"""Negative controls: answers that are plainly wrong, put through the very judge that decides about candidates, in every run.
+"""Negative controls: in every run, the judge must refuse answers that are wrong on purpose.
 
-A judge whose unit is too large passes anything, and its green means nothing. So eager's own answers to the rows, output by
-output, are set to zero, halved, negated, shifted, given to other rows, reversed along every other axis, and shuffled. Each
-must be refused. A control that changes an answer by less than five percent of its scale (the reversal of a symmetric one, zeros
-of zeros) is none, and is left out; where none is left the output was not exercised, see `exercise`.
+A judge with too large a unit passes anything. So eager's own answers to the rows are changed, output by output: set to zero, halved,
+negated, shifted, given to other rows, reversed along every other axis, and shuffled. The judge must refuse each. A control that
+changes an answer by less than five percent of its scale (the reversal of a symmetric answer, zeros of zeros) is left out. If none is
+left, the output was not exercised, see `exercise`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from paddleship.reports.verdict import Check
 from paddleship.shipped.common.spec import Arrays
 
 FLOAT32, LOWER = "float32", "a lower precision"
-_SHIFT = {FLOAT32: 0.1, LOWER: 0.4}  # of the scale; decisions say less than numbers
+_SHIFT = {FLOAT32: 0.1, LOWER: 0.4}  # of the scale; decisions show less than numbers
 _PLAIN = 5e-2  # of the scale, by which a control must change an answer
-_UNLIKE = 0.8  # of the variance over the rows, by which a permutation must change an answer for a rule that is about variance
-_MANY_FLIPS = 5  # times the allowed share of changed values, for a rule that is about shares
-_ENOUGH = 2_000_000  # numbers of one output that are judged; a larger output has more cases than it needs
+_UNLIKE = 0.8  # of the variance over the rows, by which a permutation must change an answer to be a control of a rule about variance
+_MANY_FLIPS = 5  # times the allowed share of changed values, for a rule about shares
+_ENOUGH = 2_000_000  # values of one output that are judged; larger outputs need fewer cases
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is done to an output: in words, as a function of a case and its answer, and whether that only `reorders` the values."""
+    """A change of an output: its description, a function of a case and its answer, and whether it only `reorders` values."""
 
     words: str
     apply: Callable[[Case, Array], Array]
@@ -43,7 +43,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Control:
-    """One wrong answer to all rows: the output that was changed and how, the rule, what it said, and whether it refused."""
+    """One wrong answer to all rows: output, change, rule, whether the rule refused it, and what was measured."""
 
     output: str
     change: str
@@ -53,7 +53,7 @@ class Control:
 
 
 def run(evidence: Evidence, *, limits: Verify, lower: bool = False) -> list[Control]:
-    """Put all controls through the rule for float32, and where a candidate has a `lower` precision through that one too."""
+    """Judge all controls by the rule for float32, and if a candidate has a `lower` precision by that rule too."""
     few = _enough(evidence)
     return [
         control for rule in (FLOAT32, *([LOWER] if lower else [])) for name in few.reference[0] for control in _run(few, name, rule, limits)
@@ -61,7 +61,7 @@ def run(evidence: Evidence, *, limits: Verify, lower: bool = False) -> list[Cont
 
 
 def accepted(controls: Sequence[Control], rule: str) -> list[Finding]:
-    """That the judge passes wrong answers by this rule, output by output."""
+    """A finding for each output whose wrong answers pass this rule."""
     by_output: dict[str, list[Control]] = {}
     for control in controls:
         if control.rule == rule and not control.refused:
@@ -104,7 +104,7 @@ def _said(check: Check) -> str:
 
 
 def _changes(evidence: Evidence, name: str, rule: str, scale: float) -> Iterator[Change]:
-    """Everything that is done to an output."""
+    """All changes of an output."""
     kind = evidence.reference[0][name].dtype.kind
     shift = _SHIFT[rule] * scale if kind == "f" else 1
     yield Change("all zero", lambda _, array: np.zeros_like(array))
@@ -130,7 +130,7 @@ def _rolled(case: Case, array: Array) -> Array:
 
 
 def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, change: Change, rule: str, limits: Verify) -> bool:
-    """Whether the changed answers are plainly others, so that a judge must refuse them."""
+    """Whether the changed answers differ so clearly that a judge must refuse them."""
     scale, _ = sizes_of(evidence, name, evidence.groups[ROWS])
     float_output = evidence.reference[0][name].dtype.kind == "f"
     largest = distance(evidence, answers, name, evidence.groups[ROWS])[0]
@@ -147,7 +147,7 @@ def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, change: Cha
 
 
 def _enough(evidence: Evidence) -> Evidence:
-    """The smaller cases of rows, up to a size at which more would only take longer; one of several rows at least."""
+    """The smaller cases of rows, up to a total size; at least one has several rows."""
     chosen: list[int] = []
     total = 0
     size = {place: sum(array.size for array in evidence.reference[place].values()) for place in evidence.groups[ROWS]}

@@ -1,4 +1,4 @@
-"""What a proof covers: the rows, sizes, ids and branches that were asked, the weights that were compared, and what was not."""
+"""What a proof covers: rows, sizes, ids and branches that were asked, weights that were compared, and what was not."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from paddleship.shipped.common.spec import TensorSpec, batch_dimension, sizes_of
 from paddleship.weights import comparing
 from paddleship.weights.comparing import WeightComparison
 
-NOT_EXERCISED = "not-exercised"  # the kind of a finding about an output or input that the cases say nothing about
-_MOST_IDS = 50_000_000  # of a declared range, whose share is counted
+NOT_EXERCISED = "not-exercised"  # the kind of a finding about an output or input that the cases do not exercise
+_MOST_IDS = 50_000_000  # of a declared range, for which the share is computed
 _WHY = {
     comparing.UNUSED: "unused",
     comparing.MOVED: "folded",
@@ -30,10 +30,10 @@ _WHY = {
 class Coverage:
     """What was asked and compared.
 
-    `sizes` maps every dynamic dimension to its smallest and largest size, `ids` every whole-number input of a declared range to
-    the share of the range that was asked. `sides` counts those of the program's branches and loops, and those that an input took.
-    `weights` is the least share that was compared of any candidate, `left` the largest share that was not compared in its place,
-    by the reason. `batches` lists the batch sizes that were asked. `unexercised` names outputs and inputs that the cases say nothing about.
+    `sizes` maps every dynamic dimension to its smallest and largest size, `ids` every integer input with a declared range to the share of
+    the range that was asked. `sides` counts the sides of the program's branches and loops, and those that an input took. `weights` is the
+    smallest share of any candidate that was compared, `left` the largest share that was not compared in its place, by reason. `batches`
+    lists the batch sizes that were asked. `unexercised` names outputs and inputs that the cases do not exercise.
     """
 
     rows: int
@@ -109,7 +109,7 @@ def _sizes(cases: Sequence[Case], specs: Sequence[TensorSpec]) -> dict[str, tupl
 
 
 def _ids(cases: Sequence[Case], spec: TensorSpec) -> float | None:
-    """The share of a declared range of whole numbers that was asked; None for other inputs."""
+    """The share of a declared integer range that was asked; None for other inputs."""
     low, high = spec.low, spec.high
     if low is None or high is None or isinstance(low, str) or isinstance(high, str):
         return None
@@ -135,7 +135,7 @@ def _span(smallest: int, largest: int) -> str:
 
 
 def _percent(share: float) -> str:
-    """With as many digits as it needs not to say 100% of what is less, or 0% of what is more."""
+    """A share with enough digits that less than all is never 100%, and more than none never 0%."""
     if share in (0, 1):
         return f"{share:.0%}"
     for digits in range(4):

@@ -10,7 +10,7 @@ from paddleship.shipped.common.spec import Arrays
 from paddleship.system.isolate import Isolated
 from paddleship.system.progress import Progress
 
-MAX_CRASHES = 5  # of eager's process, after which no other edge is asked
+MAX_CRASHES = 5  # of eager's process, after which no other edge case is asked
 
 
 class CrashError(Exception):
@@ -29,8 +29,7 @@ class Crashes:
         self._cases, self._say, self._count = cases, say, 0
 
     def add(self, end: CrashError, answered: Collection[int]) -> None:
-        """Skip the case that eager crashed on, and its family; after the last crash that is allowed, skip all edges that are not
-        `answered`.
+        """Skip the case that eager crashed on, and its family; after the last allowed crash, skip all edge cases that are not `answered`.
 
         Raises ModelError if the case holds real rows.
         """
@@ -48,7 +47,7 @@ class Crashes:
             self._say(f"skipped {len(left)} other edge cases after eager crashed or hung on {self._count} cases")
 
     def follow(self, cases: Sequence[Case]) -> None:
-        """Go on with these cases, which begin with those so far."""
+        """Continue with these cases; the first ones are the same as before."""
         self._cases = cases
 
     def left(self, answered: Collection[int]) -> list[int]:

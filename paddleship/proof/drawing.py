@@ -1,4 +1,4 @@
-"""Values drawn for an input: level or noisy around another middle, for all rows or for each, and in half of the tries with a patch."""
+"""Draw values for an input: level or noisy around a random centre, for all rows or for each, and in half of the tries with a patch."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from paddleship.numerics.differences import Array
 
-Limits = tuple[Any, Any]  # the lowest and the highest value, None where there is no end
+Limits = tuple[Any, Any]  # the lowest and the highest value; None: no limit
 
-_SPREADS = (0.0, 0.1, 1.0)  # of normally distributed values, in units of their size
+_SPREADS = (0.0, 0.1, 1.0)  # standard deviations, in units of the size
 
 
 def redraw(array: Array, limits: Limits, size: float, random: np.random.Generator, *, axis: int | None = None) -> Array:
-    """Other values of the same shape and dtype within the limits, where an end is missing of this `size`; rows lie along `axis`.
+    """Other values of the same shape and dtype within the limits, or of this `size` without limits; rows are along `axis`.
 
-    Whole numbers without both limits stay as they are.
+    Integers without both limits stay unchanged.
     """
     if array.dtype.kind in "iu" and None in limits:
         return array
@@ -35,7 +35,7 @@ def _drawn(array: Array, limits: Limits, size: float, random: np.random.Generato
 
 
 def _level(array: Array, limits: Limits, size: float, random: np.random.Generator) -> Array:
-    """Evenly from a part of the range; without a range, from a normal distribution around zero or the size."""
+    """Values from a uniform distribution over a part of the range; without a range, from a normal distribution around zero or the size."""
     low, high = limits
     if array.dtype.kind == "b":
         return np.asarray(random.random(array.shape) < random.random())
@@ -48,6 +48,6 @@ def _level(array: Array, limits: Limits, size: float, random: np.random.Generato
 
 
 def _box(shape: tuple[int, ...], random: np.random.Generator) -> tuple[slice, ...]:
-    """A part of an array: an interval of each axis, of random place and length."""
+    """A box in an array: an interval of random position and length along each axis."""
     ends = [sorted(random.integers(0, length, 2, endpoint=True).tolist()) for length in shape]
     return tuple(slice(first, max(last, first + 1)) for first, last in ends)

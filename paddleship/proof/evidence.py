@@ -1,15 +1,14 @@
-"""What candidates are compared with: cases, the truth, the reference, and how noisy the reference itself is.
+"""Evidence: cases, truth, reference, and the noise of the reference.
 
-Real rows are one group, those that walk through an input's ids another; each edge or past case is a group of its own,
-because its values are of another size, and it has at least the relative noise of the rows, because it has few elements.
-The reference's error counts as
-one float32 rounding at least. Whole numbers and bools must be the reference's wherever that agrees with the truth.
-Where the reference is NaN or infinite there is no distance: the answer must be the same, see parity.
+Real rows are one group, each walk through ids another. Each edge case or regression case is a group of its own, because its values have
+another size; it has at least the relative noise of the rows, because it has few elements. The error of the reference counts as at least
+one float32 rounding. Integers and bools must equal the reference wherever it agrees with the truth. Where the reference is NaN or
+infinite there is no distance: the answer must be the same, see parity.
 
-Where a model does not run in float64 as a whole, each operator does by itself, see `doubling`. Where that fails too, the
-reference stands in for the truth and the noise is measured: how far eager's answers move when its weights and inputs are
-nudged by two float32 roundings, in the same batches. That is at least NOISE_FLOOR and at most NOISE_CEILING of the scale,
-so that no model can make it large enough for wrong answers. `rule` says which of the three it is, and `why`.
+If a model does not run in float64 as a whole, each operator does, see `paddleship.model.float64`. If that fails too, the reference
+replaces the truth and the noise is measured: the change of eager's answers when weights and inputs are nudged by two float32
+roundings, in the same batches. It is at least NOISE_FLOOR and at most NOISE_CEILING of the scale, so that no model can make it large
+enough for wrong answers. `rule` names the rule that was used, `why` the reason.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from paddleship.proof.inputs import Case
 from paddleship.shipped.common.spec import Arrays
 
 EPSILON = float(np.finfo(np.float32).eps)
-NOISE_FLOOR = 1e-6  # honest float32 networks err by 3e-7 to 4e-6 of their scale
-NOISE_CEILING = 1e-3  # of the scale, of a noise that was measured by nudging: eight times it is still below one percent
+NOISE_FLOOR = 1e-6  # honest float32 networks have errors of 3e-7 to 4e-6 of their scale
+NOISE_CEILING = 1e-3  # of the scale, for noise measured by nudging; eight times it is still below one percent
 _TINY = float(np.finfo(np.float32).tiny)
 
-_MASK, _DWARFS = 1e4, 1e3  # the smallest number that masks are made of, and how far it must be above the rest
+_MASK, _DWARFS = 1e4, 1e3  # smallest mask value, and how many times it must exceed all other values
 
 FLOAT64_TRUTH = "eager float64"
 BY_OPERATOR = "eager float64, operator by operator"
@@ -44,7 +43,7 @@ ROWS = "rows"
 
 @dataclass(frozen=True)
 class Noise:
-    """The reference's distance from the truth in one output over one group of cases, and the size of the truth there."""
+    """The distance between reference and truth in one output over one group of cases, and the scale of the truth."""
 
     scale: float
     largest: float
@@ -53,10 +52,10 @@ class Noise:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a candidate is compared with: cases, truth and reference, and how noisy the reference is.
+    """What candidates are compared with: cases, truth, reference, and noise.
 
-    `noise` maps a group of cases and an output to its Noise. `task` is data.task, or None where nothing is
-    decided; `labels` belong to the rows by number and may be empty.
+    `noise` maps a group of cases and an output to its Noise. `task` is data.task; None if there are no decisions. `labels` belong to the
+    rows by number and may be empty.
     """
 
     cases: tuple[Case, ...]
@@ -102,14 +101,14 @@ class Evidence:
         return cls(tuple(cases), truth, reference, meta["rule"], noise, meta["why"], meta["task"], labels)
 
     def only(self, wanted: Callable[[Case], bool]) -> Evidence:
-        """The evidence of some of the cases, with the noise of all."""
+        """The evidence of some cases, with the noise of all."""
         places = [place for place, case in enumerate(self.cases) if wanted(case)]
         chosen: list[Any] = [[values[place] for place in places] for values in (self.cases, self.truth, self.reference)]
         return replace(self, cases=tuple(chosen[0]), truth=chosen[1], reference=chosen[2])
 
     @property
     def groups(self) -> dict[str, list[int]]:
-        """Places of the cases that are judged together, by the name of their group."""
+        """The indices of cases that are judged together, by group name."""
         groups: dict[str, list[int]] = {}
         for place, case in enumerate(self.cases):
             groups.setdefault(ROWS if case.group == "rows" else case.family or case.name, []).append(place)
@@ -128,10 +127,10 @@ def gather(
     labels: Array | None = None,
     why: str = "",
 ) -> Evidence:
-    """Put the evidence together. Without a `truth` (`why` says the reason), the noise is what the `nudged` answers show.
+    """Put the evidence together. Without a `truth` (for the reason `why`), the noise is computed from the `nudged` answers.
 
-    `floor` is the least relative error that the reference is taken to have. Raises CandidateError without cases, ModelError
-    where the answers of eager have nothing to compare with.
+    `floor` is the smallest relative error of the reference. Raises CandidateError without cases, ModelError if eager's answers contain
+    nothing to compare.
     """
     if not cases:
         raise CandidateError("there is nothing to compare: verify.samples must be 1 or more, and the model must answer one case at least")
@@ -147,7 +146,7 @@ def gather(
 
 
 def nothing_finite(answers: Sequence[Arrays]) -> str:
-    """What is the matter with answers that leave nothing to compare: an output without one finite number, or no numbers at all."""
+    """An error message if answers contain nothing to compare: an output without one finite number, or no numbers at all."""
     finite = dict.fromkeys(answers[0], 0)
     sizes = dict.fromkeys(answers[0], 0)
     for answer in answers:
@@ -181,9 +180,9 @@ def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, places: S
 
 
 def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = None) -> tuple[Array, list[int]]:
-    """One output, by default the first, of every distinct row as answered in its largest batch, and the rows' numbers.
+    """One output (default: the first) of every distinct row, from its largest batch, and the rows' numbers.
 
-    Empty without a row axis, and where the rows have several shapes.
+    Empty if there is no row axis or the rows have different shapes.
     """
     found: dict[int, tuple[int, Array]] = {}
     for case, answer in zip(evidence.cases, answers, strict=True):
@@ -200,10 +199,10 @@ def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = Non
 
 
 def _noise(evidence: Evidence, noisy: Sequence[list[Arrays]], *, floor: float, ceiling: float) -> dict[str, dict[str, Noise]]:
-    """How far the noisy answers are from the truth, between floor and ceiling of the scale; whole numbers have no noise."""
+    """The distance between noisy answers and truth, between floor and ceiling of the scale; integers have no noise."""
     found: dict[str, dict[str, Noise]] = {}
     groups = evidence.groups
-    for group in sorted(groups, key=lambda group: group != ROWS):  # the rows first: they are the measure for the rest
+    for group in sorted(groups, key=lambda group: group != ROWS):  # the rows first: the other groups depend on them
         found[group] = {}
         for name, array in evidence.reference[0].items():
             scale, _ = sizes_of(evidence, name, groups[group])
@@ -221,7 +220,7 @@ def _noise(evidence: Evidence, noisy: Sequence[list[Arrays]], *, floor: float, c
 
 
 def _comparable(reference: list[Arrays], nudged: Sequence[Arrays]) -> list[Arrays]:
-    """The nudged answers, with the reference's own where those are of another shape or not finite."""
+    """The nudged answers, with the reference's values where shapes differ or values are not finite."""
     return [
         {name: _kept(array, found[name]) if name in found else array for name, array in expected.items()}
         for expected, found in zip(reference, nudged, strict=True)
@@ -235,7 +234,7 @@ def _kept(array: Array, nudged: Array) -> Array:
 
 
 def _steady(reference: list[Arrays], nudged: Sequence[list[Arrays]]) -> list[Arrays]:
-    """The reference, with other whole numbers wherever a nudge changes them: there, it agrees with no truth."""
+    """The reference, with other integers wherever a nudge changes them, so that they are not compared."""
     truth = [dict(answer) for answer in reference]
     for one in nudged:
         for place, answer in enumerate(one):
@@ -246,10 +245,10 @@ def _steady(reference: list[Arrays], nudged: Sequence[list[Arrays]]) -> list[Arr
 
 
 def sizes_of(evidence: Evidence, name: str, places: Sequence[int]) -> tuple[float, float]:
-    """The scale of one output over some cases, and the size from which on its numbers are a mask's; infinite without one.
+    """The scale of one output over some cases, and the smallest size of its mask values; infinite without a mask.
 
-    A mask's numbers (-1e9 in place of a score) are within twice each other and dwarf all others. They are judged by their
-    own size, and are no measure for the rest; nor is what overflowed in float32.
+    Mask values (-1e9 in place of a score) are within a factor of two of each other and much larger than all others. They are judged by
+    their own size and do not count for the scale; neither do values that overflowed in float32.
     """
     sizes = [
         np.abs(wide(truth[np.isfinite(truth) & np.isfinite(reference)]))

@@ -1,7 +1,7 @@
-"""What was not exercised: outputs that were empty or the same in all that was asked, and inputs that changed nothing.
+"""Find outputs that were empty or constant in all cases, and inputs that changed no output: they are not exercised.
 
-A candidate that always gives a constant agrees with an output that happened to be constant, so agreement proves nothing there.
-Of the first output, which decides, that is an error: nothing may be called proven. Of another one, and of an input, it is a warning.
+A candidate that always returns a constant agrees with an output that happened to be constant, so agreement proves nothing. For the first
+output, which decides, this is an error. For another output or an input it is a warning.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.common.spec import Arrays
 
 _VARIES = 1e-5  # of an output's size
-_TRIED = 3  # cases in which one input's values are given to other rows
+_TRIED = 3  # cases in which the values of an input are given to other rows
 
 Ask = Callable[[dict[str, Array]], "Arrays | str"]
 
 
 def outputs(evidence: Evidence, *, limit: float) -> dict[str, str]:
-    """Outputs that were empty or constant, in words: they varied by no more than `limit` times eager's noise, where that is small."""
+    """Outputs that were empty or constant, with a description: they varied by at most `limit` times eager's noise."""
     tolerances = {name: min(limit * noise.largest, NOISE_CEILING * noise.scale) for name, noise in evidence.noise[ROWS].items()}
     return unvarying(evidence.cases, evidence.reference, tolerances)
 
 
 def unvarying(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float]) -> dict[str, str]:
-    """Outputs that were empty, or varied by no more than their tolerance where the inputs did, in words."""
+    """Outputs that were empty, or varied by at most their tolerance although the inputs varied, with a description."""
     found = variations(cases, answers, tolerances)
     return {name: f"{words} in all of {len(answers)} batches" for name, one in found.items() if (words := one.missing)}
 
 
 def variations(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float] | None = None) -> dict[str, Variation]:
-    """How each output varied over these answers; without `tolerances`, less than 1e-5 of an output's size is no variation."""
+    """The variation of each output over these answers; without `tolerances`, less than 1e-5 of an output's size is none."""
     if tolerances is None:
         tolerances = {name: _VARIES * differences.finite_max([answer[name] for answer in answers]) for name in answers[0]}
     found = {name: Variation(tolerances.get(name, 0.0)) for name in answers[0]}
@@ -49,8 +49,8 @@ def variations(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Map
 class Variation:
     """Whether one output varied with the inputs, over the cases that were added.
 
-    It did where some answer differs from the first of its shape, and where no two different questions have answers of one shape
-    that are not empty.
+    It varied if some answer differs from the first one of its shape. It also counts as varied if no two different inputs have non-empty
+    answers of the same shape.
     """
 
     def __init__(self, tolerance: float) -> None:
@@ -59,7 +59,7 @@ class Variation:
         self._size, self._compared, self._varied = 0, False, False
 
     def add(self, case: Case, array: Array) -> None:
-        """Look at one answer; once the output has varied, no further one is looked at."""
+        """Add one answer; after the output has varied, answers are ignored."""
         self._size += array.size
         for question, answer in () if self._varied or not array.size else _pieces(case, array):
             asked, known = self._first.setdefault(answer.shape, (question, answer))
@@ -69,14 +69,14 @@ class Variation:
 
     @property
     def missing(self) -> str:
-        """What the answers were in place of varying; empty where they varied."""
+        """How the output failed to vary; empty if it varied."""
         if not self._size:
             return "empty"
         return "the same for all inputs" if self._compared and not self._varied else ""
 
 
 def inputs(ask: Ask, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict[str, str]:
-    """Inputs that changed no output where each row was given another row's value of it, or that were the same in all rows, in words."""
+    """Inputs that changed no output when rows were given each other's values, or that were the same in all rows, with a description."""
     names = list(cases[0].inputs)
     several = [place for place, case in enumerate(cases) if len(case.rows) > 1]
     by_size = sorted(several, key=lambda place: sum(array.size for array in cases[place].inputs.values()))
@@ -103,7 +103,7 @@ def findings(unvarying_outputs: Mapping[str, str], idle_inputs: Mapping[str, str
 
 
 def _pieces(case: Case, array: Array) -> list[tuple[bytes, Array]]:
-    """What was asked and what was answered: row by row where the answer has a row for each of the batch, else as a whole."""
+    """Pairs of input and answer: row by row if the answer has one row for each row of the batch, otherwise as a whole."""
     given = list(case.inputs.values())
     count = given[0].shape[0] if given and given[0].ndim else 0
     if array.ndim and count and len(array) == count and all(part.ndim and len(part) == count for part in given):
@@ -116,7 +116,7 @@ def _differ(one: Array, two: Array, tolerance: float) -> bool:
 
 
 def _idle(ask: Ask, name: str, tried: Sequence[tuple[Case, Arrays]]) -> str:
-    """Why nothing is known of how an input is used, given cases whose rows differ in it; empty where it has an influence."""
+    """Why the influence of an input is unknown, given cases whose rows differ in it; empty if it has an influence."""
     for case, expected in tried:
         answer = ask({**case.inputs, name: _turned(case, name)})
         if isinstance(answer, str) or any(

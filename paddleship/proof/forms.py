@@ -1,4 +1,4 @@
-"""The eager model in one form after the other, for a child process: float32, float64, operator by operator, `to_static`, nudged."""
+"""Different forms of the eager model, one after the other, in a child process: float32, float64, operator by operator, `to_static`, nudged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Form = Literal["float32", "float64", "by operator", "static"]
 
 
 class ReferenceWorker:
-    """Lives in the child: the eager model in one form after the other, so that Paddle is imported once."""
+    """The object in the child process: the eager model in one form after the other, so that Paddle is imported once."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
@@ -27,7 +27,7 @@ class ReferenceWorker:
         self._random: np.random.Generator | None = None
 
     def become(self, form: Form) -> None:
-        self._eager = None  # one set of weights at a time
+        self._eager = None  # only one set of weights in memory
         self._random = None
         if form == "float32":
             self._traced = self._eager = TracedEager(self._subject)
@@ -38,7 +38,7 @@ class ReferenceWorker:
             self._eager = Eager(self._subject, dtype="float32" if by_operator else form, by_operator=by_operator)
 
     def nudge(self, seed: int) -> None:
-        """Move every float32 weight, and from now on every float32 input, by up to two roundings."""
+        """Change every float32 weight, and from now on every float32 input, by up to two roundings."""
         if self._eager is None:
             return
         self._random = np.random.default_rng(seed)
@@ -53,11 +53,11 @@ class ReferenceWorker:
         return moved
 
     def single(self) -> list[str]:
-        """The operators that know float32 only, where each computed in float64 by itself."""
+        """The operators that have only a float32 kernel, in the form operator by operator."""
         return self._eager.single if self._eager else []
 
     def run(self, inputs: Batch) -> Arrays | str:
-        """The answer, or why there is none."""
+        """The answer, or the error message."""
         try:
             moved = {name: self._moved(array) for name, array in inputs.items()}
             return self._eager.run(moved) if self._eager else "nothing is loaded"
@@ -65,7 +65,7 @@ class ReferenceWorker:
             return str(refusal)
 
     def taken(self) -> dict[Spot, set[int]]:
-        """Which ways eager float32 went at each `if` and loop of the user's code since this was last asked."""
+        """The ways that eager float32 took at each `if` and loop of the user's code since the last call."""
         taken = dict(self._traced.taken()) if self._traced else {}
         if self._traced:
             self._traced.taken().clear()

@@ -1,8 +1,8 @@
-"""Every id of an integer input's range, walked in few rows: what no held-out row holds is asked too.
+"""Cases that contain every id of an integer input's range, in few rows: so ids are asked that no held-out row contains.
 
-Inputs of one shape are walked at the same time. What may hide an id is walked by itself: an input of few values (a mask,
-a flag), which beside the others has a real row's values and, where it has their shape, the opposite ones too; and a length
-that a dimension bounds, which is as high as it may be beside them.
+Inputs of the same shape are walked at the same time. Inputs that may hide an id are walked separately: an input with few values (a mask, a
+flag), which has a real row's values while others are walked, and also the opposite values if it has their shape; and a length that a
+dimension limits, which has its highest value while others are walked.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import TensorSpec, batch_dimension, sizes_of
 
 _MOST_IDS = 65_536  # of one input; a wider range is walked in even steps
-_MOST_ROWS, _MOST_VALUES, _LEAST_ROWS = 16_384, 2**18, 64  # of one walk, all inputs counted
+_MOST_ROWS, _MOST_VALUES, _LEAST_ROWS = 16_384, 2**18, 64  # of one walk, over all inputs
 _MOST_CASES = 512
-_FEW = 16  # values of an input that is walked by itself
+_FEW = 16  # inputs with fewer values are walked separately
 
 Span = tuple[int, int]
 
 
 def walk(specs: Sequence[TensorSpec], seen: Sequence[Batch], *, max_batch: int) -> list[Case]:
-    """Cases of `max_batch` rows that hold every value of the integer inputs, in rows as large as the largest single one that was `seen`.
+    """Cases of `max_batch` rows that hold every value of the integer inputs, in rows as large as the largest single row in `seen`.
 
-    A walk takes 65,536 ids, 512 cases, 16,384 rows and 2**18 values at most (and 64 rows at least). Nothing is walked
-    where an input has no batch dimension, nor an input without a range.
+    A walk has at most 65,536 ids, 512 cases, 16,384 rows and 2**18 values (but at least 64 rows). Inputs without a range are not walked,
+    and no input is walked if one has no batch dimension.
     """
     batch = batch_dimension(specs)
     alone = [one for one in seen if all(array.ndim and len(array) == 1 for array in one.values())]
@@ -48,14 +48,14 @@ def walk(specs: Sequence[TensorSpec], seen: Sequence[Batch], *, max_batch: int) 
 
 
 def _largest(alone: Sequence[Batch]) -> Batch:
-    """All single rows of the largest shape, one after the other."""
+    """All single rows of the largest shape, concatenated."""
     largest = max(alone, key=lambda one: sum(array.size for array in one.values()))
     alike = [one for one in alone if all(one[name].shape == array.shape for name, array in largest.items())]
     return {name: np.concatenate([one[name] for one in alike]) for name in largest}
 
 
 def _spans(specs: Sequence[TensorSpec], base: Batch) -> dict[str, Span]:
-    """First and last whole number that each integer input may hold in rows of this size."""
+    """The first and last integer that each integer input may hold in rows of this size."""
     sizes, spans = sizes_of(specs, base), {}
     for spec in specs:
         low, high = spec.limits(sizes)
@@ -65,7 +65,7 @@ def _spans(specs: Sequence[TensorSpec], base: Batch) -> dict[str, Span]:
 
 
 def _together(spans: Mapping[str, Span], base: Batch) -> list[list[str]]:
-    """Names of inputs that are walked at the same time."""
+    """The names of inputs that are walked at the same time."""
     groups: dict[Any, list[str]] = {}
     for name, (low, high) in spans.items():
         groups.setdefault(name if high - low < _FEW else base[name].shape[1:], []).append(name)
@@ -73,7 +73,7 @@ def _together(spans: Mapping[str, Span], base: Batch) -> list[list[str]]:
 
 
 def _rows(specs: Sequence[TensorSpec], base: Batch, walked: Mapping[str, Span], *, most_rows: int) -> Batch:
-    """Rows in which the `walked` inputs take all their values, and the others those of real rows."""
+    """Rows in which the `walked` inputs take all their values, and the others have those of real rows."""
     most = max(_LEAST_ROWS, min(most_rows, _MOST_VALUES // sum(array[0].size for array in base.values())))
     rows: Batch = {}
     ids = {name: _ids(span, min(_MOST_IDS, most * base[name][0].size)) for name, span in walked.items()}
@@ -91,7 +91,7 @@ def _rows(specs: Sequence[TensorSpec], base: Batch, walked: Mapping[str, Span], 
 
 
 def _opposed(specs: Sequence[TensorSpec], rows: Batch, spans: Mapping[str, Span], walked: Sequence[str]) -> Batch:
-    """The rows, and again with every mask of the same shape turned round, so that each id is seen under one of them."""
+    """The rows, and the same rows with every mask of the same shape inverted, so that each id is not hidden in one of them."""
     ends: dict[str, Span] = {**spans, **{spec.name: (0, 1) for spec in specs if spec.numpy_dtype.kind == "b"}}
     shape = rows[walked[0]].shape
     masks = [
@@ -106,7 +106,7 @@ def _opposed(specs: Sequence[TensorSpec], rows: Batch, spans: Mapping[str, Span]
 
 
 def _ids(span: Span, most: int) -> np.ndarray[Any, Any]:
-    """The whole numbers of a span, in even steps with both ends where there are more than `most`."""
+    """The integers of a span; in even steps with both ends if there are more than `most`."""
     low, high = span
     if high - low < most:
         return np.arange(low, high + 1)

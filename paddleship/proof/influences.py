@@ -1,8 +1,8 @@
-"""What the eager model's answers depend on besides its inputs: the clock, environment variables, what was asked before, the process.
+"""Find hidden influences on the eager model's answers: the clock, environment variables, earlier calls, the process.
 
-A few small cases are asked again in processes of their own, in which the clock stands still and every random generator is
-seeded before each question, so that a difference has one cause. A process more is started only where the user's code
-was seen to read the clock while it was built, or an environment variable.
+A few small cases are asked again in separate processes in which the clock stands still and every random generator is seeded before each
+call, so that a difference has one cause. Another process is started only if the user's code read the clock while it was built, or read
+an environment variable.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from paddleship.system.isolate import Isolated, threads
 KIND = "hidden-influence"
 
 _CASES = 3
-_SLOW_S = 0.5  # for the first answer to the smallest case, beyond which no other case is asked
-_CALLS, _CALLS_S = 100, 2.0  # questions in between, and how long they may take
+_SLOW_S = 0.5  # if the first answer to the smallest case takes longer, no other case is asked
+_CALLS, _CALLS_S = 100, 2.0  # calls in between, and their time limit
 _DAY_S = 86400.0
 _LATER_S = {"an hour later": 3600.0 + 61.5, "400 days later": 400 * _DAY_S + 7 * 3600 + 13 * 60 + 17.4, "30 years later": 10958 * _DAY_S}
 _VARIABLES, _VALUES = 6, 4  # environment variables that are tried, and values of each
 
-_VARIABLES_S = 60  # after which no other value of a variable is tried
+_VARIABLES_S = 60  # then no other value of a variable is tried
 
-_ROUNDING, _NOISES, _COARSEST = 1e-5, 4, 1e-3  # of a number, of eager's noise, and of the size of an output
+_ROUNDING, _NOISES, _COARSEST = 1e-5, 4, 1e-3  # of a value, of eager's noise, and of the size of an output
 
 
 class Cause(StrEnum):
-    """What an answer depends on beside its inputs."""
+    """A hidden influence on answers."""
 
     CLOCK = "clock"
     ENVIRONMENT = "environment"
@@ -61,7 +61,7 @@ _ADVICE = {
 
 @dataclass
 class Influences:
-    """The findings with their causes, and what was tried: the lines that read the clock, the values that variables were given."""
+    """The findings with their causes, and what was tried: the lines that read the clock, and the values of variables."""
 
     findings: list[Finding] = field(default_factory=list)
     causes: list[Cause] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Influences:
 
 
 def find(subject: Subject, evidence: Evidence, *, timeout_s: float) -> Influences:
-    """Ask eager a few cases again while its circumstances change."""
+    """Ask eager a few cases again with other clocks, variables, earlier calls and processes."""
     rows = [place for place, case in enumerate(evidence.cases) if case.group == "rows"]
     places = sorted(rows, key=lambda place: sum(array.size for array in evidence.cases[place].inputs.values()))[:_CASES]
     search = _Search(subject, evidence, places, timeout_s)
@@ -80,13 +80,13 @@ def find(subject: Subject, evidence: Evidence, *, timeout_s: float) -> Influence
 
 
 def add(found: Sequence[Finding], known: Sequence[Finding]) -> list[Finding]:
-    """Both, without the finding that eager is random where an influence explains why it answers differently."""
+    """Both lists, without the finding that eager is random if an influence explains it."""
     explained = any(finding.severity == "error" for finding in found)
     return [*(finding for finding in known if not (explained and finding.kind == "random-forward")), *found]
 
 
 class _Search:
-    """One search: from the cheapest cause to those that need another process; it ends with the first that blurs the others."""
+    """One search: from the cheapest cause to those that need another process; it ends with the first one found that affects the others."""
 
     def __init__(self, subject: Subject, evidence: Evidence, places: Sequence[int], timeout_s: float) -> None:
         self._subject, self._evidence, self._timeout_s = subject, evidence, timeout_s
@@ -117,7 +117,7 @@ class _Search:
         return self._found
 
     def _first(self, child: Isolated) -> list[Arrays | str]:
-        """The first answers; of a slow model only the smallest case is asked, here and later."""
+        """The first answers; for a slow model, only the smallest case is asked, here and later."""
         began = time.monotonic()
         smallest = self._ask(child, inputs=self._inputs[:1])
         if time.monotonic() - began > _SLOW_S:
@@ -159,7 +159,7 @@ class _Search:
                     break
 
     def _fresh(self, *, shift: float = 0.0, variables: Mapping[str, str | None] | None = None) -> Any:
-        """The answers of a new process, or why it gives none."""
+        """The answers of a new process, or the error message."""
         try:
             with self._child(shift, variables or {}) as child:
                 return self._ask(child, shift)
@@ -174,7 +174,7 @@ class _Search:
         return [child.call("ask", batch, self._now + shift) for batch in (self._inputs if inputs is None else inputs)]
 
     def _moved(self, one: Sequence[Arrays | str], two: Sequence[Arrays | str] | str) -> str:
-        """How the answers differ, in words; nothing where they do not by more than rounding."""
+        """A description of how the answers differ; empty if they differ by no more than rounding."""
         if isinstance(two, str):
             return f"there is no answer ({two})"
         for before, after in zip(one, two, strict=True):
@@ -208,7 +208,7 @@ class _Search:
 
 
 def _others(now: str | None, words: Iterable[str]) -> list[str | None]:
-    """Values that a variable is given in place of `now`: none at all, other numbers, and texts of the function that reads it."""
+    """Values that a variable gets instead of `now`: none, other numbers, and strings of the function that reads it."""
     texts = list(words)
     numbers = [float(text) for text in (now, *texts) if text is not None and _is_number(text)]
     raised = [f"{number + 1:g}" for number in numbers[:1]]
@@ -224,7 +224,7 @@ def _is_number(text: str) -> bool:
 
 
 class InfluenceWorker:
-    """Lives in the child: eager float32 under circumstances of ours."""
+    """The object in the child process: eager float32 with a fake clock and environment."""
 
     def __init__(self, subject: Subject, now: float, variables: Mapping[str, str | None]) -> None:
         self._real_time = time.perf_counter
@@ -234,7 +234,7 @@ class InfluenceWorker:
         self._eager = Eager(subject)
 
     def ask(self, inputs: Batch, now: float) -> Arrays | str:
-        """The answer at a time, with all generators seeded, or why there is none."""
+        """The answer at a time, with all generators seeded, or the error message."""
         import paddle
 
         paddle.seed(0)
@@ -247,7 +247,7 @@ class InfluenceWorker:
             return str(refusal)
 
     def ask_often(self, inputs: Batch, calls: int, seconds: float) -> tuple[int, list[str]]:
-        """Ask one question again and again; how often, and the lines of the user's code that change the model's state on the way."""
+        """Call the model again and again. Returns the number of calls, and the user's lines that change the model's state."""
         state, end, count = State.of(self._eager.layer), self._real_time() + seconds, 0
         while count < calls and self._real_time() < end:
             self.ask(inputs, self._now)
@@ -255,7 +255,7 @@ class InfluenceWorker:
         return count, state.changes(self._eager.layer)
 
     def reads(self) -> tuple[list[str], dict[str, list[str]], dict[str, list[str]]]:
-        """The lines that looked at the clock so far, those that read each environment variable, and words that may be its values."""
+        """The lines that read the clock so far, those that read each environment variable, and strings that may be its values."""
         seen = self._circumstances
         variables, words = ({name: list(found) for name, found in table.items()} for table in (seen.variables, seen.words))
         return list(seen.clock), variables, words

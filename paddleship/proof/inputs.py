@@ -1,4 +1,4 @@
-"""Inputs that find differences: rows in every shape that matters, and values at the edge of what a model takes."""
+"""The cases of a proof: rows in every shape that matters, and edge cases."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ Group = Literal["rows", "edge", "ids", "past"]
 
 _ALONE = 8  # rows that are also asked alone, to compare with their answer in a batch
 _SIZES = (32, 16, 64, 7, 1)  # tried for a dynamic dimension without declared sizes
-_USABLE = 2**16  # the largest size that is tried to find one that leaves a valid value for each input
+_USABLE = 2**16  # the largest size that is tried to find one with a valid value for each input
 
 
 @dataclass(frozen=True)
 class Case:
-    """One batch that every model under proof answers.
+    """One batch that the reference and every model under test answer.
 
-    `group` says where it comes from: `rows` are real or drawn rows, `edge` extreme values, `ids` rows that walk through a
-    range, `past` cases that were worst in an earlier run. `rows` are the rows in it by number, empty where it holds others;
-    a row that appears in several cases has the same values in each. Cases of one `family` are judged together.
+    `group`: `rows` are real or drawn rows, `edge` edge cases, `ids` rows that walk through a range, `past` regression cases. `rows` has the
+    numbers of the rows, empty for other values; a row has the same values in every case. Cases of the same `family` are judged together.
     """
 
     name: str
@@ -43,11 +42,11 @@ def from_rows(
     max_batch: int,
     limits: Mapping[str, Example] | None = None,
 ) -> list[Case]:
-    """Cases over encoded rows: in a batch of every size that `batches.sizes` names, and until each row was asked.
+    """Cases of encoded rows: in batches of every size that `batches.sizes` names, until each row was asked.
 
-    Alone are the shortest, middle and longest row along every dynamic dimension, those of `limits` (rows of the smallest and
-    largest size that a server takes, by name), and a few more. The shortest row is paired with the longest, and all of
-    these are in one batch of `max_batch`.
+    Asked alone: the shortest, middle and longest row along every dynamic dimension, the rows of `limits` (rows of the smallest and largest
+    size that a server accepts, by name), and a few more. The shortest row is asked with the longest, and all of these are in one batch of
+    `max_batch`.
     """
     chosen: dict[str, tuple[int, ...]] = {}
     extremes: list[int] = []
@@ -74,11 +73,11 @@ def generate(
     sizes: Mapping[str, int] | None = None,
     dimensions: Sequence[Dimension] = (),
 ) -> list[Case]:
-    """Cases for a model whose data nobody has: drawn rows in batches as of real ones, then other sizes, then edges.
+    """Cases for a model without data: drawn rows in the same batches as real ones, then other sizes, then edge cases.
 
-    `sizes` fixes dynamic dimensions (other than the batch) whose size is known, `dimensions` says which ones are allowed;
-    the largest one allowed is asked alone and in the largest batch. A model may refuse sizes that nobody declared.
-    Without a batch there are two drawn cases. Rows have numbers only where the batch comes first in every input that has it.
+    `sizes` fixes dynamic dimensions (except the batch) whose size is known. `dimensions` has the allowed sizes; the largest one is asked
+    alone and in the largest batch. The model may reject sizes that are not declared. Without a batch there are two drawn cases. Rows have numbers
+    only if the batch is first in every input that has it.
     """
     rules = {rule.name: rule for rule in dimensions}
     names = [name for name in row_dimensions(specs) if name not in (sizes or {})]
@@ -110,9 +109,9 @@ def generate(
 
 
 def edges(specs: Sequence[TensorSpec], seen: Sequence[Batch]) -> list[Case]:
-    """Two rows each of zeros, lowest, highest, first and last, and padding, in the range that is declared or else was `seen`.
+    """Two rows each of zeros, lowest, highest, lowest and highest in turn, and padding, in the declared range, otherwise in that of `seen`.
 
-    They have the size of the largest row that was seen, so that a length beside it can be the highest one.
+    They have the size of the largest row in `seen`, so that a length can have its highest value.
     """
     ones = [_take(specs, batch, (0,)) for batch in seen]
     largest = max(ones, key=lambda batch: sum(batch[spec.name].size for spec in specs))
@@ -139,7 +138,7 @@ def _at_limits(
     collate: Callable[[Sequence[Example]], Batch],
     max_batch: int,
 ) -> list[Case]:
-    """The rows of `limits` alone, and the largest batch that holds them and the shortest and longest of the others."""
+    """The rows of `limits` alone, and in the largest batch with the shortest and longest of the other rows."""
     cases = [Case(f"{name}, alone", "rows", collate([example])) for name, example in limits.items()]
     rows = [*limits.values(), *(examples[row] for row in dict.fromkeys(extremes))]
     for start in range(0, len(rows), max_batch):
@@ -151,7 +150,7 @@ def _at_limits(
 
 
 def _orders(examples: Sequence[Example], specs: Sequence[TensorSpec]) -> dict[str, list[int]]:
-    """Rows from small to large along every dynamic dimension besides the batch."""
+    """Rows sorted by size along every dynamic dimension except the batch."""
     orders: dict[str, list[int]] = {}
     for spec in specs:
         for axis, name in enumerate(spec.shape[1:]):
@@ -161,7 +160,7 @@ def _orders(examples: Sequence[Example], specs: Sequence[TensorSpec]) -> dict[st
 
 
 def _variants(names: Sequence[str], rules: Mapping[str, Dimension], max_batch: int) -> list[tuple[int, dict[str, int]]]:
-    """Numbers of rows and other sizes: of one dimension, of all of them, and the largest that are allowed."""
+    """Numbers of rows with other sizes: of one dimension, of all dimensions, and the largest allowed sizes."""
     found: list[tuple[int, dict[str, int]]] = []
     for size in _SIZES[1:]:
         found += [(2, {name: _nearest(rules, name, size)}) for name in names]
@@ -178,7 +177,7 @@ def _nearest(rules: Mapping[str, Dimension], name: str, size: int) -> int:
 
 
 def _usable(specs: Sequence[TensorSpec], sizes: dict[str, int], rules: Mapping[str, Dimension]) -> dict[str, int]:
-    """These sizes, or larger ones where they leave an input without a valid value."""
+    """These sizes, or larger ones if they leave an input without a valid value."""
     changed, factor = sizes, 1
     while not _possible(specs, changed) and factor < _USABLE:
         factor *= 2
@@ -193,7 +192,7 @@ def _possible(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> bool:
 
 
 def _range(spec: TensorSpec, sizes: Mapping[str, int], arrays: Iterable[np.ndarray[Any, Any]]) -> tuple[Any, Any]:
-    """Lowest and highest value: declared, or seen."""
+    """Lowest and highest value: declared, otherwise seen."""
     finite = [array[np.isfinite(array)] for array in arrays]
     low, high = spec.limits(sizes)
     low = low if low is not None else min((array.min() for array in finite if array.size), default=0)
@@ -205,7 +204,7 @@ def _range(spec: TensorSpec, sizes: Mapping[str, int], arrays: Iterable[np.ndarr
 
 
 def _padding(spec: TensorSpec, sizes: Mapping[str, int], batch: str | None) -> Any:
-    """What fills an input up where its size changes; the nearest declared value for one that is never padded, such as a length."""
+    """The padding value; for an input that is never padded, such as a length, the nearest declared value."""
     grows = any(isinstance(size, str) and size != batch for size in spec.shape)
     return spec.pad if grows else np.clip(spec.pad, *spec.limits(sizes))
 
@@ -216,7 +215,7 @@ def _in_turn(array: np.ndarray[Any, Any], low: Any, high: Any) -> np.ndarray[Any
 
 
 def _draw(specs: Sequence[TensorSpec], count: int, sizes: Mapping[str, int], random: np.random.Generator) -> Batch:
-    """Random rows: floats from a normal distribution or evenly from their range, whole numbers from theirs (0 or 1 without one)."""
+    """Random rows: floats from a normal distribution or uniformly from their range, integers from theirs (0 or 1 without a range)."""
     batch: Batch = {}
     rows = batch_dimension(specs)
     for spec in specs:
@@ -235,7 +234,7 @@ def _draw(specs: Sequence[TensorSpec], count: int, sizes: Mapping[str, int], ran
 
 
 def _take(specs: Sequence[TensorSpec], batch: Batch, rows: Sequence[int]) -> Batch:
-    """Some rows of each input that has rows, and all of the others."""
+    """Some rows of each input that has rows, and the other inputs unchanged."""
     counted = batch_dimension(specs)
     axes = {spec.name: batch_axis(spec, counted) for spec in specs}
     return {name: array if (axis := axes[name]) is None else np.take(array, list(rows), axis=axis) for name, array in batch.items()}

@@ -1,4 +1,4 @@
-"""Whether answers stay the same when only the circumstances change: asked again, by many threads, in another batch."""
+"""Whether answers stay the same when they are asked again, by concurrent callers, or in another batch."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from paddleship.numerics.differences import Array, wide
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.shipped.common.spec import Arrays
 
-_AGAIN = 8  # cases that are asked a second time, and by many threads at once
-CHEAP_S = 5.0  # that this may take of any model under test; of a slow one, as long as its first answers
+_AGAIN = 8  # cases that are asked a second time, and by concurrent callers
+CHEAP_S = 5.0  # time limit for any model under test; for a slow one, the time of its first answers
 
 
 def sample(evidence: Evidence) -> list[int]:
-    """A few cases of different shapes, from the smallest to the largest, and where there is one another of the largest shape."""
+    """A few cases of different shapes, from the smallest to the largest, and another one of the largest shape if there is one."""
     by_shape: dict[tuple[tuple[int, ...], ...], list[int]] = {}
     for place in range(len(evidence.cases)):
         by_shape.setdefault(_shapes(evidence, place), []).append(place)
@@ -26,9 +26,9 @@ def sample(evidence: Evidence) -> list[int]:
 
 
 def affordable(evidence: Evidence, places: Sequence[int], took: Sequence[float], *, times: int) -> list[int]:
-    """Those of the places, the quickest first, that can be asked so many `times` more in what all first answers `took` (seconds).
+    """The cases, the quickest first, that can be asked `times` more within the time that all first answers `took` (seconds).
 
-    Two of different shapes always, one of which has several rows where there is such a case.
+    At least two of different shapes, one of them with several rows if there is such a case.
     """
     quickest = sorted(places, key=lambda place: took[place])
     first = quickest[0]
@@ -52,7 +52,7 @@ def _rows(evidence: Evidence, place: int) -> int:
 
 
 def change(evidence: Evidence, places: Sequence[int], first: Sequence[Arrays], second: Sequence[Arrays]) -> float:
-    """The largest difference between two tellings of the same answers, in units of eager's noise; infinite where the form differs."""
+    """The largest difference between two sets of answers, in units of eager's noise; infinite if their names differ."""
     worst = 0.0
     group_of = {place: group for group, members in evidence.groups.items() for place in members}
     for place, one, two in zip(places, first, second, strict=False):
@@ -65,14 +65,14 @@ def change(evidence: Evidence, places: Sequence[int], first: Sequence[Arrays], s
 
 
 def departure(evidence: Evidence, answers: Sequence[Arrays]) -> float:
-    """The largest difference from the reference itself, in units of eager's noise; 0 where the same kernels do the same."""
+    """The largest difference from the reference, in units of eager's noise; 0 if the same kernels compute the same."""
     return change(evidence, range(len(answers)), evidence.reference, answers)
 
 
 def shared(evidence: Evidence, program: Sequence[Arrays], answers: Sequence[Arrays]) -> float:
-    """How much of the program's departure from the reference is also in other answers: 1 all of it, 0 none.
+    """The share of the program's departure from the reference that other answers repeat: 1 all of it, 0 none.
 
-    The departure is projected out of the answers, so that it is seen where it is smaller than their own rounding.
+    The answers are projected on the departure, so that it is found even if it is smaller than their own rounding.
     """
     along = size = 0.0
     for group, places in evidence.groups.items():
@@ -88,13 +88,13 @@ def shared(evidence: Evidence, program: Sequence[Arrays], answers: Sequence[Arra
 
 
 def batch_variance(evidence: Evidence, answers: Sequence[Arrays], *, noise_limit: float) -> float:
-    """How much a row's answer changes with its batch, over the outputs whose truth does not."""
+    """How much a row's answer changes with its batch, over the outputs whose truth does not change."""
     own = batch_changes(evidence, evidence.truth)
     return max((change for name, change in batch_changes(evidence, answers).items() if own[name] <= noise_limit), default=0.0)
 
 
 def batch_changes(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
-    """Per output, the largest difference between two answers to the same row in different batches, in units of eager's noise."""
+    """For each output, the largest difference between answers to the same row in different batches, in units of eager's noise."""
     changes = dict.fromkeys(answers[0], 0.0)
     seen: dict[tuple[str, int], Array] = {}
     for case, answer in zip(evidence.cases, answers, strict=True):

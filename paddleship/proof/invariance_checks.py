@@ -1,8 +1,8 @@
-"""Checks on what should not change: asked again, by many callers, in another batch, or as the exported program on eager's own kernels.
+"""Checks of answers that must not change: asked again, by concurrent callers, in another batch, or by the exported program.
 
-`to_static` and the exported program on one thread of Paddle's plain kernels round as eager does, to the bit in every
-honest export that was seen. So they are held to eager itself, and a fault that is too small to be told from another
-runtime's rounding is found there; what is converted from such a program fails with it where it departs the same way.
+`to_static` and the exported program on one thread of Paddle's plain kernels round as eager does, to the bit in every honest export so
+far. So they are compared with eager itself, which finds errors that are too small to distinguish from another runtime's rounding. A
+candidate that was converted from such a program fails if its answers depart in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
 from paddleship.shipped.common.spec import Arrays
 
-_SAME_DEPARTURE = 0.5  # share of the program's departure; an own one is near 0, an inherited one near 1
+_SAME_DEPARTURE = 0.5  # share of the program's departure: near 0 for an independent error, near 1 for an inherited one
 _DEPARTURE = "departure_ratio"
 _KINDS = {
     "repeat_ratio": ("not-deterministic", "the same input gives another answer later", "keep no state between calls"),
@@ -46,7 +46,7 @@ _KINDS = {
 
 
 def add(judgement: Judgement, changes: Mapping[str, float], limits: Mapping[str, float]) -> Judgement:
-    """The judgement with a check, and a finding where it fails, for each measured change."""
+    """Add a check for each measured change, and a finding if it fails."""
     checks = [Check.at_most(key, value, limits[key], advice=f"{_KINDS[key][1]}: {_KINDS[key][2]}") for key, value in changes.items()]
     findings = [
         Finding(kind, "error", f"{message} ({check.measured} {_unit(check)})", advice)
@@ -63,14 +63,14 @@ def add(judgement: Judgement, changes: Mapping[str, float], limits: Mapping[str,
 
 
 def limits(judgement: Judgement, settings: Verify, *, precision: str) -> dict[str, float]:
-    """How much may change with the circumstances. Another batch may take another kernel, and so round twice otherwise."""
+    """The limit of each change. Another batch may use another kernel, so its limit is twice as large."""
     if precision != "float32":
         return dict.fromkeys(_KINDS, max(settings.noise_limit, 2 * judgement.metrics["noise_ratio"]))
     return {**dict.fromkeys(_KINDS, settings.drift_limit), "batch_ratio": 2 * settings.drift_limit}
 
 
 def hold_to_eager(judgement: Judgement, evidence: Evidence, answers: Sequence[Arrays], *, settings: Verify) -> Judgement:
-    """The judgement with a check that the answers are eager's own, which eager's kernels give."""
+    """Add a check that the answers equal eager's, for a model with eager's own kernels."""
     if not judgement.metrics:
         return judgement
     return add(judgement, {_DEPARTURE: invariance.departure(evidence, answers)}, {_DEPARTURE: settings.drift_limit})
@@ -81,7 +81,7 @@ def departs(judgement: Judgement) -> bool:
 
 
 def hold_to_program(judgement: Judgement, evidence: Evidence, answers: Sequence[Arrays], *, program: Sequence[Arrays]) -> Judgement:
-    """The judgement on what was converted from a program that departs: it fails with it where its answers depart the same way."""
+    """For a candidate of a program that departs from eager: add a check that its answers do not depart in the same way."""
     if not judgement.metrics:
         return judgement
     share = invariance.shared(evidence, program, answers)

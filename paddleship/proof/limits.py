@@ -1,4 +1,4 @@
-"""Rows of the smallest and the largest size that a server takes: real ones where the data has them, else made of real ones."""
+"""Rows of the smallest and the largest size that a server accepts: from the data, otherwise made from real rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddleship.shipped.common.spec import Dimension, TensorSpec, row_sizes, siz
 def rows(
     prepared: Path, preprocess: Preprocess, specs: Sequence[TensorSpec], dimensions: Sequence[Dimension], examples: Sequence[Example]
 ) -> dict[str, Example]:
-    """An example for each end of every dimension that no one of `examples` reaches, by what it is."""
+    """An example for each end of every dimension that `examples` do not reach, by description."""
     sizes = [sizes_of(specs, preprocess.collate([example])) for example in examples]
     found: dict[str, Example] = {}
     for rule in dimensions:
@@ -29,7 +29,7 @@ def rows(
 
 
 def resized(example: Example, specs: Sequence[TensorSpec], name: str, size: int) -> Example:
-    """The row with another size in one dimension: its values repeated or cut off, and those that a dimension bounds kept in bounds."""
+    """The row with another size in one dimension: values are repeated or cut off, and kept within limits that depend on the size."""
     changed = dict(example)
     for spec in specs:
         for axis, dimension in enumerate(spec.shape[1:]):
@@ -43,7 +43,7 @@ def resized(example: Example, specs: Sequence[TensorSpec], name: str, size: int)
 
 
 def _real(prepared: Path, preprocess: Preprocess, specs: Sequence[TensorSpec], name: str, size: int) -> Example | None:
-    """A row of any part with this size; None where there is none, or where columns are not the model's inputs yet."""
+    """A row of any part of the data with this size; None if there is none, or if columns are not the model's inputs yet."""
     spec, axis = next((spec, axis) for spec in specs for axis, dimension in enumerate(spec.shape[1:]) if dimension == name)
     for split in dataset.SPLITS:
         part = dataset.read(prepared, split)

@@ -1,22 +1,19 @@
-"""Whether a candidate answers as right as the eager model does.
+"""Judge whether a candidate answers as right as the eager model.
 
-`truth` is the eager model in float64, `reference` in float32, `candidate` anything else, all on the same cases.
-The error of an answer is max|x - truth| over the largest |truth| of that output, so that an output which is small
-everywhere is not waved through. `noise_ratio` is the candidate's error over the reference's: 1 means as far from
-the truth as eager itself. `typical_ratio` is the same for the root mean square instead of the maximum: it barely
-moves between honest runs, so its limit is tighter, and a small fault that touches many answers shows in it.
+`truth` is the eager model in float64, `reference` in float32, `candidate` anything else, all on the same cases. The error of an answer
+is max|x - truth| over the largest |truth| of that output, so that outputs of any size are judged alike. `noise_ratio` is the candidate's
+error over the reference's: 1 means as far from the truth as eager itself. `typical_ratio` is the same for the root mean square. It
+varies little between honest runs, so its limit is smaller, and it finds a small error that affects many answers.
 
-A candidate of lower precision promises decisions, not digits: `flip_rate` and `metric_drop` decide, and it is the
-unfavourable end of their 95% interval that must be within the limit. They are about the first output, which must also
-have eager's size and place, because decisions alone do not see that scores are halved or shifted: `decided_slope` and
-`decided_offset`. Every other output is held to `output_agreement` (its variance over the rows, which it must repeat to
-LEAST_AGREEMENT) or, where it has whole numbers or bools, to `output_flip_rate`. Rows that walk through every id are held
-to less, see `walks`.
+A candidate of lower precision is judged by decisions: `flip_rate` and `metric_drop`, by the upper end of their 95% intervals. They are
+about the first output, which must also keep its size and position (`decided_slope`, `decided_offset`), because decisions do not show that
+scores are halved or shifted. Every other output is judged by `output_agreement` (at least LEAST_AGREEMENT of its variance over the
+rows), or by `output_flip_rate` for integers and bools. Rows that walk through every id have weaker limits, see `walks`.
 
-What is decided here is decided of wrong answers too, in every run: see `controls`.
+The same rules judge wrong answers in every run, see `controls`.
 
-Where eager float32 is NaN or infinite, a candidate of any precision must be the same, also where float64 is not: what
-ships stands in for eager.
+Where eager float32 is NaN or infinite, a candidate of any precision must be the same, also if float64 is finite, because the candidate
+replaces eager.
 """
 
 from __future__ import annotations
@@ -37,17 +34,16 @@ from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
 from paddleship.shipped.common.spec import Arrays
 
-LEAST_AGREEMENT = 0.9  # a wrong sign leaves 0, two outputs exchanged that correlate by 0.95 leave this; honest bfloat16 0.999
-LEAST_SLOPE, MOST_OFFSET = 2 / 3, 0.2  # scores halved leave 0.5, shifted by 0.4 of the scale 0.4; honest int8 0.9 and 0.05
-ROUNDING = 2.0**-6  # of an output's size, which a constant one may be off: two roundings of bfloat16 or int8
+LEAST_AGREEMENT = 0.9  # a wrong sign leaves 0, two exchanged outputs with a correlation of 0.95 leave this; honest bfloat16 0.999
+LEAST_SLOPE, MOST_OFFSET = 2 / 3, 0.2  # halved scores leave 0.5, scores shifted by 0.4 of the scale 0.4; honest int8 0.9 and 0.05
+ROUNDING = 2.0**-6  # of an output's size, by which a constant output may be off: two roundings of bfloat16 or int8
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was measured on one candidate and what was decided.
+    """The measures and checks of one candidate.
 
-    `worst` is the place of the case whose error is largest among the evidence's cases; `outputs` has a row of
-    measures per output.
+    `worst` is the index of the case with the largest error; `outputs` has the measures of each output.
     """
 
     metrics: dict[str, float]
@@ -62,7 +58,7 @@ class Judgement:
 
 
 def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, precision: str = "float32") -> Judgement:
-    """Judge one candidate's answers to all cases. Another form of answer (names, dtype, shape) or a NaN of its own always fails."""
+    """Judge one candidate's answers to all cases. Other names, dtypes or shapes, and NaN where eager has none, always fail."""
     if len(answers) != len(evidence.cases) or not answers:
         raise CandidateError(f"{len(answers)} answers for {len(evidence.cases)} cases: nothing can be decided")
     if flaw := _first_flaw(evidence, answers):
@@ -92,7 +88,7 @@ def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, prec
 
 
 def checks_of(evidence: Evidence, answers: Sequence[Arrays], name: str, *, limits: Verify, lower: bool) -> Iterator[Check]:
-    """What `judge` decides by this one output of float32 or a lower precision, cheap checks first, each made when it is asked for."""
+    """The checks of `judge` for one output, in float32 or a lower precision; cheap checks first, each made when it is asked for."""
     if not lower:
         yield from noise_checks(_ratios(evidence, answers, name).to_dict(), limits)
     elif name in undecided(evidence):
@@ -126,7 +122,7 @@ def _decision_checks(metrics: dict[str, float], limits: Verify) -> list[Check]:
 
 
 def _first_flaw(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[int, Finding] | None:
-    """The first answer that cannot be compared with the reference's, and what is the matter with it."""
+    """The first answer that cannot be compared with the reference, and its error."""
     for place, (case, answer, expected) in enumerate(zip(evidence.cases, answers, evidence.reference, strict=True)):
         if list(answer) != list(expected):
             return place, _form(f"{case.name}: outputs {list(answer)}, eager has {list(expected)}")
@@ -142,7 +138,7 @@ def _first_flaw(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[int, Fin
 
 
 def _nonfinite_difference(array: Array, wanted: Array) -> str:
-    """What an answer says where it or eager is NaN or infinite, and the other is not or is so in another way."""
+    """The error message if an answer or eager is NaN or infinite where the other is not; otherwise empty."""
     wrong = np.isinf(differences.elementwise_distance(array, wanted))
     if not (count := int(wrong.sum())):
         return ""
@@ -159,7 +155,7 @@ def _form(message: str) -> Finding:
 
 @dataclass(frozen=True)
 class _Ratios:
-    """One output's errors in units of eager's noise, and the place of its worst case."""
+    """The errors of one output in units of eager's noise, and the index of its worst case."""
 
     noise_ratio: float = 0.0
     typical_ratio: float = 0.0
@@ -191,13 +187,13 @@ def _ratios(evidence: Evidence, answers: Sequence[Arrays], name: str) -> _Ratios
 
 
 def _errors(evidence: Evidence, answers: Sequence[Arrays], name: str) -> OutputErrors:
-    """One output's distances from the reference in the units that people know, over all cases."""
+    """The distances of one output from the reference over all cases."""
     pairs = zip(answers, evidence.reference, strict=True)
     return reduce(OutputErrors.worst, (differences.differences(answer[name], reference[name]) for answer, reference in pairs))
 
 
 def _decisions(evidence: Evidence, answers: Sequence[Arrays], *, interval: bool = True) -> dict[str, float]:
-    """Flip rate and drop of the task's score over distinct rows, each with its interval, which takes a while for the score."""
+    """Flip rate and drop of the score over distinct rows, with intervals; the interval of the score takes a while."""
     before, rows = by_row(evidence, evidence.reference)
     after, _ = by_row(evidence, answers)
     if evidence.task is None or not before.size:
@@ -218,7 +214,7 @@ def _decisions(evidence: Evidence, answers: Sequence[Arrays], *, interval: bool 
 
 
 def undecided(evidence: Evidence) -> list[str]:
-    """The outputs that no decision judges: all but the first, and that one too where it decides nothing."""
+    """The outputs that no decision judges: all except the first, and the first too if it decides nothing."""
     names = list(evidence.reference[0])
     rows = by_row(evidence, evidence.reference)[0]
     single = evidence.task == "classification" and rows.shape[-1:] == (1,)
@@ -227,8 +223,10 @@ def undecided(evidence: Evidence) -> list[str]:
 
 
 def _slope_and_offset(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
-    """Size and place of the deciding output over the rows: the smaller of its slope on eager's and the inverse, and how far its mean
-    is from eager's, over the scale. Slope 1 where eager's hardly varies."""
+    """Size and position of the deciding output over the rows: its slope on eager's or the inverse, whichever is smaller, and its offset.
+
+    The offset is in units of the scale. The slope is 1 if eager's output hardly varies.
+    """
     name = next(iter(evidence.reference[0]))
     mine, theirs = by_row_or_all(evidence, answers, name)
     if theirs.dtype.kind != "f":
@@ -250,7 +248,7 @@ def _slope_checks(likeness: Mapping[str, float]) -> list[Check]:
 
 
 def _agreement(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict[str, float]:
-    """The agreement of one output over distinct rows, or over all its values where it has none or rows of several shapes."""
+    """The agreement of one output over distinct rows, or over all its values if rows have different shapes or there are none."""
     mine, theirs = by_row_or_all(evidence, answers, name)
     if theirs.dtype.kind == "f":
         scale, mask = sizes_of(evidence, name, evidence.groups[ROWS])
@@ -261,7 +259,7 @@ def _agreement(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict
 
 
 def by_row_or_all(evidence: Evidence, answers: Sequence[Arrays], name: str) -> tuple[Array, Array]:
-    """One output of the answers and of eager over distinct rows, or all its values where it has no rows or rows of several shapes."""
+    """One output of the answers and of eager over distinct rows, or all its values if rows have different shapes or there are none."""
     pair = [by_row(evidence, one, name)[0] for one in (answers, evidence.reference)]
     if not pair[1].size:
         pair = [np.concatenate([one[place][name].ravel() for place in evidence.groups[ROWS]]) for one in (answers, evidence.reference)]
@@ -269,7 +267,7 @@ def by_row_or_all(evidence: Evidence, answers: Sequence[Arrays], name: str) -> t
 
 
 def _other_checks(others: dict[str, dict[str, float]], limits: Verify) -> list[Check]:
-    """The worst of the outputs against each limit, named in the advice."""
+    """A check for the worst output of each measure; the advice names it."""
     advice = "{} is not eager's: look for exchanged outputs and weights of another checkpoint, or ship a more precise candidate"
     agreements = {name: found["agreement"] for name, found in others.items() if "agreement" in found}
     flips = {name: found["flip_rate"] for name, found in others.items() if "flip_rate" in found}
@@ -284,12 +282,12 @@ def _other_checks(others: dict[str, dict[str, float]], limits: Verify) -> list[C
 
 
 def decisions(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[Array, Array]:
-    """The classes that eager and the candidate decide for, row by row."""
+    """The classes that eager and the candidate choose, row by row."""
     return by_row(evidence, evidence.reference)[0].argmax(-1), by_row(evidence, answers)[0].argmax(-1)
 
 
 def errors(evidence: Evidence, answers: Sequence[Arrays]) -> Array:
-    """The error of every single number in the answers to the rows, in units of eager's largest; for a histogram."""
+    """The error of every number in the answers to the rows, in units of eager's largest error; for a histogram."""
     parts = []
     for place in evidence.groups[ROWS]:
         for name, noise in evidence.noise[ROWS].items():

@@ -1,11 +1,10 @@
 """The proof: eager in float32 and float64, `to_static` in memory and every candidate answer the same cases.
 
-Each candidate lives in a process of its own; a crash is recorded as a failed row. Besides its answers themselves, three
-things are proven of it, in the same unit of eager's own noise: a row's answer does not depend on its batch
-(where eager's does not), the same question gives the same answer later, and callers on many threads get what one
-caller gets. Before anyone is judged, the judge is given wrong answers, all of which it must refuse, see `controls`.
+Each candidate runs in a process of its own; a crash is recorded as a failed row. Besides the answers, three invariances are checked, in
+units of eager's noise: a row's answer does not depend on its batch (unless eager's does), the same input gives the same answer later, and
+concurrent callers get the same answers as a single caller. First the judge must refuse wrong answers, see `controls`.
 
-`to_static` and the exported program on eager's own kernels are held to eager itself, see `drift`.
+`to_static` and the exported program on eager's own kernels are compared with eager itself, see `invariance_checks`.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ from paddleship.shipped.common.spec import Arrays
 from paddleship.system import isolate
 from paddleship.weights.comparing import WeightComparison
 
-YARDSTICK = "negative_controls"  # the check that a candidate misses whose rule passes wrong answers
+YARDSTICK = "negative_controls"  # the check of a candidate whose rule accepts wrong answers
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What is known after all were asked: one judgement per name, and the cases that eager itself refused, with its words.
+    """The result of a proof: one judgement per name, and the cases that eager rejected, with its error messages.
 
-    `answers` holds what each model under test said to every case, None where it died; `taken` which ways the inputs took in eager mode;
-    `compared_weights` what comparing files with the checkpoint found, of the exported program too; `controls` which wrong answers the judge
-    was given, `unexercised` the outputs that were empty or constant, and how. Contenders for which a deadline left no time have no
-    answers and no judgement. An error among the `findings` is about eager or the judge: then nothing is proven.
+    `answers` are the answers of each model under test, None if it died. `taken` are the ways that the inputs took in eager mode.
+    `compared_weights` are the comparisons of files with the checkpoint, also of the exported program. `controls` are the wrong answers
+    that the judge was given, `unexercised` the outputs that were empty or constant. A model under test for which there was no time has no
+    answers and no judgement. If `findings` contain an error, it is about eager or the judge, and nothing is proven.
     """
 
     evidence: Evidence
@@ -59,7 +58,7 @@ class Proof:
 
     @property
     def sound(self) -> bool:
-        """Whether eager and the judge are fit to prove anything by."""
+        """Whether nothing about eager or the judge prevents a proof."""
         return not any(finding.severity == "error" for finding in self.findings)
 
 
@@ -77,11 +76,11 @@ def prove(
     known: Known | None = None,
     search: Search | None = None,
 ) -> Proof:
-    """Ask eager, the truth, `to_static` and every model under test all cases, and judge. Raises ModelError when eager answers none.
+    """Ask eager, the truth, `to_static` and every model under test all cases, and judge. Raises ModelError if eager answers none.
 
-    `compared_weights` says what comparing each model under test's files with the checkpoint found.
-    `probe_inputs`: also look for inputs that change nothing. `known`: what eager float32 answered on one thread, which is not asked again.
-    `search`: look for further cases, where these leave outputs or branches unseen.
+    `compared_weights` has the comparison of each candidate's files with the checkpoint. `probe_inputs`: also look for inputs that change
+    nothing. `known` are earlier answers of eager float32 on one thread, which are not asked again. `search`: look for further cases if
+    outputs or branches are not exercised.
     """
     order = sorted(models_under_test.items(), key=lambda item: not item[1].exact)
     with Queue(order, timeout_s=settings.timeout_s) as queue:
@@ -116,7 +115,7 @@ def _prove(
         judgement = parity.judge(evidence, static, limits=settings)
         judgements[TO_STATIC], answers[TO_STATIC] = invariance_checks.hold_to_eager(judgement, evidence, static, settings=settings), static
     _say_outcome(TO_STATIC, judgements[TO_STATIC], say, sound=sound)
-    program: list[Arrays] | None = None  # what the exported program answers, where it departs from eager
+    program: list[Arrays] | None = None  # answers of the exported program, if it departs from eager
     for name, model_under_test, child in _in_time(queue):
         try:
             judgements[name], answers[name] = judgement, answered = _examine(name, model_under_test, child, evidence, settings)
@@ -134,7 +133,7 @@ def _prove(
 
 
 def _unproven_rule(judgement: Judgement, findings: Sequence[Finding]) -> Judgement:
-    """The judgement by a rule that passes wrong answers: it cannot be a pass."""
+    """Fail a judgement by a rule that accepts wrong answers."""
     check = Check(
         name=YARDSTICK, measured=findings[0].message, limit="negative controls are refused", passed=False, advice=findings[0].advice
     )
@@ -142,13 +141,13 @@ def _unproven_rule(judgement: Judgement, findings: Sequence[Finding]) -> Judgeme
 
 
 def _in_time(queue: Queue) -> Iterator[tuple[str, ModelUnderTest, isolate.Isolated | BadInput]]:
-    """The models under test, as far as the deadline lets them be loaded."""
+    """The models under test that can be loaded before the deadline."""
     with suppress(OutOfTime):
         yield from queue
 
 
 def unanswered(reason: str) -> Judgement:
-    """The judgement on something that did not answer."""
+    """The judgement on a model that did not answer."""
     return Judgement({}, [Check(name="answers", measured=reason, limit="an answer to every case", passed=False)])
 
 
@@ -177,7 +176,7 @@ def question(
     exact: bool = False,
     settings: Verify,
 ) -> Judgement:
-    """Ask a model under test all cases, some of them again and from several threads at once; its answers are appended to `given`.
+    """Ask a model under test all cases, some of them again and with concurrent callers; appends its answers to `given`.
 
     `model_under_test` calls an AnswerWorker, in this process or in another.
     """

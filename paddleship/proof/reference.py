@@ -1,4 +1,4 @@
-"""What every model under test is measured against: the eager model's own answers, in float32 and float64, and as `to_static` in memory."""
+"""The answers that models under test are compared with: eager in float32 and float64, and `to_static` in memory."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ _NUDGES = 2
 
 @dataclass(frozen=True)
 class EagerAnswers:
-    """The evidence, what `to_static` answered (or why it did not), the cases that eager refused with its words, what is odd about
-    eager, which ways the inputs took, and which inputs changed nothing."""
+    """The answers of the eager model: evidence, answers of `to_static` (or its error), rejected cases with their errors, findings about
+    eager, the ways that inputs took, and inputs that changed nothing.
+    """
 
     evidence: Evidence
     static: list[Arrays] | str
@@ -43,7 +44,7 @@ class EagerAnswers:
 
 @dataclass(frozen=True)
 class Known:
-    """What eager float32 answered before, by the names of the cases, and which ways they took there."""
+    """Earlier answers of eager float32, by case name, and the ways that were taken."""
 
     answers: Mapping[str, Arrays]
     taken: Mapping[Spot, set[int]]
@@ -51,8 +52,9 @@ class Known:
 
 @dataclass(frozen=True)
 class _Float32:
-    """What eager float32 said, by the place of the case; to two of them again; which ways they took; inputs that changed nothing; and
-    cases that were found by a search, whose places follow the others'."""
+    """The answers of eager float32, by case index; second answers to two cases; ways; inputs that changed nothing; and cases found by a
+    search, whose indices follow the others.
+    """
 
     answers: dict[int, Arrays | str]
     again: dict[int, Arrays | str]
@@ -73,11 +75,10 @@ def ask(
     known: Known | None = None,
     search: Search | None = None,
 ) -> EagerAnswers:
-    """Ask the eager model in each of its forms all cases; what its process does not survive at the edge is refused like what it raises.
+    """Ask the eager model all cases in each of its forms; an edge case on which it crashes is skipped like one that it rejects.
 
-    After a death, only what was not answered is asked. What is `known` is not asked in float32 again, but for two cases. `search` is
-    made where the cases leave something unseen, and what it finds is a case like the others.
-    Raises ModelError when eager answers no row, or does not survive one.
+    After a crash, only the remaining cases are asked. Cases in `known` are not asked in float32 again, except two. `search` looks for
+    further cases if something is not exercised. Raises ModelError if eager answers no row, or crashes on one.
     """
     crashes = Crashes(cases, say)
 
@@ -104,7 +105,7 @@ def ask(
 
 
 def _kept(cases: Sequence[Case], answers: Mapping[int, Arrays | str], crashes: Crashes) -> dict[int, Arrays]:
-    """The answers to the cases that eager takes and survives, in the order of the cases. Raises ModelError when no row is among them."""
+    """The answers to the cases that eager accepts and survives, in order. Raises ModelError if no row is among them."""
     kept = {
         place: answer for place, answer in sorted(answers.items()) if not isinstance(answer, str) and cases[place].name not in crashes.words
     }
@@ -125,7 +126,7 @@ def _float32(
     search: Search | None,
     say: Say,
 ) -> _Float32:
-    """Ask eager float32, in a new process after each death; those of its ways that were taken are read after each case."""
+    """Ask eager float32, in a new process after each crash; the ways are read after each case."""
     answers: dict[int, Arrays | str] = {}
     taken: dict[Spot, set[int]] = {}
     if known is not None:
@@ -138,7 +139,7 @@ def _float32(
                     answers[place] = answer
                     taken = _joined([taken, process.call("taken")])
                 kept = _kept(cases, answers, crashes)
-                again = dict(ask_each("eager, again", process, cases, [*kept][1::-1]))  # turned round, so that no draw is repeated
+                again = dict(ask_each("eager, again", process, cases, [*kept][1::-1]))  # in reverse, so that no draw is repeated
             except CrashError as end:
                 crashes.add(end, answers)
                 continue
@@ -159,7 +160,7 @@ def _joined(taken: Iterable[Mapping[Spot, set[int]]]) -> dict[Spot, set[int]]:
 
 
 def _idle_inputs(eager: Isolated, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict[str, str]:
-    """The inputs that changed nothing; none where eager does not survive other rows' values."""
+    """The inputs that changed nothing; empty if eager crashes on other rows' values."""
     try:
         return exercise.inputs(lambda batch: eager.call("run", batch), cases, reference)
     except CandidateError:
@@ -168,7 +169,7 @@ def _idle_inputs(eager: Isolated, cases: Sequence[Case], reference: Sequence[Arr
 
 @contextmanager
 def _form(eager: Isolated, child: Callable[[], Isolated], form: Form) -> Iterator[Isolated]:
-    """The model in another form: in the process that has Paddle already, or in one of its own where it cannot be built there again."""
+    """The model in another form, in the same process if possible, otherwise in a new one."""
     try:
         eager.call("become", form)
     except BadInput:
@@ -188,8 +189,7 @@ def _best_truth(
     *,
     say: Say,
 ) -> tuple[dict[int, Arrays] | None, str, str, float]:
-    """The best truth that this model has, by place, with its rule, the reason for it and the least relative error: in float64 as a whole,
-    operator by operator, or None."""
+    """The best truth of this model by case index, with rule, reason and least relative error: float64, operator by operator, or None."""
     truth, why, _ = _truth(eager, child, cases, answers, crashes, "float64")
     if truth is not None:
         return truth, evidences.FLOAT64_TRUTH, "", EPSILON
@@ -203,7 +203,7 @@ def _best_truth(
 
 
 def _nudged(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], reference: list[Arrays]) -> list[list[Arrays]]:
-    """Eager float32 again, with weights and inputs that are off by a rounding or two; its own answers where it refuses them."""
+    """The answers of eager float32 with nudged weights and inputs; the original answer if a case is rejected."""
     found = []
     try:
         with _form(eager, child, "float32") as other:
@@ -224,7 +224,7 @@ def _truth(
     crashes: Crashes,
     form: Form,
 ) -> tuple[dict[int, Arrays] | None, str, list[str]]:
-    """The float64 answers, or None and the reason why there are none; and which operators computed in float32 nevertheless."""
+    """The float64 answers, or None with the reason; and the operators that computed in float32 nevertheless."""
     found: dict[int, Arrays | str] = {}
     single: set[str] = set()
     refused = [place for place, answer in answers.items() if isinstance(answer, str)]
@@ -248,7 +248,7 @@ def _truth(
 
 
 def _why_unusable(cases: Sequence[Case], reference: Mapping[int, Arrays], answers: Mapping[int, Arrays | str]) -> str:
-    """Why these float64 answers are none that float32 can be measured by; nothing where they are."""
+    """Why these float64 answers cannot be the truth; empty if they can."""
     truth: list[Arrays] = []
     for place, expected in reference.items():
         case, answer = cases[place], answers[place]
@@ -265,7 +265,7 @@ def _why_unusable(cases: Sequence[Case], reference: Mapping[int, Arrays], answer
 
 
 def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case]) -> list[Arrays] | str:
-    """The answers of `to_static` in memory, or why there are none."""
+    """The answers of `to_static` in memory, or the error message."""
     try:
         with _form(eager, child, "static") as static:
             answers = answering.ask(TO_STATIC, static, cases)
@@ -277,7 +277,7 @@ def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case
 
 
 def _eager_findings(evidence: Evidence, again: Mapping[int, Arrays | str], settings: Verify) -> list[Finding]:
-    """What makes the eager model itself hard to compare with; `again` has what it said, later, to the cases at some places."""
+    """Findings about the eager model itself; `again` has its second answers to some cases."""
     found = []
     if evidence.rule == BY_OPERATOR:
         message = f"the model does not run in float64 as a whole ({evidence.why}), so each operator computed in float64 by itself"
@@ -294,7 +294,7 @@ def _eager_findings(evidence: Evidence, again: Mapping[int, Arrays | str], setti
             "draw no random numbers in evaluation mode: pass training=self.training to dropout, and remove other random calls from forward"
         )
         found.append(Finding("random-forward", "error", message, advice))
-        return found  # random answers also change with the batch, so nothing can be said of that
+        return found  # random answers also change with the batch, so nothing is known about batches
     dependent = [name for name, change in invariance.batch_changes(evidence, evidence.truth).items() if change > settings.noise_limit]
     if dependent:
         message = f"eager's own {', '.join(dependent)} for a row depends on the other rows of its batch or on padding"

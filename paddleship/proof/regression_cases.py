@@ -1,4 +1,4 @@
-"""The cases that were worst in earlier runs: asked again in every run, so that what was fixed stays fixed."""
+"""Regression cases: the inputs with the largest errors in earlier runs, asked again in every run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _KEPT = 16
 
 
 def read(folder: Path, specs: Sequence[TensorSpec], *, dimensions: Sequence[Dimension] = (), max_batch: int | None = None) -> list[Case]:
-    """The kept cases that the model still takes: a case of other inputs, dtypes or sizes is of another model.
+    """The saved cases that still fit the model; cases with other inputs, dtypes or sizes are from another model.
 
-    Raises DataError for files that cannot be read.
+    Raises DataError if files cannot be read.
     """
     if not (folder / "cases.json").exists():
         return []
@@ -44,7 +44,7 @@ def read(folder: Path, specs: Sequence[TensorSpec], *, dimensions: Sequence[Dime
 
 
 def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
-    """Keep the known and the new worst cases, the newest where there are too many."""
+    """Save the known and the new cases; at the limit, the newest."""
     distinct: dict[str, Case] = {}
     for case in [*known, *worst]:
         digest = hashlib.sha256(b"".join(array.tobytes() for array in case.inputs.values())).hexdigest()[:8]
@@ -59,7 +59,7 @@ def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
 
 
 def _taken(sizes: Mapping[str, int], specs: Sequence[TensorSpec], dimensions: Sequence[Dimension], max_batch: int | None) -> bool:
-    """Whether a server takes a batch of these sizes."""
+    """Whether a server accepts a batch of these sizes."""
     batch = batch_dimension(specs)
     small = max_batch is None or batch is None or sizes[batch] <= max_batch
     return small and all(rule.allows(sizes[rule.name]) for rule in dimensions if rule.name in sizes)

@@ -1,7 +1,7 @@
-"""Search for inputs that exercise what the given cases leave unseen: outputs that were empty or constant, and untaken sides of branches.
+"""Search for inputs that exercise outputs that were empty or constant, and sides of branches that were not taken.
 
-First further rows of the data, then drawn values, see `drawing`: a detection head may find something in a patch, and a condition
-on a mean or a maximum may turn.
+First other rows of the data, then drawn values, see `drawing`: a detection head may find something in a patch, and a condition on a mean
+or maximum may change.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays, TensorSpec, batch_axis, batch_dimension, sizes_of
 
 SECONDS = 10.0
-_MAGNITUDES = (3.0, 10.0, 0.1, 100.0, 0.01, 1000.0)  # of the values of an input without a range
+_MAGNITUDES = (3.0, 10.0, 0.1, 100.0, 0.01, 1000.0)  # sizes of the values of an input without a range
 
 
 @dataclass(frozen=True)
 class Search:
-    """Where to search, and for how long.
+    """The settings of a search.
 
-    `exported` holds the program whose branches count, `more` gives further rows of the data in batches. With `real` cases,
-    values without a declared range stay within those that the cases hold.
+    `exported` holds the program whose branches count; `more` returns further rows of the data in batches. `real`: the cases are real data,
+    so values without a declared range stay within the range of the cases.
     """
 
     specs: Sequence[TensorSpec]
@@ -48,7 +48,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Found:
-    """A case that was found, eager's answer to it, which ways it took, and what it is the first to exercise."""
+    """A case that was found: eager's answer, the ways that it took, and what it is the first to exercise."""
 
     case: Case
     answer: Arrays
@@ -64,10 +64,10 @@ def find(
     taken: Mapping[Spot, set[int]],
     say: Callable[[str], None],
 ) -> list[Found]:
-    """Cases that exercise what `cases`, to which eager gave `answers` while it went the ways `taken`, do not.
+    """Find cases that exercise something new, beyond `cases` with eager's `answers` and the ways `taken`.
 
-    `eager` answers with its method `run`, and names with `taken` the ways since it was last asked for them. What it refuses or
-    does not survive, and what it answers with NaN or infinity, is left out; after a crash the search ends.
+    `eager` answers with its method `run`, and returns the ways since the last call with `taken`. Cases that it rejects or answers with NaN
+    or infinity are left out; after a crash the search ends.
     """
     unseen, found = _Unseen(search.exported, cases, answers, taken), list[Found]()
     if not unseen.names():
@@ -88,7 +88,7 @@ def find(
 
 
 def findings(found: Sequence[Found]) -> list[Finding]:
-    """A warning where only drawn inputs exercise something, which real rows do not."""
+    """A warning for outputs and branches that only drawn inputs exercise."""
     drawn = dict.fromkeys(name for one in found if one.case.group == "edge" for name in one.exercised)
     if not drawn:
         return []
@@ -97,7 +97,7 @@ def findings(found: Sequence[Found]) -> list[Finding]:
 
 
 class _Unseen:
-    """What the cases so far leave unseen: outputs without variation, and sides of branches that were not taken."""
+    """What the cases so far do not exercise: outputs without variation, and sides of branches that were not taken."""
 
     def __init__(self, exported: Path, cases: Sequence[Case], answers: Sequence[Arrays], taken: Mapping[Spot, set[int]]) -> None:
         self._decisions = regions.read(exported)
@@ -106,12 +106,12 @@ class _Unseen:
         self._sides = regions.untaken(self._decisions, self._taken)
 
     def names(self) -> list[str]:
-        """What is unseen, in words."""
+        """Descriptions of what is not exercised."""
         sides = [f"{len(self._sides)} sides of branches"] if len(self._sides) > 1 else ["a side of a branch"] if self._sides else []
         return [f"output {name}" for name in self._outputs] + sides
 
     def add(self, case: Case, answer: Arrays, taken: Mapping[Spot, set[int]]) -> tuple[str, ...]:
-        """What this case is the first to exercise."""
+        """Add a case. Returns what it is the first to exercise."""
         for name, one in self._outputs.items():
             one.add(case, answer.get(name, np.zeros(0)))
         seen = [name for name, one in self._outputs.items() if not one.missing]
@@ -129,7 +129,7 @@ def _finite(answer: Arrays | str) -> bool:
 
 
 def _tries(search: Search, rows: Sequence[Batch], until: float) -> Iterator[Case]:
-    """Cases to try, without end: further rows until some time, then values drawn for the sizes of the known ones."""
+    """An endless sequence of cases to try: further rows until some time, then drawn values with the sizes of known rows."""
     for number, more in enumerate(search.more(), 1):
         if time.monotonic() > until:
             break
@@ -150,6 +150,6 @@ def _held(arrays: Sequence[Array]) -> Limits:
 
 
 def _limits(spec: TensorSpec, sizes: Mapping[str, int], held: Limits) -> Limits:
-    """The declared range of an input, and what the rows hold where an end of it is not declared."""
+    """The declared range of an input; an end that is not declared comes from the rows."""
     low, high = spec.limits(sizes)
     return (held[0] if low is None else low, held[1] if high is None else high)

@@ -1,4 +1,4 @@
-"""What a model keeps between two questions, and the lines of the user's code that change it."""
+"""The state that a model keeps between calls, and the lines of the user's code that change it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Key = tuple[str, str]  # a source file, and the name of an attribute or a globa
 
 @dataclass(frozen=True)
 class State:
-    """Plain values, sizes of containers and buffers of the user's layers, and globals of the modules that they come from."""
+    """Plain values, sizes of containers and buffers of the user's layers, and globals of their modules."""
 
     values: dict[_Key, Any]
 
@@ -37,7 +37,7 @@ class State:
         return cls(found)
 
     def changes(self, layer: Any) -> list[str]:
-        """`file:line` of what has changed since, where a line outside `__init__` writes it."""
+        """`file:line` of state that has changed since, if a line outside `__init__` writes it."""
         after = State.of(layer).values
         changed = [key for key, value in after.items() if value != self.values.get(key)]
         return [line for file, name in changed for line in _writers(file, name)]
@@ -55,7 +55,7 @@ def _class_values(kind: type) -> dict[str, Any]:
 
 
 def _digest(value: Any) -> Any:
-    """Something that is equal as long as the value is: itself, the size of a container, the hash of an array."""
+    """A value that stays equal as long as the state does: the value itself, the size of a container, the hash of an array."""
     if isinstance(value, bool | int | float | str | None):
         return value
     if isinstance(value, type):
@@ -70,7 +70,7 @@ def _digest(value: Any) -> Any:
 
 
 def _writers(file: str, name: str) -> Iterator[str]:
-    """Lines that assign to a name or attribute, or let what it names grow, outside `__init__` and the module's own level."""
+    """Lines that assign to a name or attribute, or change a container, outside `__init__` and module level."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
@@ -92,7 +92,7 @@ def _targets(node: ast.AST) -> list[ast.expr]:
 
 
 def _names(target: ast.expr) -> str | None:
-    """What `self.name`, `name`, `self.name[0]` and `Model.name` are about."""
+    """The names in `self.name`, `name`, `self.name[0]` and `Model.name`."""
     while isinstance(target, ast.Subscript):
         target = target.value
     return target.attr if isinstance(target, ast.Attribute) else target.id if isinstance(target, ast.Name) else None

@@ -1,12 +1,12 @@
-"""Whether the model trains as `to_static` as it does in eager mode: the loss of every step, and every gradient.
+"""Compare training in eager mode and as `to_static`: the loss of every step, and every gradient.
 
-The same weights see the same batches in the same order, in eager float64 (the truth), eager float32 (the reference)
-and `to_static` float32, with the optimizer of paddleship.model.training. The rule is parity's: no further from the truth than
-the reference, times a limit. Gradients, and the statistics that normalisation keeps, are compared after the first step,
-where all three still have the same weights.
+The same weights see the same batches in the same order, in eager float64 (the truth), eager float32 (the reference) and `to_static`
+float32, with the optimizer of paddleship.model.training. The rule is that of parity: no further from the truth than the reference,
+times a limit. Gradients and the statistics of normalisation are compared after the first step, when all three still have the same
+weights.
 
-Dropout is set to 0 in all three, since its masks are drawn in another order in a program. Not covered: mixed
-precision, other optimizers, what the random parts of a model do.
+Dropout is 0 in all three, because a program draws its masks in another order. Not covered: mixed precision, other optimizers, random
+parts of a model.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from paddleship.system import isolate
 
 _TINY = float(np.finfo(np.float32).tiny)
 _OTHER_SEED = 1
-_RATES = ("p", "dropout", "dropout_p", "attn_dropout", "act_dropout")  # where layers keep the rate of their dropout
+_RATES = ("p", "dropout", "dropout_p", "attn_dropout", "act_dropout")  # attributes with the dropout rate of a layer
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What a few steps of training left: the loss of each, and after the first the gradients and statistics by name."""
+    """The result of a few training steps: the loss of each, and gradients and statistics by name after the first."""
 
     losses: list[float]
     first: dict[str, Array] = field(repr=False)
@@ -48,7 +48,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class TrainingParity:
-    """Losses of eager and `to_static`, each gradient's error in units of eager's own, and what follows."""
+    """The losses of eager and `to_static`, each gradient's error in units of eager's own, and the checks."""
 
     losses: dict[str, list[float]]
     ratios: dict[str, float]
@@ -59,7 +59,7 @@ class TrainingParity:
         return all(check.passed for check in self.checks)
 
     def draw(self, limit: float, reports: Path) -> list[str]:
-        """The loss curves, and the parameters whose gradients are furthest off."""
+        """Draw the loss curves, and the parameters whose gradients differ most."""
         worst = dict(sorted(self.ratios.items(), key=lambda item: -item[1])[:12])
         title = "Error of gradients in to_static, in units of eager's own"
         drawn = []
@@ -71,7 +71,7 @@ class TrainingParity:
 
 
 def compare(subject: Subject, batches: Sequence[tuple[Batch, Array]], train: Train, *, task: str, settings: Verify) -> TrainingParity:
-    """Train on `batches` (inputs and labels, one pair a step) in the three ways, and judge."""
+    """Train on `batches` (inputs and labels, one pair per step) in the three ways, and judge."""
     traces: dict[str, Trace] = {}
     environment = isolate.threads(1)
     ways = {"eager float64": ("float64", False), "eager": ("float32", False), "to_static": ("float32", True)}
@@ -88,20 +88,20 @@ def compare(subject: Subject, batches: Sequence[tuple[Batch, Array]], train: Tra
 
 
 def refused(reason: str) -> TrainingParity:
-    """The result where one of the three ways does not train."""
+    """The result if one of the three ways does not train."""
     advice = "train in eager mode only (verify.training: false), or fix what it names"
     return TrainingParity({}, {}, [Check(name="training", measured=reason, limit="an answer", passed=False, advice=advice)], [])
 
 
 class TrainingWorker:
-    """Lives in the child: trains fresh instances from the checkpoint."""
+    """The object in the child process: trains new instances from the checkpoint."""
 
     def __init__(self, subject: Subject, train: Train, task: str) -> None:
         self._subject, self._train = subject, train
         self._task = make_task(task, train)
 
     def run(self, batches: Sequence[tuple[Batch, Array]], dtype: str, static: bool, seed: int = 0) -> tuple[list[float], dict[str, Array]]:
-        """Train one step a batch. Raises ModelError."""
+        """Train one step per batch. Raises ModelError."""
         import paddle
         from paddle import optimizer
 
@@ -145,7 +145,7 @@ def _still(layer: Any) -> None:
 
 
 def _state(layer: Any) -> dict[str, Array]:
-    """Gradients by parameter, zero where there is none, and the values that are kept and not trained."""
+    """Gradients by parameter (zero if there is none), and the values that are kept and not trained."""
     found: dict[str, Array] = {}
     for name, one in [*layer.named_parameters(), *layer.named_buffers()]:
         if one.stop_gradient:
@@ -185,10 +185,10 @@ def _judge(truth: Trace, reference: Trace, static: Trace, again: float, settings
 
 
 def _ratios(truth: Mapping[str, Array], reference: Mapping[str, Array], static: Mapping[str, Array]) -> dict[str, float]:
-    """Each tensor's error over the reference's, which counts as at least the median of all, relative to the tensor's size."""
+    """Each tensor's error over the reference's, relative to the tensor's size; the reference's counts as at least the median of all."""
     scales = {name: differences.finite_max([array]) for name, array in truth.items()}
     own = {name: differences.distance(reference[name], array) for name, array in truth.items()}
-    own = {name: noise if np.isfinite(noise) else 0.0 for name, noise in own.items()}  # NaN in eager alone allows nothing
+    own = {name: noise if np.isfinite(noise) else 0.0 for name, noise in own.items()}  # NaN in eager only must not allow any error
     typical = float(np.median([own[name] / scale for name, scale in scales.items() if scale] or [0.0]))
     return {
         name: differences.distance(static[name], array) / max(own[name], max(typical, EPSILON) * scales[name], _TINY)

@@ -1,8 +1,8 @@
-"""Rows that walk through every id, in a lower precision: they have no labels, and are unlike what was trained and calibrated on.
+"""Judge rows that walk through every id, in a lower precision: they have no labels and are unlike training and calibration data.
 
-So only large errors are refused there. Over one walk, each float output must repeat LEAST_WALKED of its variance; and no row's
-answer may be off by more than the output varies over the walk, and MOST_TIMES as far as half of the rows are. An embedding whose
-rows were moved gives many rows, or one, the answer to another.
+So only large errors are refused. Over one walk, each float output must reproduce LEAST_WALKED of its variance. The error of a row
+that stands out (MOST_TIMES that of half of the rows) must not exceed the spread of the output over the walk. If rows of an embedding
+were moved, one row or many rows get the answer of another.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from paddleship.proof.evidence import Evidence
 from paddleship.reports.verdict import Check
 from paddleship.shipped.common.spec import Arrays
 
-PRECISIONS = frozenset({"int8", "bfloat16", "float16"})  # pruned weights promise nothing of rows that were not trained on
+PRECISIONS = frozenset({"int8", "bfloat16", "float16"})  # pruned weights are not judged on rows that are unlike the training data
 LEAST_WALKED = 0.5  # honest int8 and bfloat16 0.99
 MOST_TIMES = 8
-_VARIED = 0.1  # of an output's size, by which it must vary over a walk at least; else nothing is said of it
-_ROWS = 4  # that a walk must have
+_VARIED = 0.1  # of an output's size, by which it must vary over a walk to be judged
+_ROWS = 4  # least number of rows in a walk
 _ADVICE = "{}: look for moved or missing rows of an embedding, or ship a more precise candidate"
 
 
 def checks(evidence: Evidence, answers: Sequence[Arrays], *, rounding: float) -> list[Check]:
-    """The worst walk and output, and the worst row of all; nothing where no output varies over a walk.
+    """Checks for the worst walk and output, and for the worst row; empty if no output varies over a walk.
 
-    `rounding` is the share of an output's size that a constant one may be off.
+    `rounding` is the share of an output's size by which a constant output may be off.
     """
     agreements: dict[str, float] = {}
     rows: dict[str, float] = {}
@@ -47,7 +47,7 @@ def checks(evidence: Evidence, answers: Sequence[Arrays], *, rounding: float) ->
 
 
 def _varying(evidence: Evidence, answers: Sequence[Arrays], name: str, places: Sequence[int]) -> tuple[Array, Array] | None:
-    """One output of the answers and of eager over the rows of a walk; None where that is no float, hardly varies, or has no rows."""
+    """One output of the answers and of eager over a walk; None if it is not a float, hardly varies, or has no rows."""
     mine, theirs = ([one[place][name] for place in places] for one in (answers, evidence.reference))
     if theirs[0].dtype.kind != "f" or theirs[0].ndim == 0 or len({array.shape[1:] for array in theirs}) > 1:
         return None
@@ -59,7 +59,7 @@ def _varying(evidence: Evidence, answers: Sequence[Arrays], name: str, places: S
 
 
 def _worst_row(mine: Array, theirs: Array) -> float:
-    """The largest error of a row that stands out from the others', in units of the output's spread over the walk; 0 where none does."""
+    """The largest error of a row that stands out, in units of the output's spread over the walk; 0 if none does."""
     distances = np.where(np.isfinite(theirs), wide(mine) - wide(theirs), 0).reshape(len(theirs), -1)
     known = np.where(np.isfinite(theirs), wide(theirs), 0).reshape(len(theirs), -1)
     spread = np.sqrt((known.std(axis=0) ** 2).mean())

@@ -1,4 +1,4 @@
-"""The check that a candidate holds the checkpoint's weights, where no row that is asked touches them too."""
+"""Add the comparison of a candidate's weights with the checkpoint to its judgement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADVICE = "name one, `weights=` in the registration (docs/extending.md), or rely
 
 
 def hold_to_checkpoint(judgement: Judgement, compared_weights: WeightComparison | None) -> Judgement:
-    """The judgement with a check on the candidate's files; as it is where they were not compared."""
+    """Add a check of the candidate's files; without a comparison, the judgement is unchanged."""
     if compared_weights is None:
         return judgement
     if not compared_weights.compared_at_all:
