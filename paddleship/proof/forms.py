@@ -1,4 +1,4 @@
-"""Different forms of the eager model, one after the other, in a child process: float32, float64, operator by operator, `to_static`, nudged."""
+"""Forms of the eager model, one after the other, in a child process: float32, float64, operator by operator, `to_static`, nudged."""
 
 from __future__ import annotations
 

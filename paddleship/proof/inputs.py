@@ -76,8 +76,8 @@ def generate(
     """Cases for a model without data: drawn rows in the same batches as real ones, then other sizes, then edge cases.
 
     `sizes` fixes dynamic dimensions (except the batch) whose size is known. `dimensions` has the allowed sizes; the largest one is asked
-    alone and in the largest batch. The model may reject sizes that are not declared. Without a batch there are two drawn cases. Rows have numbers
-    only if the batch is first in every input that has it.
+    alone and in the largest batch. The model may reject sizes that are not declared. Without a batch there are two drawn cases. Rows
+    have numbers only if the batch is first in every input that has it.
     """
     rules = {rule.name: rule for rule in dimensions}
     names = [name for name in row_dimensions(specs) if name not in (sizes or {})]
