@@ -52,7 +52,11 @@ def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
             written = {stage: place for place, stage in enumerate(repo.index.stages)}
             order = networkx.lexicographical_topological_sort(edges.reverse(), key=lambda stage: written[stage])
             return [
-                Stage(stage.name, stage.addressing, tuple(sorted(need.name for need in edges.successors(stage) if not need.always_changed)))
+                Stage(
+                    stage.name,
+                    stage.addressing,
+                    tuple(sorted(need.name for need in edges.successors(stage) if need.cmd and not need.always_changed)),
+                )
                 for stage in order
                 if stage.cmd and not stage.always_changed
             ]

@@ -167,6 +167,22 @@ def test_missing_data_is_one_line_before_any_stage_begins(toy, pipeline):
     done = pipeline("--params", overlay(toy, train={"epochs": 11}))
     assert done.returncode == 2
     assert "neither in git nor in DVC, so that this run does not have it: `dvc add data/raw`, and commit" in last_error(done)
+
+
+def test_data_that_dvc_add_tracks_is_in_every_run_and_a_new_version_of_it_is_run(toy, pipeline):
+    without_fetch(toy)
+    (toy / "data/raw").mkdir()
+    for version in ("rows", "other rows"):
+        (toy / "data/raw/rows").write_text(f"{version}\n")
+        subprocess.run([DVC, "add", "-q", "data/raw"], cwd=toy, check=True)
+        git(toy, "add", "data")
+        git(toy, "commit", "-qm", version)
+        done = pipeline("--params", overlay(toy, train={"epochs": 11}))
+        assert done.returncode == 0, done.stderr
+        assert how_it_went(done)["prepare"] == "ran"
+    subprocess.run([DVC, "push", "-q"], cwd=toy, check=True)
+    done = pipeline(checkout=clone(toy, "fresh"))
+    assert done.returncode == 0, done.stderr
     assert pipeline("--until", "prepare").returncode == 0
 
 

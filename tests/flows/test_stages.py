@@ -13,7 +13,7 @@ from flows import stages
 from flows.repro import Ended
 from flows.stages import Stage, StageKilled
 from paddleship.errors import BadInput, GateFailed, Unavailable
-from tests.flows.helpers import hanging, is_alive, report_of, wait_for
+from tests.flows.helpers import DVC, git, hanging, is_alive, report_of, wait_for
 
 PREPARE = Stage("prepare", "prepare", ())
 
@@ -46,6 +46,14 @@ def test_the_graph_is_that_of_dvc_yaml_in_run_order(toy):
 
 def test_the_graph_ends_at_the_stage_that_was_asked_for(toy):
     assert [stage.name for stage in stages.graph(toy, until="train")] == ["fetch", "prepare", "train"]
+
+
+def test_data_that_dvc_add_tracks_is_no_stage(toy):
+    git(toy, "rm", "--cached", "data/source")
+    subprocess.run([DVC, "add", "-q", "data/source"], cwd=toy, check=True)
+    graph = stages.graph(toy)
+    assert graph[0] == Stage("fetch", "data/dvc.yaml:fetch", ())
+    assert [stage.name for stage in graph] == ["fetch", "prepare", "train", "export", "accept"]
 
 
 def test_a_graph_that_cannot_be_read_is_bad_input(toy):
