@@ -125,7 +125,7 @@ def _row(run: Run) -> tuple[str, ...]:
         run.tags.get("winner", "–"),
         f"{figures['benchmark/speedup']:.1f}×" if "benchmark/speedup" in figures else "–",
         _number(figures.get("benchmark/p50_ms")),
-        _number(figures.get("verify/noise_ratio")),
+        _number(figures.get("benchmark/noise_ratio")),
         f"{size / 1e6:.0f}" if size else "–",
     )
 

@@ -42,6 +42,7 @@ _NUMBERS = (
     "peak_memory_bytes",
     "peak_device_memory_bytes",
     "file_bytes",
+    "noise_ratio",
 )
 
 
@@ -102,7 +103,7 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
         f"{', not valid: the machine was not free' if disturbed else ''}",
         metrics={
             **gain,
-            **{key: chosen[key] for key in _NUMBERS if chosen[key] is not None},
+            **{key: chosen[key] for key in _NUMBERS if chosen.get(key) is not None},
             **{key: value for key, value in under_load[choice.candidate].to_dict().items() if isinstance(value, float)},
             "eager_p50_ms": table["eager"]["p50_ms"],
         },
