@@ -39,6 +39,7 @@ def develop_to_deploy(
     params_file: str | None = None,
     until: Until = "accept",
     isolated: bool = True,
+    commit: str | None = None,
 ) -> State[Any]:
     """Take an eager model and its data to an accepted image: prepare, train, export, optimize, verify, benchmark, package, accept.
 
@@ -47,13 +48,14 @@ def develop_to_deploy(
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
         until: The last stage to run.
         isolated: Run in a git worktree of its own, so that the checkout is left alone.
+        commit: A commit, branch or tag to run in a worktree of its own, fetched where needed; else what is checked out.
     """
     try:
         checkout = workspace.checkout_of(Path.cwd())
         overlay = _overlay(checkout, overrides, params_file)
         leftovers.sweep(checkout, on_line=get_run_logger().warning)
         origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
-        place = _place(checkout, overlay, origin=origin, isolated=isolated, until=until)
+        place = _place(checkout, overlay, origin=origin, isolated=isolated, until=until, commit=commit)
         try:
             return _run(place, until)
         finally:
@@ -69,7 +71,7 @@ def _run(place: Workspace, until: Until) -> State[Any]:
     _require_data(place, values, graph)
     local = Local.of(checkout)
     bury(local.spool, tracking_uri=local.tracking_uri())
-    tags = {"mlflow.runName": str(flow_run.name), "git_commit": workspace.commit(checkout), "prefect_flow_run": str(flow_run.id)}
+    tags = {"mlflow.runName": str(flow_run.name), "git_commit": workspace.commit(place.root), "prefect_flow_run": str(flow_run.id)}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
     rows: list[Row] = []
     failure: PaddleshipError | None = None
@@ -100,16 +102,17 @@ def _overlay(checkout: Path, overrides: Any, params_file: str | None) -> dict[st
     return overlay
 
 
-def _place(checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bool, until: Until) -> Workspace:
+def _place(checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bool, until: Until, commit: str | None) -> Workspace:
     """The checkout, or a worktree where the run must not touch it. Raises ParamsError before anything starts."""
-    if not isolated and not overlay:
+    if not isolated and not overlay and not commit:
         place = workspace.in_place(checkout)
         _require(place.params(), until)
         return place
-    _require(workspace.overlaid(checkout, overlay, origin=origin or "params.yaml"), until)
-    if changed := workspace.uncommitted(checkout):
+    known = workspace.commit(checkout, commit) if commit else "HEAD"
+    _require(workspace.overlaid(checkout, overlay, origin=origin or "params.yaml", commit=known), until)
+    if not commit and (changed := workspace.uncommitted(checkout)):
         get_run_logger().warning("%d files with uncommitted changes are not part of this run: %s", len(changed), ", ".join(changed[:5]))
-    return workspace.isolate(checkout, str(flow_run.id), overlay)
+    return workspace.isolate(checkout, str(flow_run.id), overlay, known)
 
 
 def _require(values: params.Params, until: Until) -> None:

@@ -57,8 +57,8 @@ def in_place(checkout: Path) -> Workspace:
     return Workspace(checkout, checkout)
 
 
-def isolate(checkout: Path, run_id: str, overlay: Mapping[str, Any]) -> Workspace:
-    """A worktree of the checked-out commit for one run, its params overlaid; a retry of the same run finds it again.
+def isolate(checkout: Path, run_id: str, overlay: Mapping[str, Any], commit: str = "HEAD") -> Workspace:
+    """A worktree of a commit for one run, its params overlaid; a retry of the same run finds it again.
 
     Raises BadInput where git does not work, and Unavailable while another process has the same run.
     """
@@ -68,7 +68,7 @@ def isolate(checkout: Path, run_id: str, overlay: Mapping[str, Any]) -> Workspac
         raise Unavailable(f"the flow run {run_id} is running in another process: wait for its end, then retry it")
     if not root.exists():
         _git(checkout, "worktree", "prune")
-        _git(checkout, "worktree", "add", "--quiet", "--detach", str(root), "HEAD")
+        _git(checkout, "worktree", "add", "--quiet", "--detach", str(root), commit)
     _share_cache(checkout, root)
     _overlay(root / "params.yaml", overlay)
     return Workspace(root, checkout, lock)
@@ -126,8 +126,21 @@ def _lock(checkout: Path, root: Path) -> Path:
     return checkout / FOLDER / "locks" / f"{root.name}.lock"
 
 
-def commit(checkout: Path) -> str:
-    return _git(checkout, "rev-parse", "HEAD").strip()
+def commit(checkout: Path, name: str = "HEAD") -> str:
+    """The hash of a commit by its name, fetched from the checkout's remotes where it is not here yet. Raises BadInput."""
+    for attempt in range(2):
+        found = subprocess.run(
+            ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"],
+            cwd=checkout,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if found.returncode == 0:
+            return found.stdout.strip()
+        if attempt == 0:
+            _git(checkout, "fetch", "--quiet", "--all", "--tags")
+    raise BadInput(f"there is no commit, branch or tag {name!r} in {checkout} or its remotes: push it first, or correct the name")
 
 
 def uncommitted(checkout: Path) -> list[str]:
@@ -136,18 +149,18 @@ def uncommitted(checkout: Path) -> list[str]:
     return [line[3:] for line in lines if Path(line[3:]).name != "dvc.lock"]
 
 
-def overlaid(checkout: Path, overlay: Mapping[str, Any], *, origin: str) -> Params:
+def overlaid(checkout: Path, overlay: Mapping[str, Any], *, origin: str, commit: str = "HEAD") -> Params:
     """What the params of an isolated run will be, checked before anything starts; `origin` is where the overlay comes from.
 
     Raises ParamsError, which names params.yaml where that is at fault by itself, else the origin.
     """
     import yaml
 
-    base = yaml.safe_load(_git(checkout, "show", "HEAD:params.yaml"))
+    base = yaml.safe_load(_git(checkout, "show", f"{commit}:params.yaml"))
     try:
         return params.parse(params.merge(base, overlay), origin=origin)
     except ParamsError:
-        params.parse(base, origin="params.yaml of the last commit")
+        params.parse(base, origin=f"params.yaml of {'the last commit' if commit == 'HEAD' else commit}")
         raise
 
 

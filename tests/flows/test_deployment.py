@@ -89,7 +89,7 @@ def test_the_form_has_every_section_with_its_descriptions(served):
     schema = json.dumps(deployment["parameter_openapi_schema"])
     for words in ("epochs without a better validation loss", "The last stage to run", "a git worktree of its own"):
         assert words in schema
-    assert set(deployment["parameter_openapi_schema"]["properties"]) == {"overrides", "params_file", "until", "isolated"}
+    assert set(deployment["parameter_openapi_schema"]["properties"]) == {"overrides", "params_file", "until", "isolated", "commit"}
 
 
 def test_a_silent_run_is_marked_crashed_by_an_automation(served):
