@@ -34,6 +34,11 @@ pipeline: setup ## run the pipeline from data to image: [PARAMS=file laid over p
 		infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE) || true; fi
 	@$(BIN)/paddleship run --until $(UNTIL) $(if $(PARAMS),--params $(PARAMS))
 
+ci: setup ## what a CI job runs: the pipeline if something changed, and reports/ci.md: [UNTIL=stage] [DEPLOYMENT=name] [FORCE=1]
+	@if [ -z "$(DEPLOYMENT)" ] && { [ "$(UNTIL)" = accept ] || [ "$(UNTIL)" = package ]; }; then \
+		infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE) || true; fi
+	@$(BIN)/paddleship ci --until $(UNTIL) $(if $(DEPLOYMENT),--deployment $(DEPLOYMENT)) $(if $(FORCE),--force)
+
 ui: setup ## start Prefect's and MLflow's pages on loopback: [PREFECT_PORT=4200] [MLFLOW_PORT=5000]
 	@$(BIN)/paddleship ui
 
@@ -83,4 +88,4 @@ contracts: setup ## import contracts
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ui worker stop test lint types contracts pipeline-bench parity-bench bench aa-bench zoo compare-graph-modes train-image clean
+.PHONY: help setup engine engine-stop pipeline ci ui worker stop test lint types contracts pipeline-bench parity-bench bench aa-bench zoo compare-graph-modes train-image clean

@@ -38,8 +38,16 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run the pipeline in this checkout")
     run.add_argument("--params", metavar="FILE", help="a file laid over params.yaml; the run gets a worktree of its own")
     run.add_argument("--until", choices=get_args(Until), default="accept", help="the last stage to run (default: accept)")
+    run.add_argument("--commit", metavar="NAME", help="a commit, branch or tag to run in a worktree of its own (default: this checkout)")
     run.add_argument("--deployment", metavar="NAME", help="let a worker run it, such as develop-to-deploy/local, and follow it")
     run.set_defaults(command=_run)
+
+    ci = commands.add_parser("ci", help="what a CI job calls: run the pipeline if params, code or data changed, and write a report")
+    ci.add_argument("--until", choices=get_args(Until), default="accept", help="the last stage to run (default: accept)")
+    ci.add_argument("--deployment", metavar="NAME", help="let a worker run this commit, which must be pushed, and follow it")
+    ci.add_argument("--force", action="store_true", help="run although nothing changed, on a schedule for example")
+    ci.add_argument("--report", type=Path, default=Path("reports/ci.md"), metavar="FILE", help="default: reports/ci.md")
+    ci.set_defaults(command=_ci)
 
     doctor = commands.add_parser("doctor", help="check whether a model converts, and say what to change")
     doctor.add_argument(
@@ -113,27 +121,49 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> int:
     checkout, local = _here()
-    os.chdir(checkout)
-    local.use()
-    guard_descendants()
+    overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
+    state = _pipeline(checkout, local, arguments.deployment, params_file=overlay, until=arguments.until, commit=arguments.commit)
 
     from flows import outcome
 
-    overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
-    if arguments.deployment:
-        from flows import deployment
-
-        state = deployment.follow(local, arguments.deployment, {"params_file": overlay, "until": arguments.until})
-    else:
-        from flows import terminal
-        from flows.pipeline import develop_to_deploy
-
-        terminal.tell_errors_once()
-        state = develop_to_deploy(params_file=overlay, until=arguments.until, isolated=False, return_state=True)
     code = outcome.exit_code(state)
     if code:
         print(f"error: {state.message or state.name}", file=sys.stderr)
     return code
+
+
+def _ci(arguments: argparse.Namespace) -> int:
+    checkout, local = _here()
+    local.use()
+
+    from flows import ci, workspace
+
+    commit = workspace.commit(checkout) if arguments.deployment else None
+
+    def start() -> Any:
+        state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit)
+        if not state.is_completed():
+            print(f"error: {state.message or state.name}", file=sys.stderr)
+        return state
+
+    return ci.run(checkout, local, until=arguments.until, force=arguments.force, report=arguments.report.absolute(), start=start)
+
+
+def _pipeline(checkout: Path, local: Any, deployment: str | None, **parameters: Any) -> Any:
+    """Run the pipeline here or let a worker run it; its last state."""
+    os.chdir(checkout)
+    local.use()
+    guard_descendants()
+    if deployment:
+        from flows.deployment import follow
+
+        return follow(local, deployment, parameters)
+
+    from flows import terminal
+    from flows.pipeline import develop_to_deploy
+
+    terminal.tell_errors_once()
+    return develop_to_deploy(**parameters, isolated=False, return_state=True)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

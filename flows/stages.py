@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +90,31 @@ def missing(root: Path, wanted: Sequence[Stage]) -> list[tuple[Stage, Path]]:
         return []  # busy, or broken: the run waits, or says what is wrong
 
 
+def changes(root: Path, wanted: Sequence[Stage], *, apart_from: Collection[Path] = ()) -> dict[str, list[str]]:
+    """What differs from dvc.lock, by stage: files, params, the command. Files that are only missing here do not differ: DVC has them.
+
+    `apart_from`: files, relative to `root`, that do not count. Raises Unavailable while another DVC command holds the repository.
+    """
+    try:
+        with chdir(root), _repo(root) as repo, repo.lock:
+            outs = {out.fs_path: out.hash_info for out in repo.index.outs}
+            found = {}
+            for stage in wanted:
+                (known,) = repo.stage.collect(stage.address)
+                if not all(out.hash_info for out in known.outs):
+                    found[stage.name] = ["it is not in dvc.lock"]
+                    continue
+                counted = [dep for dep in known.deps if Path(dep.fs_path) not in {root / path for path in apart_from}]
+                names = [name for dep in counted for name in _differences(dep, outs)]
+                if known.changed_stage():
+                    names.append("its command")
+                if names:
+                    found[stage.name] = names
+            return found
+    except _dvc_error() as error:
+        raise Unavailable(f"DVC cannot say what changed ({error}): end other DVC commands in {root}, and see `dvc status`") from None
+
+
 def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool = False) -> How:
     """Run one stage and stream its lines; whether it ran, was restored (from the cache, also of the remote) or was unchanged.
 
@@ -128,6 +153,16 @@ def save_experiment(root: Path, checkout: Path, name: str, addresses: Sequence[s
     if done.returncode:
         on_line(f"the run could not be saved as a DVC experiment ({_last_words(done)})")
     return done.returncode == 0
+
+
+def _differences(dep: Any, outs: Mapping[str, Any]) -> list[str]:
+    """The names of what differs in a dep: its path, or each of its params."""
+    ((name, status),) = dep.status().items() or [("", "")]
+    if isinstance(status, dict):
+        return [f"{name}: {key}" for key in status]
+    if status == "deleted":  # a newer version of it may be in a .dvc file
+        return [name] if outs.get(dep.fs_path, dep.hash_info) != dep.hash_info else []
+    return [name] if status else []
 
 
 def _failure(stage: Stage, ended: Ended) -> PaddleshipError:

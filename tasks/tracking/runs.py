@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import difflib
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from paddleship.errors import BadInput
+from paddleship.reports.report import Report
 from tasks.tracking.client import connect
 
 _OURS = "tags.prefect_flow_run != ''"  # runs of the pipeline; those of candidates are their children
@@ -48,6 +50,42 @@ def find(uri: str) -> list[Run]:
     models = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()}
     found = _pages(client, list(models), _OURS)
     return [_run(each, models[each.info.experiment_id]) for each in found]
+
+
+def of_flow_run(uri: str, flow_run: str) -> Run | None:
+    """The run that a flow run of Prefect left, or None."""
+    return next((run for run in find(uri) if run.flow_run == flow_run), None)
+
+
+def champion(uri: str, model: str) -> tuple[str, Run] | None:
+    """The version of a model that the alias `champion` names, and the run that made it; None where there is none."""
+    from mlflow.exceptions import MlflowException
+
+    client = connect(uri)
+    try:
+        version = client.get_model_version_by_alias(model, "champion")
+    except MlflowException as error:
+        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            raise
+        return None
+    return str(version.version), _run(client.get_run(version.run_id), model)
+
+
+def reports(uri: str, run: Run) -> list[Report]:
+    """The reports of a run, in the order in which its stages ran."""
+    with tempfile.TemporaryDirectory() as scratch:
+        kept = [item.path for item in connect(uri).list_artifacts(run.run_id, "reports") if item.path.endswith(".json")]
+        paths = [path for name in kept if (path := download(uri, run, name, Path(scratch)))]
+        found = [Report.read(path.parent, path.stem) for path in paths]
+    return sorted(found, key=lambda report: report.started_at.timestamp() if report.started_at else 0)
+
+
+def download(uri: str, run: Run, path: str, folder: Path) -> Path | None:
+    """Copy an artifact of a run into `folder`; None where the run has no such artifact."""
+    client = connect(uri)
+    if path not in {item.path for item in client.list_artifacts(run.run_id, str(PurePosixPath(path).parent))}:
+        return None
+    return Path(client.download_artifacts(run.run_id, path, str(folder)))
 
 
 def named(runs: Sequence[Run], word: str) -> Run:

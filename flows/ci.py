@@ -1,0 +1,134 @@
+"""`paddleship ci`: what a CI job calls. It runs the pipeline where params, code or data changed, and reports in Markdown.
+
+The exit code is the verdict of the run, see paddleship/errors.py; 0 too where nothing changed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows import outcome, stages
+from flows.local import Local
+from flows.stages import Until
+from paddleship.config import params
+from paddleship.shipped.common.files import write_text
+from paddleship.statistics.estimates import Difference
+from tasks.fingerprint import fingerprint
+from tasks.tracking import note, runs
+from tasks.tracking.runs import Run
+
+Start = Callable[[], Any]  # starts the pipeline, waits for its end, gives Prefect's last state
+
+_PICTURE = "pictures/benchmark/latency.png"
+_SPEEDUP = "benchmark/speedup"
+_FIGURES = {
+    "p50 ms": "benchmark/p50_ms",
+    "p99 ms": "benchmark/p99_ms",
+    "noise ratio": "benchmark/noise_ratio",
+    "image MB": "package/image_bytes",
+}
+_MEASURED_HERE = ("p50 ms", "p99 ms")  # figures of one machine, which those of another one cannot be compared with
+
+
+def run(checkout: Path, local: Local, *, until: Until, force: bool, report: Path, start: Start) -> int:
+    """Run the pipeline where something changed, write the report, and give the exit code."""
+    changed = changes(checkout, until)
+    if not changed and not force:
+        words = "nothing changed since dvc.lock: params, code, data and installed versions are the same, so the pipeline did not run"
+        print(words)
+        write_text(report, f"{words[0].upper()}{words[1:]}.\n")
+        return 0
+    print("\n".join(_lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force")
+    state = start()
+    write_text(report, _report(local, state, changed, report.parent))
+    print(f"report  {report}")
+    return outcome.exit_code(state)
+
+
+def changes(checkout: Path, until: Until) -> dict[str, list[str]]:
+    """What differs from dvc.lock, by stage. Another machine alone is no change: a job may run on any."""
+    values = params.load(checkout / "params.yaml")
+    fingerprint(values, checkout)
+    return stages.changes(checkout, stages.graph(checkout, until=until), apart_from=[Path(values.paths.host)])
+
+
+def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], folder: Path) -> str:
+    """The report of a run that has ended, from what MLflow has of it; the picture goes into `folder`."""
+    uri = local.tracking_uri()
+    run = runs.of_flow_run(uri, str(state.state_details.flow_run_id))
+    reason = "" if state.is_completed() else f"{state.name}: {state.message}"
+    reports = runs.reports(uri, run) if run else []
+    if run is None or not reports:
+        return _text([f"**{reason}**" if reason else "MLflow has no reports of this run: see the log of the job", "", *_lines(changed)])
+    lines = [note.markdown(reports, links={}, failure=reason or None), *_against_champion(uri, run), *_lines(changed)]
+    with tempfile.TemporaryDirectory() as scratch:
+        if picture := runs.download(uri, run, _PICTURE, Path(scratch)):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / picture.name).write_bytes(picture.read_bytes())
+            lines += ["", f"![latency of every candidate]({picture.name})"]
+    lines += [
+        "",
+        f"Run `{run.name}` of commit `{run.tags['git_commit']}`" + (f" in MLflow at {uri}" if uri.startswith("http") else "") + ".",
+    ]
+    return _text(lines)
+
+
+def _against_champion(uri: str, run: Run) -> list[str]:
+    """This run and the champion side by side."""
+    found = runs.champion(uri, run.model)
+    if found is None:
+        return ["There is no champion yet that this run could be compared with.", ""]
+    version, champion = found
+    lines = [f"| | this run | champion, version {version} | |", "|---|---|---|---|"]
+    lines += [f"| {' | '.join(cells)} |" for cells in compare(run, champion)]
+    return [*lines, ""]
+
+
+def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
+    """A row for each figure: its name, its values in this run and in the champion's, and what the difference means."""
+    same = run.tags.get("measured_on") == champion.tags.get("measured_on")
+    rows = [("winner", run.tags.get("winner", "–"), champion.tags.get("winner", "–"), "")]
+    scores = [key for key in run.metrics if key.startswith("train/test_") and key != "train/test_loss"]
+    for name, key in {**{key.removeprefix("train/"): key for key in scores}, **_FIGURES}.items():
+        here, there = run.metrics.get(key), champion.metrics.get(key)
+        means = (
+            ""
+            if here is None or not there
+            else "measured on another machine"
+            if name in _MEASURED_HERE and not same
+            else f"{here / there:.3g}×"
+        )
+        scale = 1e6 if key.endswith("_bytes") else 1
+        rows.append((name, _number(here, scale), _number(there, scale), means))
+    rows.append(("speedup over eager, 95% interval", _interval(run), _interval(champion), _verdict(run, champion)))
+    return rows
+
+
+def _verdict(run: Run, champion: Run) -> str:
+    """Whether the speedup over each one's own eager model differs by more than both intervals allow."""
+    if _SPEEDUP not in run.metrics or _SPEEDUP not in champion.metrics:
+        return ""
+    if run.metrics[f"{_SPEEDUP}_low"] > champion.metrics[f"{_SPEEDUP}_high"]:
+        return Difference.BETTER
+    return Difference.WORSE if run.metrics[f"{_SPEEDUP}_high"] < champion.metrics[f"{_SPEEDUP}_low"] else Difference.CANNOT_TELL
+
+
+def _interval(run: Run) -> str:
+    if _SPEEDUP not in run.metrics:
+        return "–"
+    return f"{run.metrics[_SPEEDUP]:.2f}× ({run.metrics[f'{_SPEEDUP}_low']:.2f} to {run.metrics[f'{_SPEEDUP}_high']:.2f})"
+
+
+def _number(value: float | None, scale: float) -> str:
+    return "–" if value is None else f"{value / scale:.4g}"
+
+
+def _lines(changed: Mapping[str, Sequence[str]]) -> list[str]:
+    return ["changed since dvc.lock:", *(f"* {stage}: {', '.join(names)}" for stage, names in changed.items())] if changed else []
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,209 @@
+"""`paddleship ci` in a toy checkout, the workflow files that call it, and what it says of a champion."""
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flows import ci
+from tasks.tracking import runs
+from tasks.tracking.client import connect
+from tasks.tracking.runs import Run
+from tests.flows.helpers import DVC, PROGRAM, REPOSITORY, git, mlflow_runs
+
+ENVIRONMENT = Path(sys.executable).parents[1]
+
+
+@pytest.fixture
+def job(environment):
+    """`paddleship ci` in a checkout."""
+
+    def run(checkout, *arguments):
+        command = [PROGRAM, "ci", "--until", "export", *arguments]
+        return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+    return run
+
+
+@pytest.fixture
+def released(toy, pipeline):
+    """A fresh clone of the toy, whose dvc.lock names what a run made and nobody has pulled."""
+    assert pipeline().returncode == 0
+    git(toy, "add", "dvc.lock", "data/dvc.lock")
+    git(toy, "commit", "-qm", "lock")
+    git(toy.parent, "clone", "-q", "toy", "clone")
+    return toy.parent / "clone"
+
+
+def test_in_a_fresh_clone_with_nothing_changed_it_runs_nothing_and_says_so(released, job):
+    done = job(released)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("nothing changed since dvc.lock")
+    assert (released / "reports/ci.md").read_text().startswith("Nothing changed since dvc.lock")
+    assert not (released / "export.txt").exists()
+    assert not (released / ".paddleship/mlflow.db").exists()
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_what_changed_runs_and_is_named_in_the_report(released, job, forced):
+    if not forced:
+        (released / "how/export").write_text("better\n")
+    done = job(released, *(["--force"] if forced else []))
+    assert done.returncode == 0, done.stderr
+    report = (released / "reports/ci.md").read_text()
+    assert report.startswith("**All gates passed.**")
+    assert ("* export: how/export" in report) == (not forced)
+    assert "* train" not in report
+    assert "| export | passed | score 1 |" in report
+    assert "no champion yet" in report
+    assert f"of commit `{git(released, 'rev-parse', 'HEAD').strip()}`" in report
+    assert mlflow_runs(released) == [("FINISHED", None)]
+
+
+def test_a_missed_gate_is_its_exit_code_and_in_the_report(toy, let, job):
+    let("train", "miss the gate")
+    done = job(toy, "--report", "elsewhere/report.md")
+    assert done.returncode == 3
+    assert "error: score is 3 (limit 2): lower it" in done.stderr
+    report = (toy / "elsewhere/report.md").read_text()
+    assert report.startswith("**Failed**: GateFailed: score is 3 (limit 2): lower it")
+    assert "| train | **failed** | score 3 |" in report
+    assert "* prepare: it is not in dvc.lock" in report
+
+
+def test_bad_params_are_one_error(toy, job):
+    (toy / "params.yaml").write_text((toy / "params.yaml").read_text().replace("epochs:", "epoch:"))
+    done = job(toy)
+    assert done.returncode == 2
+    assert (done.stdout + done.stderr).count("did you mean 'epochs'?") == 1
+
+
+def test_a_run_that_ends_before_its_first_stage_is_a_report_with_the_reason(toy, job):
+    (toy / "data/source").unlink()
+    assert job(toy).returncode == 2
+    assert (toy / "reports/ci.md").read_text().startswith("**BadInput: ")
+
+
+def test_a_new_version_of_data_is_seen_before_it_is_pulled(released, job):
+    """The file itself is not here: only the .dvc file names its new content."""
+    git(released, "rm", "--cached", "data/source")
+    subprocess.run([DVC, "add", "-q", "data/source"], cwd=released, check=True)
+    (released / "data/source").unlink()
+    assert job(released).stdout.startswith("nothing changed"), "the same rows, tracked in another way"
+    (released / "data/source").write_text("other rows\n")
+    subprocess.run([DVC, "add", "-q", "data/source"], cwd=released, check=True)
+    (released / "data/source").unlink()
+    assert "* fetch: data/source" in job(released).stdout
+
+
+def test_another_commit_is_run_in_a_worktree_of_its_own(toy, let, pipeline):
+    before = git(toy, "rev-parse", "HEAD").strip()
+    let("train", "miss the gate")
+    git(toy, "commit", "-qam", "a gate that is missed")
+    git(toy, "tag", "latest-work")
+    assert pipeline("--commit", before).returncode == 0
+    assert not (toy / "export.txt").exists()
+    assert pipeline("--commit", "latest-work").returncode == 3
+    assert [run.tags["git_commit"] for run in runs.find(f"sqlite:///{toy}/.paddleship/mlflow.db")][1] == before
+
+
+def test_a_commit_that_is_only_in_the_remote_is_fetched(toy, pipeline, tmp_path):
+    git(tmp_path, "clone", "-q", "toy", "other")
+    git(toy, "remote", "add", "origin", str(tmp_path / "other"))
+    (tmp_path / "other/how/train").write_text("miss the gate\n")
+    git(tmp_path / "other", "commit", "-qam", "theirs")
+    assert pipeline("--commit", git(tmp_path / "other", "rev-parse", "HEAD").strip()).returncode == 3
+    done = pipeline("--commit", "nowhere")
+    assert done.returncode == 2
+    assert "error: there is no commit, branch or tag 'nowhere'" in done.stderr
+
+
+def run_with(name, *, speedup, machine="a", **metrics):
+    figures = dict(zip(("benchmark/speedup", "benchmark/speedup_low", "benchmark/speedup_high"), speedup, strict=True))
+    figures |= {"train/test_accuracy": 0.8, "train/test_loss": 0.4, "benchmark/p50_ms": 2.0, **metrics}
+    tags = {"winner": name, "measured_on": machine, "prefect_flow_run": name}
+    return Run(name, "1", name, "m", datetime.now(UTC), "FINISHED", figures, {}, tags, None)
+
+
+@pytest.mark.parametrize(
+    ("here", "words"), [((3, 2.6, 3.4), "better"), ((1, 0.9, 1.4), "worse"), ((2, 1.4, 2.6), "cannot tell"), ((3, 2.5, 3.4), "cannot tell")]
+)
+def test_a_speedup_is_called_better_only_where_the_intervals_are_apart(here, words):
+    rows = {name: cells for name, *cells in ci.compare(run_with("new", speedup=here), run_with("old", speedup=(2, 1.5, 2.5)))}
+    assert rows["speedup over eager, 95% interval"][2] == words
+    assert rows["p50 ms"] == ["2", "2", "1×"]
+    assert rows["test_accuracy"][:2] == ["0.8", "0.8"]
+    assert "test_loss" not in rows
+
+
+def test_latencies_of_two_machines_are_not_compared():
+    new, old = run_with("new", speedup=(2, 1, 3), **{"package/image_bytes": 2e6}), run_with("old", speedup=(2, 1, 3), machine="b")
+    rows = {name: cells for name, *cells in ci.compare(new, old)}
+    assert rows["p50 ms"][2] == "measured on another machine"
+    assert rows["image MB"] == ["2", "–", ""]
+
+
+def test_the_champion_is_the_version_of_that_alias_or_none(toy, job, mlflow_db):
+    assert job(toy).returncode == 0
+    uri = f"sqlite:///{toy}/.paddleship/mlflow.db"
+    (made,) = runs.find(uri)
+    assert runs.champion(uri, made.model) is None
+    client = connect(uri)
+    client.create_registered_model(made.model)
+    assert runs.champion(uri, made.model) is None
+    client.create_model_version(made.model, f"runs:/{made.run_id}/model", made.run_id)
+    client.set_registered_model_alias(made.model, "champion", "1")
+    assert runs.champion(uri, made.model) == ("1", made)
+    (toy / "how/export").write_text("better\n")
+    assert job(toy).returncode == 0
+    assert "champion, version 1" in (toy / "reports/ci.md").read_text()
+
+
+def workflow():
+    return yaml.safe_load((REPOSITORY / ".github/workflows/retrain.yml").read_text())["jobs"]["retrain"]
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"),
+    [
+        (".github/workflows/retrain.yml", ["vendor.github-workflows"]),
+        (".gitlab-ci.yml", ["vendor.gitlab-ci", "--data-transform", "gitlab-ci"]),
+    ],
+)
+def test_the_workflow_files_follow_their_schemas(path, schema, tmp_path):
+    check = [str(ENVIRONMENT / "bin/check-jsonschema"), "--builtin-schema", *schema]
+    assert subprocess.run([*check, REPOSITORY / path], check=False).returncode == 0
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text((REPOSITORY / path).read_text().replace("  timeout", "  time-out").replace("runs-on:", "runs-in:"))
+    assert subprocess.run([*check, wrong], check=False, capture_output=True).returncode == 1
+
+
+@pytest.fixture
+def prepared(toy):
+    """The toy with what the repository installs itself by; it is installed already."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        (toy / name).write_text((REPOSITORY / name).read_text())
+        os.utime(toy / name, (0, 0))
+    (toy / ".venv").symlink_to(ENVIRONMENT)
+    return toy
+
+
+def test_the_steps_of_the_workflow_run_as_they_are(prepared, environment, tmp_path):
+    """Variables of the team that are not set are empty there."""
+    given = dict.fromkeys(workflow()["env"], "") | {"UNTIL": "export", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    steps = [step["run"] for step in workflow()["steps"] if "run" in step and "github.event" not in step["run"]]
+    assert len(steps) == 3
+    for step in steps:
+        shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step]
+        done = subprocess.run(shell, cwd=prepared, env={**environment, **given}, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "summary.md").read_text().startswith("**All gates passed.**")
+
+
+def test_both_services_call_the_same_commands():
+    gitlab = yaml.safe_load((REPOSITORY / ".gitlab-ci.yml").read_text())["retrain"]["script"]
+    assert gitlab == [step["run"] for step in workflow()["steps"] if step.get("run", "").startswith("make ")]
