@@ -1,4 +1,4 @@
-"""Bytes to a server and back, over one kept connection."""
+"""Send bytes to a server over one persistent connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paddleship.errors import PaddleshipError
 
 
 class ServerError(PaddleshipError):
-    """The server could not be reached or answered with an error; `status` is its HTTP code, 0 when there was none."""
+    """The server could not be reached or returned an error; `status` is its HTTP status, 0 without one."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class Client:
         self._connection.close()
 
     def exchange(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None = None) -> tuple[int, bytes]:
-        """One request and its answer. Raises ServerError where there is none."""
+        """Send one request. Returns status and body of the answer. Raises ServerError if there is none."""
         try:
             self._connection.request(method, path, body, {"Content-Type": "application/json", **(headers or {})})
             response = self._connection.getresponse()

@@ -1,4 +1,4 @@
-"""Requests that a server must refuse and survive: malformed, huge, cut off, and in a form that it does not know."""
+"""Requests that a server must refuse and survive: malformed, huge, cut off, or in an unknown form."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from paddleship.acceptance.client import Client, ServerError
 
 _PLACE = "deeply nested lists"
 _MEBIBYTE = 2**20
-_UNFINISHED = 30  # bodies at a time
+_UNFINISHED = 30  # bodies at the same time
 _SENT_OF_EACH = 4 * _MEBIBYTE
 _PATIENCE_S = 10
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is sent, and what a server may answer."""
+    """A request, and the statuses that a server may answer."""
 
     name: str
     body: bytes
@@ -32,7 +32,7 @@ class Request:
 
 
 def requests(good: Mapping[str, Any], too_many: bytes | None) -> Iterator[Request]:
-    """Requests that are made of a good one, and `too_many`, which has one row more than the server takes."""
+    """Requests made from a good one, and `too_many`, which has one row more than the server accepts."""
     whole = json.dumps(good).encode()
     first = good["inputs"][0]
     if too_many is not None:
@@ -79,12 +79,12 @@ def requests(good: Mapping[str, Any], too_many: bytes | None) -> Iterator[Reques
 
 
 def _nested(request: str, depth: int) -> bytes:
-    """The request with lists within lists in the place that is kept for them."""
+    """The request with nested lists in place of the placeholder."""
     return request.replace(json.dumps(_PLACE), "[" * depth + "]" * depth).encode()
 
 
 def try_all(connect: Callable[..., Client], tried: Sequence[Request]) -> list[str]:
-    """What went wrong: requests that were not refused as they must be, and those after which the server was not ready."""
+    """Send all requests. Returns those with a wrong status, and those after which the server was not ready."""
     faults = []
     for request in tried:
         with closing(connect()) as client:
@@ -97,14 +97,14 @@ def try_all(connect: Callable[..., Client], tried: Sequence[Request]) -> list[st
 
 
 def flood(address: tuple[str, int], path: str, healthy: Callable[[], int]) -> list[str]:
-    """Leave bodies unfinished, requests unread and connections silent, all at once; `healthy` gives the status of the server's health."""
+    """Leave bodies unfinished, requests unread and connections silent, all at once; `healthy` returns the status of the health check."""
     faults = []
     head = f"POST {path} HTTP/1.1\r\nHost: {address[0]}\r\nContent-Length: {31 * _MEBIBYTE}\r\n\r\n".encode()
     with ExitStack() as opened:
         for sent in [head + b"1" * _SENT_OF_EACH] * _UNFINISHED + [b"", b"POST ", b"\x16\x03\x01\x02\x00", head[:-2]] * 4:
             with suppress(OSError):
                 connection = opened.enter_context(socket.create_connection(address, timeout=_PATIENCE_S))
-                connection.settimeout(0.03)  # the server need not read what it refused
+                connection.settimeout(0.03)  # the server need not read a refused body
                 connection.sendall(sent)
         if (status := healthy()) != 200:
             faults.append(f"beside unfinished requests the server is not ready ({status or 'no answer'})")
@@ -112,7 +112,7 @@ def flood(address: tuple[str, int], path: str, healthy: Callable[[], int]) -> li
 
 
 def recovers(answers: Callable[[], bool]) -> bool:
-    """Whether an honest client gets its answer again within some seconds."""
+    """Whether a good request gets its answer again within some seconds."""
     deadline = time.monotonic() + _PATIENCE_S
     while not (answered := answers()) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""A short closed-loop load: each of several connections sends its next request when it has the answer to the last."""
+"""Closed-loop HTTP load: each connection sends its next request after the answer to the last one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _BUSY_S, _PAUSE_S = 30, 0.05
 
 @dataclass(frozen=True)
 class Load:
-    """What was seen: latency in ms of every request that was answered with 200, the whole time in seconds, and what failed.
+    """The result: latency in ms of every request that was answered with 200, total time in seconds, and failures.
 
-    `answers` holds the distinct answers to each of the bodies, one each where the server is deterministic.
+    `answers` has the distinct answers to each body; exactly one if the server is deterministic.
     """
 
     samples_ms: tuple[float, ...]
@@ -32,7 +32,7 @@ class Load:
 
 
 def _sent(client: Client, body: bytes) -> tuple[int, bytes]:
-    """The answer to a request, which is sent again while the server says that it has no room for it now."""
+    """The answer to a request; it is sent again while the server has no room for it."""
     deadline = time.perf_counter() + _BUSY_S
     while True:
         status, answer = client.send(body)
@@ -44,7 +44,7 @@ def _sent(client: Client, body: bytes) -> tuple[int, bytes]:
 def closed_loop(
     connect: Callable[[], Client], bodies: Sequence[bytes], *, requests: int, concurrency: int, seconds: float = float("inf")
 ) -> Load:
-    """Send `requests` requests, going round `bodies`, over `concurrency` connections; after `seconds` only what was not sent once."""
+    """Send `requests` requests, cycling through `bodies`, over `concurrency` connections; after `seconds`, only unsent bodies."""
     numbers, samples, failures = itertools.count(), [], []
     answers: list[set[bytes]] = [set() for _ in bodies]
     begin = time.perf_counter()

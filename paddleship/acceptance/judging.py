@@ -1,4 +1,4 @@
-"""Whether what a server answered is what eager answers: scores, labels, and what it said to many callers and to bad requests."""
+"""Compare a server's answers with eager's: scores, labels, answers to concurrent callers, and refusals of bad requests."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LABEL = "label"
 
 @dataclass(frozen=True)
 class Served:
-    """What the shipped candidate promises: its precision, and the class names that the data declares, where it labels rows."""
+    """The precision of the shipped candidate, and the declared class names if it returns labels."""
 
     precision: str
     classes: tuple[str, ...]
 
 
 def checks(observed: Observed, evidence: Evidence, served: Served, settings: Verify) -> tuple[list[Check], parity.Judgement | None]:
-    """All checks on what was observed, and the judgement on the answers that one caller got; None where some went unanswered."""
+    """All checks, and the judgement on the answers of the single caller; None if some cases were not answered."""
     made = [
         _none("unanswered_batches", observed.faults, advice="the server failed: "),
         _none("failed_requests", [*observed.load.failures, *observed.concurrent_load.failures], advice="under load: "),
@@ -65,7 +65,7 @@ def checks(observed: Observed, evidence: Evidence, served: Served, settings: Ver
 
 
 def _at_its_value(check: Check, judgement: parity.Judgement) -> Check:
-    """A check on the end of an interval, which verify has judged over all rows, as one on the value that was measured over some."""
+    """A check on the end of an interval, which verify judged over all rows, changed to the value measured over fewer rows."""
     name = check.name.removesuffix("_high")
     if name == check.name or name not in judgement.metrics or not isinstance(check.limit, float | int):
         return check
@@ -75,7 +75,7 @@ def _at_its_value(check: Check, judgement: parity.Judgement) -> Check:
 def label_faults(answers: Sequence[Outputs], evidence: Evidence, served: Served, settings: Verify) -> list[str]:
     """Rows whose label is not the declared name of eager's class.
 
-    Where eager's decision is a tie within its noise, or precision is lower, the label must name the class of the scores beside it.
+    If eager's decision is a tie within its noise, or precision is lower, the label must name the class of the scores beside it.
     """
     first = next(iter(evidence.reference[0]))
     tie = 2 * settings.noise_limit * evidence.noise[ROWS][first].largest if served.precision == "float32" else np.inf
@@ -102,7 +102,7 @@ def _misnamed(eager: Any, scores: Any, label: str, classes: Sequence[str], tie: 
 
 
 def _concurrent_sets(observed: Observed) -> list[list[Outputs]]:
-    """All answers again for each telling that the callers got, with theirs in place of the one caller's."""
+    """All sets of answers that concurrent callers got, completed with those of the single caller."""
     count = max((len(distinct) for distinct in observed.concurrent_answers.values()), default=0)
     answer_sets = []
     for number in range(count):
@@ -112,7 +112,7 @@ def _concurrent_sets(observed: Observed) -> list[list[Outputs]]:
 
 
 def _scores(answer: Outputs, evidence: Evidence) -> Arrays:
-    """The answer without the class names that the server adds."""
+    """The answer without the labels that the server adds."""
     return {name: array for name, array in answer.items() if name != _LABEL or _LABEL in evidence.reference[0]}
 
 

@@ -1,4 +1,4 @@
-"""Everything that a server is asked before its image is accepted, and what it answered."""
+"""Send a server all requests of the acceptance test, and record its answers."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ from paddleship.system.progress import Progress
 
 _IN_LOAD = 4  # different requests of one row
 _CONCURRENT_BATCHES = 24  # batches of different sizes
-_TIMEOUT_S = 600  # callers of a slow model wait for each other's batches; whether it is fast enough is not asked here
+_TIMEOUT_S = 600  # with a slow model, callers wait for each other's batches; speed is not tested here
 _ALL_BYTES, _CONCURRENT_BYTES = 200 * 2**20, 50 * 2**20
 _CONCURRENT_ROUNDS, _CONCURRENT_SECONDS = 8, 3
-_SAME = 1e-3  # of the size of an output: far above rounding, far below another answer
+_SAME = 1e-3  # of the size of an output: far above rounding, far below a different answer
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What was seen from outside the server.
+    """The answers of the server.
 
-    `asked` are the places of the batches that were sent: all that the server takes, unless they would take too long together.
-    `answers` are in their order, `faults` what went unanswered. `concurrent_answers` are the distinct answers that many callers got, by
-    the place of the batch. `hostile` names bad requests that were not refused as they must be and what the server did not
-    survive. `example` is one request of one row, with its answer. `max_batch` and `candidate_digest` are what the server says
-    of itself.
+    `asked` are the indices of the batches that were sent: all that the server accepts, unless they take too long together. `answers` are in
+    their order, `faults` are unanswered requests. `concurrent_answers` are the distinct answers of concurrent callers, by batch index.
+    `hostile` names bad requests with a wrong status, or after which the server was not ready. `example` is a request of one row with its
+    answer. `max_batch` and `candidate_digest` are from the server's metadata.
     """
 
     max_batch: int
@@ -62,11 +61,11 @@ def observe(
     seconds: float = float("inf"),
     on_first_answer: Callable[[], None] = lambda: None,
 ) -> Observed:
-    """Ask the server of `model` all batches of raw columns, alone and with many callers, and what it must refuse.
+    """Send the server of `model` all batches of raw columns, alone and with concurrent callers, and the bad requests.
 
-    The load of single rows ends after `requests`, or after `seconds` where that is earlier.
+    The load of single rows ends after `requests` requests, or after `seconds` if that is earlier.
 
-    Raises ServerError where there is no metadata to ask by, or no single row to show.
+    Raises ServerError without metadata, or without a batch of one row.
     """
     connect = partial(Client, host, port, model=model, timeout_s=_TIMEOUT_S)
     with closing(TritonClient(host, port, model=model, timeout_s=_TIMEOUT_S)) as client:
@@ -92,7 +91,7 @@ def observe(
         for question, distinct in [*zip(small, load.answers, strict=True), *zip(many, concurrent_load.answers, strict=True)]:
             by_place.setdefault(question.place, set()).update(distinct)
         concurrent_answers = {place: [read_answer(answer) for answer in distinct] for place, distinct in by_place.items()}
-        one_too_many = repeated_bytes(small[0], limit + 1) <= body_bytes  # a larger body is refused for its size already
+        one_too_many = repeated_bytes(small[0], limit + 1) <= body_bytes  # a larger body is refused for its size anyway
         too_many = request_body(repeated(small[0].tensors, limit + 1)) if one_too_many else None
         hostile_faults = _provoke(connect, (host, port), example, too_many)
         hostile_faults += _same_again(connect, example)
@@ -139,7 +138,7 @@ def _provoke(connect: Callable[..., Client], address: tuple[str, int], example: 
 
 
 def _same_again(connect: Callable[..., Client], example: Mapping[str, Any]) -> list[str]:
-    """A fault where a good request does not get its first answer again after all that."""
+    """A fault if a good request does not get its first answer again at the end."""
     body = json.dumps(example["request"], ensure_ascii=False).encode()
 
     def answered() -> bool:
@@ -154,7 +153,7 @@ def _same_again(connect: Callable[..., Client], example: Mapping[str, Any]) -> l
 
 
 def _same_outputs(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the outputs have the same names, dtypes and shapes, and the same values: floats to `_SAME` of the largest one."""
+    """Whether the outputs have the same names, dtypes, shapes and values; floats may differ by `_SAME` of the largest value."""
     if [{**item, "data": None} for item in now] != [{**item, "data": None} for item in before]:
         return False
     return all(
@@ -174,6 +173,6 @@ def _health(connect: Callable[..., Client]) -> int:
 
 
 def _smallest(asked: Sequence[Question]) -> list[Question]:
-    """The questions of the fewest rows, short ones first."""
+    """The questions with the fewest rows, short ones first."""
     fewest = min(question.rows for question in asked)
     return sorted((question for question in asked if question.rows == fewest), key=lambda question: question.body_bytes)

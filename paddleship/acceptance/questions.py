@@ -1,4 +1,4 @@
-"""Requests of a client: raw rows in the batches that were proven, in the form that the server's metadata asks for."""
+"""Requests of a client: raw rows in the batches that were proven, in the form of the server's metadata."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 
 from paddleship.acceptance.triton import Tensors, array_type, datatype
 
-_NUMBER_BYTES = 22  # of a float32 as the client writes it: all digits of a float64 and a separator
+_NUMBER_BYTES = 22  # of a float32 in the client's request: all digits of a float64 and a separator
 
 
 @dataclass(frozen=True)
 class Question:
-    """One batch of rows; `place` is that of its case in the evidence. Its tensors are made when they are asked for."""
+    """One batch of rows; `place` is the index of its case in the evidence. Its tensors are made on demand."""
 
     place: int
     columns: Mapping[str, Sequence[Any]]
@@ -30,7 +30,7 @@ class Question:
 
     @property
     def tensors(self) -> Tensors:
-        """Arrays of the types that the metadata names; rows that are shorter than others of their batch are padded."""
+        """Arrays of the types in the metadata; shorter rows of a batch are padded."""
         return {
             item["name"]: _stacked(self.columns[item["name"]], array_type(item["datatype"]), self.pads.get(item["name"], 0))
             for item in self.inputs
@@ -38,7 +38,7 @@ class Question:
 
     @cached_property
     def body_bytes(self) -> int:
-        """About the size of the request, never less than it has."""
+        """An upper estimate of the size of the request."""
         return sum(_json_bytes(array) for array in self.tensors.values())
 
 
@@ -48,7 +48,7 @@ def questions(batches: Sequence[Mapping[str, Sequence[Any]]], metadata: Mapping[
 
 
 def within(asked: Sequence[Question], *, body_bytes: int, total_bytes: int) -> list[Question]:
-    """The questions that fit a body and, large and small ones in turn, all together: at least one of those that fit a body."""
+    """The questions that fit into a body, and together into the total, large and small in turn; at least one that fits into a body."""
     fitting = [question for question in asked if question.body_bytes <= body_bytes]
     chosen: list[Question] = []
     for question in mixed(fitting, count=len(fitting)):
@@ -58,7 +58,7 @@ def within(asked: Sequence[Question], *, body_bytes: int, total_bytes: int) -> l
 
 
 def mixed(asked: Sequence[Question], *, count: int) -> list[Question]:
-    """Some questions of all sizes of batches, the largest and the smallest among them, large and small in turn."""
+    """Some questions of all batch sizes, including the largest and the smallest, large and small in turn."""
     by_size = sorted(asked, key=lambda question: question.rows)
     chosen = [by_size[index] for index in sorted({*np.linspace(0, len(by_size) - 1, min(count, len(by_size))).astype(int).tolist()})]
     half = len(chosen) // 2
@@ -68,7 +68,7 @@ def mixed(asked: Sequence[Question], *, count: int) -> list[Question]:
 
 
 def plain_request(tensors: Tensors) -> dict[str, Any]:
-    """A request as a person would write it: numbers with no more digits than their type needs."""
+    """A request as a person would write it: numbers with the digits of their type."""
     return {
         "inputs": [
             {"name": name, "datatype": datatype(array), "shape": list(array.shape), "data": _readable(array)}
@@ -83,7 +83,7 @@ def repeated(tensors: Tensors, rows: int) -> Tensors:
 
 
 def repeated_bytes(question: Question, rows: int) -> int:
-    """About the size of a request with the rows of a question repeated until there are `rows`."""
+    """An upper estimate of the size of a request with the rows of a question repeated until there are `rows`."""
     return -(-question.body_bytes // question.rows) * rows
 
 

@@ -1,4 +1,4 @@
-"""The only door to tritonclient: a client of the Open Inference Protocol that others wrote, in its JSON form."""
+"""The only module that uses tritonclient: an independent client of the Open Inference Protocol, in its JSON form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Outputs = dict[str, np.ndarray[Any, Any]]
 
 
 class TritonClient:
-    """One client of one server. For one thread."""
+    """One client of one server, for one thread."""
 
     def __init__(self, host: str, port: int, *, model: str, timeout_s: float = 60) -> None:
         from tritonclient.http import InferenceServerClient
@@ -23,17 +23,17 @@ class TritonClient:
         self._model = model
 
     def metadata(self) -> dict[str, Any]:
-        """What the server says of its model. Raises ServerError."""
+        """The server's metadata of its model. Raises ServerError."""
         try:
             return dict(self._client.get_model_metadata(self._model))
         except Exception as failure:
             raise _explained(failure) from None
 
     def ask(self, tensors: Tensors) -> Outputs:
-        """All outputs by name; text comes as objects. Raises ServerError."""
+        """All outputs by name; text as objects. Raises ServerError."""
         try:
             result = self._client.infer(self._model, _inputs(tensors))
-        except Exception as failure:  # its own, those of gevent and those of the socket
+        except Exception as failure:  # exceptions of tritonclient, gevent and the socket
             raise _explained(failure) from None
         return _outputs(result)
 
@@ -50,14 +50,14 @@ def request_body(tensors: Tensors) -> bytes:
 
 
 def read_answer(body: bytes) -> Outputs:
-    """The outputs that the client reads in an answer."""
+    """The outputs that the client reads from an answer."""
     from tritonclient.http import InferenceServerClient
 
     return _outputs(InferenceServerClient.parse_response_body(body))
 
 
 def array_type(datatype: str) -> np.dtype[Any]:
-    """The dtype of an array that holds what the protocol calls `datatype`."""
+    """The numpy dtype of the protocol's `datatype`."""
     from tritonclient.utils import triton_to_np_dtype
 
     found: np.dtype[Any] = np.dtype(triton_to_np_dtype(datatype))
@@ -65,7 +65,7 @@ def array_type(datatype: str) -> np.dtype[Any]:
 
 
 def datatype(array: np.ndarray[Any, Any]) -> str:
-    """What the protocol calls the type of the array's values."""
+    """The protocol's datatype of an array."""
     from tritonclient.utils import np_to_triton_dtype
 
     return str(np_to_triton_dtype(array.dtype))

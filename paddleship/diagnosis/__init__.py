@@ -1,1 +1,1 @@
-"""Why a candidate is wrong, and where it begins to be."""
+"""Find out why a candidate is wrong, and in which layer, line or optimisation pass."""

@@ -1,6 +1,6 @@
 """Modes, dtypes and inputs of a candidate's program, read without running it and without unpickling.
 
-For a process of its own: reading a Paddle program needs static mode, which is global, and a broken file may kill.
+For a child process: reading a Paddle program needs static mode, which is global, and a broken file may crash the process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EVAL = "call eval() on the model before conversion, and pass training=self.trai
 
 
 def is_readable(candidate: Candidate) -> bool:
-    """Whether the candidate holds a program that can be read here: not the eager model's code, and nothing that was quantised."""
+    """Whether the candidate's program can be read here: not for eager code, and not for quantised programs."""
     return candidate.precision not in OTHER_WEIGHTS and _reader(candidate) is not None
 
 
@@ -48,7 +48,7 @@ def inspect(folder: Path, checkpoint: Path) -> list[Finding]:
 
 
 def _reader(candidate: Candidate) -> Callable[[Path, Candidate, Mapping[str, Array]], list[Finding]] | None:
-    """What reads the program by its format; None where the candidate holds another."""
+    """The reader for the program's format; None for other formats."""
     runtime = registry.get(candidate.runtime).registration
     if runtime.source == "program":
         return _inspect_program
@@ -97,14 +97,14 @@ def _trains(name: str, attrs: Mapping[str, Any]) -> bool:
 
 
 def _train_mode(operator: Any, held: Mapping[str, Array], own: Mapping[str, Array]) -> Finding:
-    """The operator, and the layer by the weights it is given or else by the classes it was called in."""
+    """The operator in train mode, with its layer: by the weights of the operator, otherwise by the classes that called it."""
     given = [source.get_defining_op() for source in operator.operands_source()]
     parameters = [held[origin.attrs()["parameter_name"]] for origin in given if origin is not None and origin.name() == "builtin.parameter"]
     names = [name for name, array in own.items() for held_ in parameters if array.shape == held_.shape and np.array_equal(array, held_)]
     kind = str(operator.attrs().get("struct_name", "")).strip("/") or None
     name = operator.name().removeprefix("pd_op.").rstrip("_")
     what = "draws random numbers" if name in _RANDOM else "runs in train mode"
-    owners = Counter(name.rpartition(".")[0] for name in names)  # zeros and ones look like another layer's
+    owners = Counter(name.rpartition(".")[0] for name in names)  # zeros and ones look like weights of another layer
     layer = owners.most_common(1)[0][0] if owners else kind
     return Finding("train-mode", "error", f"{name} of the program {what}" + (f" ({layer})" if layer else ""), _EVAL, layer=layer)
 
@@ -117,7 +117,7 @@ def _precision(small: list[str], candidate: Candidate) -> list[Finding]:
 
 
 def _inputs(found: Mapping[str, tuple[list[int], str]], specs: tuple[TensorSpec, ...]) -> list[Finding]:
-    """Inputs of the program that are not as the model declares them."""
+    """Inputs of the program that differ from those that the model declares."""
     findings = []
     for spec in specs:
         shape, dtype = found.get(spec.name, ([], ""))

@@ -1,4 +1,4 @@
-"""Why a candidate is wrong, cheapest cause first; then where it begins to be wrong, and which pass makes it so."""
+"""Find the cause of a candidate's wrong answers, the cheapest cause first; then the wrong layer, and the wrong optimisation pass."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _DECISIONS = {
     "decisions",
     "decided_slope",
     "decided_offset",
-}  # what a low precision alone can miss
-_CIRCUMSTANCES = {"threads_ratio", "repeat_ratio", "negative_controls"}  # checks that no layer is to blame for
+}  # checks that fail because of low precision alone
+_CIRCUMSTANCES = {"threads_ratio", "repeat_ratio", "negative_controls"}  # checks for which no layer is the cause
 _FOLLOWS = {
     "train-mode": {"not-deterministic", "batch-variant", "thread-specific", "shape-specific"},
     "not-deterministic": {"batch-variant", "thread-specific", "shape-specific"},
@@ -53,7 +53,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found out: `findings` with the cheapest cause first, `layers` where the sublayers were replayed."""
+    """The result: `findings` with the cheapest cause first, and `layers` if the sublayers were replayed."""
 
     findings: list[Finding]
     layers: list[LayerError] = field(default_factory=list, repr=False)
@@ -61,7 +61,7 @@ class Diagnosis:
 
 @dataclass
 class Inspection:
-    """What was looked at without finding anything, and what was not or could not be, in words for a person."""
+    """What was checked without a finding, and what was not or could not be checked, as text."""
 
     clean: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -85,10 +85,9 @@ def explain(
 ) -> Diagnosis:
     """Explain a candidate that failed its proof.
 
-    `folder` is None for `to_static` in memory, `answers` None for a candidate that died. `failed` names the checks that
-    it missed; `preprocess` is the config that the data was prepared with, `compared_weights` what comparing its files with the checkpoint
-    found. Each child process has `settings.timeout_s`; when the deadline of the block is over, the findings are those that were
-    made by then.
+    `folder` is None for `to_static` in memory, `answers` None for a candidate that died. `failed` names its failed checks, `preprocess` is
+    the config of the prepared data, `compared_weights` the comparison of its files with the checkpoint. Each child process may take
+    `settings.timeout_s`. At the deadline of the block, the findings so far are returned.
     """
     limit = settings.noise_limit * (replay.coarseness(Candidate.load(folder).precision) if folder is not None else 1)
     inspection = Inspection()
@@ -103,12 +102,12 @@ def explain(
         findings += symptoms.read(evidence, answers, specs, limit=limit)
     if {finding.kind for finding in findings} & _SUFFICIENT or _by_chance(failed):
         return Diagnosis(findings)
-    if folder is not None and Candidate.load(folder).precision in OTHER_WEIGHTS:  # a layer by itself is not changed as the whole was
+    if folder is not None and Candidate.load(folder).precision in OTHER_WEIGHTS:  # a single layer is changed differently
         return Diagnosis([*findings, *_coarse(folder, failed)])
     if _is_eager(folder):
         return Diagnosis([*findings, _nothing(evidence, ratios, limit, inspection)])
     if folder is not None and max(ratios, default=inf) <= limit and (coarse := _coarse(folder, failed)):
-        return Diagnosis([*findings, *coarse])  # no answer is wrong in itself, so there is no layer or pass to look for
+        return Diagnosis([*findings, *coarse])  # no single answer is wrong, so there is no layer or pass to look for
     place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
     located = _locate(subject, _stripped(subject, folder), evidence, place, settings, say)
     if isinstance(located, str):
@@ -126,14 +125,14 @@ def explain(
 
 
 def told_apart(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings without repeats, and without what only follows from another: random answers also change with their batch."""
+    """The findings without repeats, and without those that follow from another: random answers also change with their batch."""
     kinds = {finding.kind for finding in findings if finding.severity == "error"}
     follows = {kind for cause, consequences in _FOLLOWS.items() if cause in kinds for kind in consequences}
     return [finding for finding in dict.fromkeys(findings) if finding.kind not in follows]
 
 
 def along(subject: Subject, folder: Path | None, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Diagnosis:
-    """The errors of every sublayer by itself, for something that is proven; none where they could not be replayed."""
+    """The errors of every sublayer alone, for a proven model; empty if they could not be replayed."""
     if _is_eager(folder):
         return Diagnosis([])
     located = _locate(subject, _stripped(subject, folder), evidence, _small(evidence), settings, say)
@@ -143,8 +142,10 @@ def along(subject: Subject, folder: Path | None, evidence: Evidence, *, settings
 def blame(
     subject: Subject, candidate: Candidate, evidence: Evidence, *, settings: Verify, said: str = "", say: Say = lambda _: None
 ) -> Finding | None:
-    """The first sublayer that a candidate which could not be made fails on, with the words that were `said` of the candidate;
-    None where each alone can be made, or fails otherwise."""
+    """The first sublayer for which the conversion fails like that of the whole candidate, with the same error text `said`.
+
+    None if each sublayer alone can be converted, or fails differently.
+    """
     located = _locate(subject, replace(candidate, preprocess={}, programs=()), evidence, _small(evidence), settings, say, unmade=True)
     if isinstance(located, str):
         return None
@@ -155,7 +156,7 @@ def blame(
 
 
 def _facts(subject: Subject, folder: Path | None, preprocess: Mapping[str, Any] | None) -> list[Finding]:
-    """What the candidate says of itself against what is on disk."""
+    """Compare the candidate's description with its files."""
     if folder is None:
         return []
     candidate, found = Candidate.load(folder), []
@@ -170,7 +171,7 @@ def _facts(subject: Subject, folder: Path | None, preprocess: Mapping[str, Any] 
 
 
 def _by_chance(failed: Sequence[str]) -> bool:
-    """Whether the same question got another answer, or only the circumstances matter: then no layer's answer can be blamed."""
+    """Whether answers change by chance or with circumstances only, so that no layer is the cause."""
     return "repeat_ratio" in failed or (bool(failed) and set(failed) <= _CIRCUMSTANCES)
 
 
@@ -209,7 +210,7 @@ def _note_layers(located: Located, inspection: Inspection) -> None:
 
 
 def _is_eager(folder: Path | None) -> bool:
-    """Whether it is the eager model itself: nothing was converted, so there is no layer to blame."""
+    """Whether the candidate is the eager model itself: nothing was converted, so no layer is the cause."""
     return folder is not None and _runtime(folder).source == "eager"
 
 
@@ -218,7 +219,7 @@ def _runtime(folder: Path) -> Registration:
 
 
 def _small(evidence: Evidence) -> int:
-    """A small case of more than one row."""
+    """A small case with several rows."""
     several = [place for place, case in enumerate(evidence.cases) if len(case.rows) > 1] or list(range(len(evidence.cases)))
     return min(several, key=lambda place: sum(array.size for array in evidence.cases[place].inputs.values()))
 
@@ -249,7 +250,7 @@ def _locate(
 
 
 def _stripped(subject: Subject, folder: Path | None) -> Candidate:
-    """What the replay needs of a candidate: runtime, options, precision, threads."""
+    """The parts of a candidate that the replay needs: runtime, options, precision, threads."""
     if folder is not None:
         return replace(Candidate.load(folder), preprocess={}, programs=())
     specs = tuple(item.spec() for item in subject.model.inputs)
@@ -257,7 +258,7 @@ def _stripped(subject: Subject, folder: Path | None) -> Candidate:
 
 
 def _sizes_apart(inputs: Mapping[str, Any], batch: Mapping[str, Any]) -> int:
-    """How many axes of two batches differ in size."""
+    """The number of axes in which two batches differ in size."""
     return sum(a != b for name, array in batch.items() for a, b in zip(array.shape, inputs[name].shape, strict=True))
 
 
@@ -278,7 +279,7 @@ def _optimiser(
 
 
 def _coarse(folder: Path, failed: Sequence[str]) -> list[Finding]:
-    """That a precision is too low for the model's decisions, where nothing else was missed."""
+    """A finding that the precision is too low for the model's decisions, if no other check failed."""
     precision = Candidate.load(folder).precision
     if precision == "float32" or not failed or not set(failed) <= _DECISIONS:
         return []

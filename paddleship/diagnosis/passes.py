@@ -1,7 +1,7 @@
-"""Which optimisation pass makes the answers wrong, when switching all of them off makes them right.
+"""Find the optimisation pass that makes answers wrong, if they are right without optimisation.
 
-The runtime itself tells the passes it ran, in its log; some of them are switched off at a time, in a process that may
-die. Nothing is believed of a pass before switching off that pass alone has cured the answers.
+The log of the runtime names the passes that ran. Some of them are switched off at a time, in a process that may crash. A pass is
+only reported if switching off that pass alone makes the answers right.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from paddleship.system.isolate import Revived, threads
 
 _LOGGED = re.compile(r"Running PIR pass \[(\w+)\]|GraphTransformer (\w+) modified: 1 ")
 _OFF = {"optimization_level": 0}
-_ESSENTIAL = {"inplace_pass"}  # runs with everything switched off, and can be switched off all the same
-_MOST = 3  # passes that must be switched off together before nothing can be said
+_ESSENTIAL = {"inplace_pass"}  # runs with optimisation off, but can be switched off
+_MOST = 3  # passes that must be switched off together; with more, no pass is reported
 
 
 def find(folder: Path, inputs: Batch, is_right: Callable[[Arrays], bool], *, timeout_s: float) -> Finding | None:
-    """The pass (or the few) whose absence cures the candidate in `folder`; None when nothing is wrong, or not by the optimiser."""
+    """The pass (or passes) without which the candidate in `folder` is right; None if nothing is wrong or optimisation is not the cause."""
     candidate = Candidate.load(folder)
     environment = {**threads(candidate.threads), "GLOG_minloglevel": "0"}
     with Revived(candidate.name, PassWorker, folder, timeout_s=timeout_s, environment=environment) as worker:
@@ -43,7 +43,7 @@ def find(folder: Path, inputs: Batch, is_right: Callable[[Arrays], bool], *, tim
         if cures({}) or not cures(_OFF):
             return None
         everything, essential = _names(worker, {}), set(_names(worker, _OFF)) - _ESSENTIAL
-        optional = [name for name in dict.fromkeys(reversed(everything)) if name not in essential]  # a late pass is nearer to the fault
+        optional = [name for name in dict.fromkeys(reversed(everything)) if name not in essential]  # a late pass is nearer to the error
         found = smallest(optional, lambda names: cures({"without_passes": list(names)}))
     off = "with all optimisation switched off the answers are right"
     if not found:
@@ -54,19 +54,19 @@ def find(folder: Path, inputs: Batch, is_right: Callable[[Arrays], bool], *, tim
 
 
 def _without(candidate: Candidate, found: Sequence[str]) -> str:
-    """The candidate that does not run these passes, where there is one by name."""
+    """The candidate without these passes; None if passes cannot be named."""
     if candidate.options.get("onednn") and candidate.precision == "float32" and all("onednn" in name for name in found):
         return f"paddle, which is {candidate.name} without {' and '.join(found)} and all else of oneDNN"
     return f"another candidate than {candidate.name}, since none by name leaves out {' and '.join(found)} alone"
 
 
 def smallest(names: Sequence[str], cures: Callable[[Sequence[str]], bool]) -> list[str]:
-    """A smallest set of names (of three at most) that cures, by halving; empty when there is none."""
+    """A smallest set of names (at most three) that makes the answers right, by bisection; empty if there is none."""
     found: list[str] = []
     while len(found) < _MOST:
         if not names or not cures([*names, *found]):
             return []
-        low, high = 0, len(names)  # names[:high] cure together with what was found, names[:low] do not
+        low, high = 0, len(names)  # names[:high] with those found so far make it right, names[:low] do not
         while high - low > 1:
             middle = (low + high) // 2
             if cures([*names[:middle], *found]):
@@ -81,16 +81,16 @@ def smallest(names: Sequence[str], cures: Callable[[Sequence[str]], bool]) -> li
 
 
 def _names(worker: Revived, options: dict[str, Any]) -> list[str]:
-    """The passes that loading runs, in order. When loading kills the process, those that it had announced."""
+    """The passes that run while loading, in order; if loading crashes, those that were logged before."""
     with tempfile.NamedTemporaryFile("r", suffix=".log") as log:
-        with suppress(CandidateError):  # if loading crashes, the log ends with the pass that it crashed in
+        with suppress(CandidateError):  # if loading crashes, the log ends with the pass that crashed
             worker.call("log", options, log.name)
         names = [one or other for one, other in _LOGGED.findall(log.read())]
-    return [name.replace("mkldnn", "onednn") for name in names]  # some announce their old name, which delete_pass does not know
+    return [name.replace("mkldnn", "onednn") for name in names]  # some passes log their old name, which delete_pass does not know
 
 
 class PassWorker:
-    """Lives in the child: the candidate loaded with other options each time."""
+    """The object in the child process: the candidate, loaded with other options each time."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -99,7 +99,7 @@ class PassWorker:
         return runtimes.load(self._folder, options=options).run(inputs)
 
     def log(self, options: dict[str, Any], path: str) -> None:
-        """Load with everything that the runtime says about its passes going into a file."""
+        """Load the candidate, with the runtime's log of passes written to a file."""
         kept = os.dup(1), os.dup(2)
         with Path(path).open("wb") as file:
             for stream in (1, 2):

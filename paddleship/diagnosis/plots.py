@@ -1,4 +1,4 @@
-"""The pictures of a proof: how wrong each candidate is, how the errors are spread, where they begin, which decisions flip."""
+"""The plots of a proof: noise ratios, distribution of errors, errors by layer, flipped decisions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paddleship.proof.proving import Proof
 def draw(
     proof: Proof, ratios: Mapping[str, float], diagnoses: Mapping[str, Diagnosis], *, limit: float, classes: Sequence[str], reports: Path
 ) -> list[str]:
-    """Draw what there is something to show of; names of the pictures, relative to `reports`. `ratios` are the noise ratios in float32."""
+    """Draw the plots for which there is data. Returns their names, relative to `reports`. `ratios` are the noise ratios in float32."""
     evidence = proof.evidence
     answered = {name: answers for name, answers in proof.answers.items() if answers is not None and proof.judgements[name].metrics}
     drawn = [charts.noise(ratios, limit, reports, "verify/noise.png")] if ratios else []

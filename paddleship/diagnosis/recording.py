@@ -1,8 +1,7 @@
-"""What every sublayer of the eager model was given and what it answered, so that each can be asked again on its own.
+"""Record the inputs and outputs of every sublayer of the eager model, so that each sublayer can run alone.
 
-Lives in a process of its own (hooks and the default dtype stay there). Arrays go to one .npz file per sublayer:
-`in/0 …` what its first call was given, `out/<name>` what it answered in float32, `true/<name>` what the same
-sublayer answers in float64 to the same inputs.
+For a child process, because hooks and the default dtype stay. There is one .npz file per sublayer: `in/0 …` are the inputs of its first
+call, `out/<name>` its answers in float32, `true/<name>` the answers of the same sublayer in float64 to the same inputs.
 """
 
 from __future__ import annotations
@@ -25,24 +24,23 @@ from paddleship.shipped.common.references import is_users
 from paddleship.shipped.common.spec import Arrays
 
 Shape = tuple[int, ...]
-_STATEFUL = 1e-3  # of the scale: no rounding, so the sublayer's answer depends on more than what it is given
+_STATEFUL = 1e-3  # of the scale: more than rounding, so the answer depends on more than the inputs
 
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a tensor among a call's arguments."""
+    """The place of a tensor in the arguments of a call."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class Call:
-    """The first call of one sublayer.
+    """The first call of a sublayer.
 
-    `path` is its name in the model, "" for the model itself; `parent` the sublayer that called it. `where` is the
-    line of its forward, or the line that called it when the class is Paddle's own. `arguments` are args and kwargs
-    with a Slot for each tensor; `dynamic` holds per tensor the axes whose size follows the batch. `reason` says why it
-    cannot be asked on its own.
+    `path` is its name in the model, "" for the model itself; `parent` is the sublayer that called it. `where` is the line of its forward,
+    or the line that called it if the class is Paddle's. `arguments` are args and kwargs with a Slot for each tensor. `dynamic` has, per
+    tensor, the axes whose size follows the batch. `reason` says why it cannot run alone.
     """
 
     number: int
@@ -70,7 +68,7 @@ class Recorder:
         self._folder = folder
 
     def record(self, batch: Batch, other: Batch | None) -> list[Call]:
-        """Write down all calls of one batch; a second batch of other sizes tells which axes are dynamic."""
+        """Record all calls for one batch; a second batch of other sizes shows which axes are dynamic."""
         eager = Eager(self._subject)
         notes = _listen(eager, batch)
         shapes = {note.path: note.shapes for note in _listen(Eager(self._subject), other)} if other else {}
@@ -84,7 +82,7 @@ class Recorder:
         return calls
 
     def truth(self, calls: Sequence[Call]) -> list[Call]:
-        """Ask every sublayer again in float64; the calls with reasons where that shows them to depend on more than their inputs."""
+        """Run every sublayer again in float64. Returns the calls, with a reason if an answer depends on more than the inputs."""
         layers: dict[str, Any] | None
         try:
             eager = Eager(self._subject, dtype="float64")
@@ -100,7 +98,7 @@ class Recorder:
         answered = {key: array for key, array in arrays.items() if key.startswith("out/")}
         true = _answer(layers[call.path], call, given(arrays)) if layers is not None and call.path in layers else None
         if true is None or [f"true/{name}" for name in call.outputs] != list(true):
-            true = {f"true/{name}": answered[f"out/{name}"] for name in call.outputs}  # eager float32 stands in
+            true = {f"true/{name}": answered[f"out/{name}"] for name in call.outputs}  # eager float32 replaces the truth
         for name in call.outputs:
             answer, truth = answered[f"out/{name}"], true[f"true/{name}"]
             if answer.shape != truth.shape or differences.relative(answer, differences.expected(truth, answer)) > _STATEFUL:
@@ -111,7 +109,7 @@ class Recorder:
 
 
 def given(arrays: Mapping[str, Any]) -> list[Any]:
-    """What a call was given, from the arrays of its file."""
+    """The inputs of a call, from the arrays of its file."""
     return [arrays[f"in/{index}"] for index in range(sum(key.startswith("in/") for key in arrays))]
 
 
@@ -128,7 +126,7 @@ def put(tree: Any, tensors: Sequence[Any]) -> Any:
 
 @dataclass
 class _Note:
-    """What is written down while the model runs."""
+    """The record of one run of the model."""
 
     call: Call
     given: list[Any]
@@ -145,7 +143,7 @@ class _Note:
 
 
 def _listen(eager: Eager, batch: Batch) -> list[_Note]:
-    """Run one batch and note the first call of every sublayer, in the order in which they began."""
+    """Run one batch and record the first call of every sublayer, in the order in which the calls began."""
     notes: dict[str, _Note] = {}
     stack: list[tuple[str, bool]] = []
 
@@ -187,7 +185,7 @@ def _listen(eager: Eager, batch: Batch) -> list[_Note]:
 
 
 def _apart(value: Any, tensors: list[Any]) -> Any:
-    """Arguments with a Slot for each tensor, which go into `tensors`. Raises TypeError for what cannot travel."""
+    """Replace each tensor in the arguments by a Slot, and add it to `tensors`. Raises TypeError for values that cannot be saved."""
     import paddle
 
     if isinstance(value, paddle.Tensor):
@@ -203,7 +201,7 @@ def _apart(value: Any, tensors: list[Any]) -> Any:
 
 
 def _place(layer: Any) -> tuple[bool, str | None]:
-    """Whether the class is the user's, and the line to look at: its forward, or the user's line that calls it."""
+    """Whether the class belongs to the user, and its line: that of its forward, or the user's line that calls it."""
     code = getattr(inspect.unwrap(type(layer).forward), "__code__", None)
     if code is not None and is_users(code.co_filename, libraries=True):
         return True, f"{code.co_filename}:{code.co_firstlineno}"
@@ -214,14 +212,14 @@ def _place(layer: Any) -> tuple[bool, str | None]:
 
 
 def _dynamic(shapes: Sequence[Shape], others: Sequence[Shape] | None) -> tuple[tuple[int, ...], ...]:
-    """Per tensor the axes whose size changed with the batch."""
+    """For each tensor, the axes whose size changed with the batch."""
     if others is None or [len(shape) for shape in shapes] != [len(shape) for shape in others]:
         return tuple(() for _ in shapes)
     return tuple(tuple(axis for axis, size in enumerate(shape) if size != other[axis]) for shape, other in zip(shapes, others, strict=True))
 
 
 def _answer(layer: Any, call: Call, arrays: Sequence[Any]) -> Arrays | None:
-    """What the float64 sublayer answers, or None when it cannot."""
+    """The answer of the sublayer in float64; None if it fails."""
     import paddle
 
     try:

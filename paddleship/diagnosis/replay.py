@@ -1,9 +1,9 @@
-"""Every sublayer asked on its own, in the same runtime, with what the eager model gave it: where the answers first depart.
+"""Run every sublayer alone in the candidate's runtime, with the inputs that the eager model gave it, to find the first wrong answer.
 
-Marking intermediate results in the whole program would change what the runtime fuses and could hide the fault, so
-each sublayer is exported by itself, converted as the candidate was, and compared with its own float64 answer. The
-error is max|x - truth| over the largest |truth|, as in evidence; `noise` is eager float32's own, at least NOISE_FLOOR
-for a sublayer, whose own rounding may be tiny by chance, and what a proof allows at least for the model itself.
+Outputs inside the whole program would change what the runtime fuses and could hide the error. So each sublayer is exported alone,
+converted like the candidate, and compared with its own float64 answer. The error is max|x - truth| over the largest |truth|, as in
+evidence; `noise` is eager float32's own, at least NOISE_FLOOR for a sublayer, whose rounding may be tiny by chance, and for the model
+itself at least the noise of the proof.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _EPSILONS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "int8": 2.0**-7, PRUNED: 
 
 @dataclass(frozen=True)
 class LayerError:
-    """How one sublayer fared on its own: errors relative to the size of its answer, None where it could not be asked (`reason`).
+    """The errors of one sublayer alone, relative to the size of its answer; None if it could not run (`reason`).
 
-    `candidate` is infinite where it died, or answered in another form or with NaN; `reason` then says which. `reference`
-    is eager float32's own error, `noise` what counts as such. `dead`: it could not be converted, or its process died.
+    `candidate` is infinite if it died, or answered with NaN or in another form; `reason` says which. `reference` is eager float32's own
+    error, `noise` the error that counts as such. `dead`: it could not be converted, or its process died.
     """
 
     call: Call
@@ -61,7 +61,7 @@ class LayerError:
         return None if self.candidate is None else self.candidate / self.noise
 
     def adds_up(self, limit: float, coarse: float) -> bool:
-        """Whether the model itself is wrong by no more than a sublayer may be, so that no line or layer is to blame."""
+        """Whether the error of the model itself is no larger than a sublayer's may be, so that no line or layer is the cause."""
         return self.call.parent is None and self.candidate is not None and self.candidate <= limit * NOISE_FLOOR * coarse
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class LayerError:
 
 @dataclass(frozen=True)
 class Located:
-    """How every sublayer fared, and what follows from it."""
+    """The errors of all sublayers, and the findings from them."""
 
     errors: list[LayerError]
     findings: list[Finding]
@@ -89,11 +89,11 @@ def locate(
     say: Callable[[str], None] = lambda _: None,
     unmade: bool = False,
 ) -> Located:
-    """Ask every sublayer on its own, the model itself first and then deeper, until `timeout_s` is over; name the first wrong one.
+    """Run every sublayer alone, the model itself first and then deeper, until `timeout_s` is over; find the first wrong one.
 
-    `candidate` says runtime, options and threads; `other` is a batch of other sizes, for the dynamic axes; `limit` is a
-    noise ratio, and `floor` what counts at least as noise of the model itself. `unmade` says that the candidate could not
-    be made: what cannot be made either is sought, not what is wrong. The errors are in the order in which the sublayers are called.
+    `candidate` has runtime, options and threads; `other` is a batch of other sizes, for the dynamic axes; `limit` is a noise ratio, `floor`
+    the least noise of the model itself. `unmade`: the candidate could not be made, so sublayers that cannot be made are searched, not wrong
+    ones. The errors are in the order in which the sublayers are called.
     """
     deadline = time.monotonic() + timeout_s
     work.mkdir(parents=True, exist_ok=True)
@@ -118,12 +118,12 @@ def locate(
 
 
 def first_wrong(errors: Sequence[LayerError], *, limit: float) -> LayerError | None:
-    """The innermost wrong sublayer that is called first: wrong itself, while all that it calls are right."""
+    """The innermost wrong sublayer that is called first: it is wrong, and all sublayers that it calls are right."""
     return _innermost(errors, [error for error in errors if error.ratio is not None and error.ratio > limit])
 
 
 def first_dead(errors: Sequence[LayerError]) -> LayerError | None:
-    """The innermost sublayer that is called first and cannot be made, while all that it calls can."""
+    """The innermost sublayer that is called first and cannot be made, while all that it calls can be made."""
     return _innermost(errors, [error for error in errors if error.dead])
 
 
@@ -143,13 +143,13 @@ def coarseness(precision: str) -> float:
 
 
 class ReplayWorker:
-    """Lives in the child: loads one sublayer after the other into the candidate's runtime."""
+    """The object in the child process: loads one sublayer after the other into the candidate's runtime."""
 
     def __init__(self, work: Path) -> None:
         self._work = work
 
     def run(self, number: int, folder: str) -> Arrays:
-        """Load the candidate in `folder` and give it what sublayer `number` was given."""
+        """Load the candidate in `folder` and run it with the inputs of sublayer `number`."""
         with np.load(self._work / f"{number}.npz", allow_pickle=False) as stored:
             inputs = {f"x{index}": array for index, array in enumerate(given(dict(stored)))}
         return runtimes.load(self._work / folder).run(inputs)
@@ -157,7 +157,7 @@ class ReplayWorker:
 
 @dataclass(frozen=True)
 class ReplaySetup:
-    """The two processes that replay, and what they replay with."""
+    """The two processes of a replay, and its settings."""
 
     exporter: Revived
     replayer: Revived
@@ -166,7 +166,7 @@ class ReplaySetup:
     floor: float = EPSILON
 
     def replay(self, call: Call) -> LayerError:
-        """Export one sublayer, ask it, and compare."""
+        """Export one sublayer, run it, and compare."""
         if call.reason:
             return LayerError(call, reason=call.reason)
         try:
@@ -192,7 +192,7 @@ class ReplaySetup:
         return LayerError(call, error, max(own, floor), reason, own)
 
     def line(self, wrong: LayerError, *, limit: float) -> str | None:
-        """The line of the wrong sublayer's forward after which the program, cut off there, is wrong; None when it is unknown."""
+        """The first line of the wrong sublayer's forward after which the program, cut off there, is wrong; None if unknown."""
         call = wrong.call
         try:
             lines: list[str] = self.exporter.call("lines", call)
@@ -210,7 +210,7 @@ class ReplaySetup:
         return lines[high]
 
     def _wrong_after(self, call: Call, place: int, tolerance: float) -> bool:
-        """Whether the program up to a line answers differently from Paddle with every optimisation switched off."""
+        """Whether the program up to a line answers differently from Paddle without optimisation."""
         folder = f"{call.number}-{place}"
         plain = replace(self.candidate, runtime=registry.of(PROGRAM).name, precision="float32", options=_PLAIN)
         self.exporter.call("cut", call, place, plain)
@@ -225,7 +225,7 @@ class ReplaySetup:
 
 
 def _compare(answer: Arrays, pairs: Sequence[tuple[str, Any, Any]]) -> tuple[float, str]:
-    """The largest error, and words for it when it is infinite."""
+    """The largest error, with a description if it is infinite."""
     largest, reason = 0.0, ""
     for name, truth, reference in pairs:
         array = answer.get(name)
@@ -241,7 +241,7 @@ def _compare(answer: Arrays, pairs: Sequence[tuple[str, Any, Any]]) -> tuple[flo
 def _findings(
     errors: Sequence[LayerError], wrong: LayerError | None, line: str | None, candidate: Candidate, limit: float
 ) -> list[Finding]:
-    """What the replay says, and whether it agrees with the whole program."""
+    """The findings of the replay, and whether it agrees with the whole program."""
     asked = [error for error in errors if error.ratio is not None]
     if wrong is None:
         return [no_layer(asked, candidate, limit)]
@@ -260,7 +260,7 @@ def _findings(
 
 
 def no_layer(asked: Sequence[LayerError], candidate: Candidate, limit: float) -> Finding:
-    """That no sublayer alone is wrong, and what the model itself did."""
+    """A finding that no sublayer alone is wrong, with the error of the model itself."""
     whole = next((error for error in asked if error.call.parent is None), None)
     if whole is None or whole.ratio is None or whole.ratio <= limit:
         message = f"each of {len(asked)} sublayers is right when {candidate.name} answers it alone, the model itself included: "

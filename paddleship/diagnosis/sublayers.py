@@ -1,4 +1,4 @@
-"""One sublayer as a program of its own, in the form of a candidate; whole, or cut off after a line of its forward."""
+"""Export one sublayer as a candidate of its own, whole or cut off after a line of its forward."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LAYER_CALL = "/paddle/nn/layer/layers.py"
 
 
 class ExportWorker:
-    """Lives in the child: a fresh instance, never called in eager mode, whose sublayers are exported one by one.
+    """The object in the child process: a new instance, never called in eager mode, whose sublayers are exported one by one.
 
     `work` holds the recording, and gets a folder `<number>` for each sublayer.
     """
@@ -41,7 +41,7 @@ class ExportWorker:
         self._traced: tuple[int, Any, list[tuple[str, Any]]] | None = None
 
     def export(self, call: Call, candidate: Candidate) -> None:
-        """Write the sublayer as a candidate like the given one, with inputs named x0, x1 …"""
+        """Write the sublayer as a candidate with the settings of the given one, and inputs named x0, x1 …"""
         arrays = self._recorded(call)
         specs = _specs(call, arrays)
         folder = self._folder(str(call.number))
@@ -57,7 +57,7 @@ class ExportWorker:
         return [where for where, _ in self._trace(call)[1]]
 
     def become(self, folder: str, candidate: Candidate) -> None:
-        """Convert what was exported into the folder as the candidate was. A converter may abort; the parent then starts a new child."""
+        """Convert the exported sublayer as the candidate was converted. A converter may abort; the parent then starts a new child."""
         place = self._work / folder
         if registry.get(candidate.runtime).registration.source == "onnx":
             to_onnx.convert(place, place)
@@ -115,7 +115,7 @@ def _specs(call: Call, arrays: dict[str, Any]) -> list[TensorSpec]:
 
 
 def _alone(layer: Any, call: Call) -> Any:
-    """The sublayer behind a forward that takes a list of tensors, whatever else it is called with."""
+    """A layer that takes a list of tensors and calls the sublayer with them and its other arguments."""
     import paddle
 
     class Alone(paddle.nn.Layer):  # type: ignore[misc]
@@ -137,7 +137,7 @@ def _alone(layer: Any, call: Call) -> Any:
 
 
 def _stops(program: Any, layer: Any) -> list[tuple[str, Any]]:
-    """The last value that each line of the layer's forward (or of what it calls) computes, in program order, with the line."""
+    """The last value that each line of the layer's forward (or of a function that it calls) computes, in program order, with the line."""
     code = inspect.unwrap(type(layer).forward).__code__
     source, start = inspect.getsourcelines(code)
     stops: list[tuple[str, Any]] = []
@@ -155,7 +155,7 @@ def _stops(program: Any, layer: Any) -> list[tuple[str, Any]]:
 
 
 def _used(program: Any, value: Any) -> list[Any]:
-    """The inputs that a value of a program depends on: Paddle saves no input that nothing uses."""
+    """The inputs that a value of a program depends on: Paddle saves no unused input."""
     from paddle.autograd.backward_utils import ValueSet, get_real_op_inputs, get_real_op_outputs, some_in_set
     from paddle.utils import flatten
 
@@ -168,7 +168,7 @@ def _used(program: Any, value: Any) -> list[Any]:
 
 
 def _innermost(frames: Sequence[tuple[str, int]]) -> str:
-    """The deepest line of the user's code that was reached from a forward without entering another layer."""
+    """The deepest line of the user's code below a forward, without entering another layer."""
     here = frames[0]
     for file, line in frames:
         if file.endswith(_LAYER_CALL):

@@ -1,4 +1,4 @@
-"""What the answers alone tell: wrong for some sizes only, another output's, or another question's."""
+"""Find causes in the answers alone: wrong for some sizes only, another output's answer, or the answer to another input."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from paddleship.proof.evidence import Evidence
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common.spec import Arrays, TensorSpec
 
-_CLEARLY = 4  # times nearer: in a low precision, the answers to like questions lie within each other's error
+_CLEARLY = 4  # times nearer: in a low precision, answers to similar inputs are within each other's error
 
 
 def read(evidence: Evidence, answers: Sequence[Arrays], specs: Sequence[TensorSpec], *, limit: float) -> list[Finding]:
-    """Findings from the answers; `limit` is the noise ratio up to which an answer is right."""
+    """Findings from the answers; an answer is right up to the noise ratio `limit`."""
     ratios = case_ratios(evidence, answers)
     wrong = [place for place, ratio in enumerate(ratios) if ratio > limit]
     if not wrong:
@@ -26,7 +26,7 @@ def read(evidence: Evidence, answers: Sequence[Arrays], specs: Sequence[TensorSp
 
 
 def case_ratios(evidence: Evidence, answers: Sequence[Arrays]) -> list[float]:
-    """Each case's error in units of eager's noise, over its worst output; infinite where the form differs."""
+    """Each case's error in units of eager's noise, over its worst output; infinite if the form differs."""
     return [_ratio(evidence, place, answer, _expected(evidence, place)) for place, answer in enumerate(answers)]
 
 
@@ -40,12 +40,12 @@ def _ratio(evidence: Evidence, place: int, answer: Arrays, truth: Arrays) -> flo
 
 
 def _distance(answer: differences.Array | None, truth: differences.Array) -> float:
-    """Infinite where there is no answer."""
+    """Infinite if there is no answer."""
     return float("inf") if answer is None else differences.distance(answer, truth)
 
 
 def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:
-    """Outputs whose answer is the truth of another output."""
+    """Outputs with the truth of another output."""
     found = {}
     kinds = {name: array.dtype for name, array in evidence.reference[0].items()}
     for name in kinds:
@@ -66,13 +66,13 @@ def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int]
 
 
 def _is_rather(answer: differences.Array | None, truth: Arrays, other: str, name: str, noise: float) -> bool:
-    """Whether an answer is the truth of another output, and clearly not its own where the two are alike."""
+    """Whether an answer is the truth of another output, and clearly not its own."""
     distance = _distance(answer, truth[other])
     return distance <= noise and distance < _distance(answer, truth[name]) / _CLEARLY
 
 
 def _late(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:
-    """Answers that belong to the question before."""
+    """Answers that belong to the previous input."""
     late = [
         place
         for place in wrong
@@ -88,7 +88,7 @@ def _late(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *
 
 
 def _sizes(evidence: Evidence, specs: Sequence[TensorSpec], wrong: Sequence[int]) -> list[Finding]:
-    """A dimension whose size alone tells right from wrong."""
+    """A dimension whose size alone separates right answers from wrong ones."""
     right = [place for place in range(len(evidence.cases)) if place not in wrong]
     if not right:
         return []

@@ -1,4 +1,4 @@
-"""What verify found out, put together: a row for each candidate, the checks, the findings, the pictures."""
+"""Build the report of `verify`: a row for each candidate, checks, findings, plots."""
 
 from __future__ import annotations
 
@@ -56,11 +56,10 @@ def row(
 
 @dataclass(frozen=True)
 class Verified:
-    """The proof and what goes with it.
+    """The proof and the other results of `verify`.
 
-    `rows` has a row for every candidate as it was before it was asked, `diagnoses` why those that failed did so,
-    `branches` and `ways` what the inputs exercised of the control flow, `specs` the model's inputs, `training` its parity where it
-    was compared.
+    `rows` has the row of every candidate before it was asked. `diagnoses` has the causes for candidates that failed. `branches` and `ways`
+    are what inputs exercised of the control flow, `specs` the model's inputs, `training` the training parity if it was compared.
     """
 
     proof: Proof
@@ -73,24 +72,24 @@ class Verified:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """What was asked, and compared of the candidates that are proven."""
+        """The coverage of the inputs, and of the weights of proven candidates."""
         compared_weights = {name: found for name, found in self.proof.compared_weights.items() if name in self.passed}
         return coverage.measure(self.proof.evidence.cases, self.specs, compared_weights, self.proof.findings, self.ways)
 
     @property
     def table(self) -> dict[str, dict[str, Any]]:
-        """A row of the same keys for every candidate, and for `to_static` in memory."""
+        """A row with the same keys for every candidate, and for `to_static` in memory."""
         return {**self.rows, **{name: self._row(name, judgement) for name, judgement in self.proof.judgements.items()}}
 
     @property
     def passed(self) -> dict[str, dict[str, Any]]:
-        """What the stages after this one need to know of every candidate that is proven."""
+        """The facts about every proven candidate for later stages."""
         proven = {name: found for name, found in self.table.items() if found["status"] == Status.PROVEN and name in self.rows}
         return {name: {key: found[key] for key in _KEPT} for name, found in proven.items()}
 
     @property
     def findings(self) -> list[Finding]:
-        """What was found out about the model and about the candidates that are proven; why others are not is in their rows."""
+        """Findings about the model and about proven candidates; findings about others are in their rows."""
         proven = [
             replace(finding, message=f"{name}: {finding.message}")
             for name in self.passed
@@ -170,7 +169,7 @@ class Verified:
 
 
 def checks(proven: int, findings: Sequence[Finding], branches: Sequence[Finding], settings: Verify) -> list[Check]:
-    """One candidate at least must be proven, and the model itself be fit for a proof; `findings` are about the model."""
+    """Checks that at least one candidate is proven, and that the model itself can be proven; `findings` are about the model."""
     errors = [finding for finding in findings if finding.severity == "error"]
     advice = "no candidate answers as eager does: see the findings in the report"
     own = f"the model itself cannot be proven: {errors[0].message}" if errors else ""

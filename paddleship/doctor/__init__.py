@@ -1,1 +1,1 @@
-"""Whether and how a model converts, before anyone waits for a conversion."""
+"""Check whether and how a model converts."""

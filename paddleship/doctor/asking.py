@@ -1,4 +1,4 @@
-"""Runs the eager model case by case in a child process, which is restarted after a crash."""
+"""Run the eager model case by case in a child process, which is restarted after a crash."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import batch_dimension, row_dimensions
 from paddleship.system import isolate
 
-EAGER = "the eager model"  # as its process is called
-MAX_CRASHES = 3  # of eager; after that no new case is tried
+EAGER = "the eager model"  # name of its process in messages
+MAX_CRASHES = 3  # of eager; then no new case is tried
 _FEW = 2  # most rows of a case that is run on a slow model
-_SMALL = 16  # values that are shown in full
+_SMALL = 16  # values that are printed in full
 
 
 class NotSurvivedError(BadInput):
@@ -68,8 +68,7 @@ def examine(
 
 
 def bounded(model: Model) -> Model | None:
-    """The model with every whole number per row that may be a length held to the size of the first dynamic dimension of a row; None
-    where there is none."""
+    """The model with every integer per row that may be a length limited to the size of the first dynamic dimension; None without one."""
     specs = [item.spec() for item in model.inputs]
     sizes = row_dimensions(specs)
     changed = [_bounded(item, sizes[0], batch_dimension(specs)) if sizes else item for item in model.inputs]
@@ -77,12 +76,12 @@ def bounded(model: Model) -> Model | None:
 
 
 def answered(probed: ProbeResult | BadInput, cases: Sequence[Case]) -> int:
-    """How many cases of rows the eager model answered."""
+    """The number of row cases that the eager model answered."""
     return sum(case.group == "rows" and case.name in probed.answers for case in cases) if isinstance(probed, ProbeResult) else 0
 
 
 def all_answered(probed: ProbeResult | BadInput, cases: Sequence[Case]) -> bool:
-    """Whether eager answered every case of rows; also true if it was run on none because of how it is built."""
+    """Whether eager answered every row case; also true if it ran none because of its structure."""
     if not isinstance(probed, ProbeResult):
         return False
     failed = {*probed.crashes, *probed.refused, *probed.skipped_after_crashes}
@@ -90,7 +89,7 @@ def all_answered(probed: ProbeResult | BadInput, cases: Sequence[Case]) -> bool:
 
 
 def show(inputs: Batch) -> str:
-    """The inputs in words: names, dtypes, shapes, ranges, and small ones in full."""
+    """The inputs as text: names, dtypes, shapes, ranges, and small values in full."""
     return "; ".join(f"{name} {array.dtype}{list(array.shape)} {_values(array)}".rstrip() for name, array in inputs.items())
 
 
@@ -105,7 +104,7 @@ def _bounded(item: Input, dimension: str, batch: str | None) -> Input:
 def _ask(
     worker: isolate.Isolated, cases: Sequence[Case], survived: set[str], budget_s: float
 ) -> tuple[list[str], tuple[str, ProcessDied | ProcessHung] | None]:
-    """The cases that were skipped for lack of time, and the one that ended the process, with how it ended."""
+    """The cases that were skipped for lack of time, and the case that ended the process, with how it ended."""
     began, skipped_slow = time.monotonic(), list[str]()
     for case in cases:
         if time.monotonic() - began > budget_s and _rows(case) > _FEW:
@@ -124,7 +123,7 @@ def _rows(case: Case) -> int:
 
 
 def _without_influence(worker: isolate.Isolated, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Inputs that change no output, and those of which that is unknown."""
+    """Inputs that change no output, and inputs for which this is unknown."""
     unused: list[str] = []
     influence_unknown: list[str] = []
     for name in names if len(names) > 1 else ():

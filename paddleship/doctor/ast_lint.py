@@ -1,7 +1,7 @@
-"""The lines of the user's code that are known to give trouble in a static graph, read from the syntax tree.
+"""Find lines of the user's code that are known to cause trouble in a static graph, in the syntax tree.
 
-Only statements that a run of forward has really executed are looked at, and what is found is a suspicion: a finding
-is made of it where the model's behaviour, or an error of the conversion, agrees.
+Only statements that a run of forward has executed are checked. The result is a suspicion; it becomes a finding if the model's
+behaviour or an error of the conversion agrees.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functools import cache
 
 Line = tuple[str, int]
 
-STATE = "state"  # an assignment to something of self; what it means depends on what that is
+STATE = "state"  # an assignment to an attribute of self; its meaning depends on the attribute
 FORCED = "training=True"
-FILLED_IN_LOOP = "tensor list"  # a list that a `while` fills
-GROUPED = "groups"  # a call whose groups are computed
-LEFT_BY_BREAK = "break"  # a loop over Python numbers that a `break` under an `if` may leave
+FILLED_IN_LOOP = "tensor list"  # a list that a `while` loop fills
+GROUPED = "groups"  # a call with computed groups
+LEFT_BY_BREAK = "break"  # a loop over Python numbers with a `break` under an `if`
 
 _TO_PYTHON = frozenset({"numpy", "item", "tolist"})
 _BUILTINS = frozenset({"float", "int", "bool", "max", "min", "sum", "sorted", "round", "range", "len", "list"})
@@ -27,7 +27,7 @@ _GROW = frozenset({"append", "extend", "add", "update", "insert", "setdefault", 
 
 @dataclass(frozen=True)
 class Suspect:
-    """One expression of the user's code. `pattern` is a kind of finding or STATE, `name` what is assigned or called."""
+    """A suspicious expression of the user's code. `pattern` is a kind of finding or STATE, `name` the assigned or called name."""
 
     pattern: str
     file: str
@@ -41,7 +41,7 @@ class Suspect:
 
 
 def suspects(executed: Iterable[Line]) -> list[Suspect]:
-    """What is suspicious in the statements of these lines, file by file."""
+    """The suspicious expressions in the statements of these lines, file by file."""
     lines: dict[str, set[int]] = {}
     for name, line in executed:
         lines.setdefault(name, set()).add(line)
@@ -49,7 +49,7 @@ def suspects(executed: Iterable[Line]) -> list[Suspect]:
 
 
 def at(where: str | None) -> list[Suspect]:
-    """What is suspicious in the statement at `file:line`."""
+    """The suspicious expressions in the statement at `file:line`."""
     if where is None:
         return []
     name, _, number = where.rpartition(":")
@@ -57,7 +57,7 @@ def at(where: str | None) -> list[Suspect]:
 
 
 def text(where: str) -> str:
-    """The line of source at `file:line`."""
+    """The source line at `file:line`."""
     name, _, number = where.rpartition(":")
     return linecache.getline(name, int(number)).strip()
 
@@ -81,7 +81,7 @@ def _of_file(name: str) -> tuple[Suspect, ...]:
 
 
 def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """The nodes of a function without those of functions inside it."""
+    """The nodes of a function without those of nested functions."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         node = waiting.pop(0)
@@ -145,14 +145,14 @@ def _calls(node: ast.Call, function: ast.FunctionDef, module_names: set[str]) ->
 
 
 def _targets(node: ast.AST) -> list[ast.expr]:
-    """What a statement assigns to."""
+    """The targets of an assignment."""
     if isinstance(node, ast.Assign):
         return [part for target in node.targets for part in (target.elts if isinstance(target, ast.Tuple | ast.List) else [target])]
     return [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else []
 
 
 def _root(node: ast.AST) -> str | None:
-    """The name that an attribute, subscript or call chain begins with."""
+    """The name at the start of an attribute, subscript or call chain."""
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
@@ -173,7 +173,7 @@ def _locals(function: ast.FunctionDef) -> set[str]:
 
 
 def _gives_none(node: ast.If, function: ast.FunctionDef) -> bool:
-    """Whether one side gives None where the other gives something: a name, or what the function returns."""
+    """Whether one side returns None where the other returns a value, for a name or for the function."""
     sides = [
         {ast.unparse(target): part.value for part in side if isinstance(part, ast.Assign) for target in part.targets}
         for side in (node.body, node.orelse)

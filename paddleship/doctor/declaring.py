@@ -1,7 +1,7 @@
-"""A model declared on a command line: `module:factory`, inputs as `NAME:DTYPE[DIM,…]` with an optional `=LOW..HIGH`, and sizes.
+"""Parse a model on a command line: `module:factory`, inputs as `NAME:DTYPE[DIM,…]` with an optional `=LOW..HIGH`, and sizes.
 
-A name is that of an argument of forward, or the path to a place in it: `batch.ids`, `states[0]`. `NAME=none` gives None.
-An end of the range may be a dimension, as in `steps:int64[batch]=1..length`; `length=32..512/32` says which sizes it may have.
+A name is that of an argument of forward, or the path to a place in it: `batch.ids`, `states[0]`. `NAME=none` means None. An end of the
+range may be a dimension, as in `steps:int64[batch]=1..length`. `length=32..512/32` gives the sizes of a dimension.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SIZES_EXAMPLE = "'length=32..512/32'"
 
 
 def parse_input(text: str) -> Input:
-    """One declared input: a dimension is a number, or a name where its size may change. Raises ParamsError."""
+    """One declared input; a dimension is a number, or the name of a dynamic dimension. Raises ParamsError."""
     found = _INPUT.fullmatch(text.strip())
     if found is None:
         raise ParamsError(f"--input {text!r} does not parse (NAME:DTYPE[DIM,…] with an optional =LOW..HIGH): {_EXAMPLE}")
@@ -42,7 +42,7 @@ def parse_input(text: str) -> Input:
 
 
 def parse_inputs(texts: Sequence[str]) -> tuple[list[Input], list[str]]:
-    """The declared inputs, and the names of those that are None. Raises ParamsError."""
+    """The declared inputs, and the names of arguments that are None. Raises ParamsError."""
     absent = {text: found[1] for text in texts if (found := _ABSENT.fullmatch(text.strip()))}
     return [parse_input(text) for text in texts if text not in absent], list(absent.values())
 
@@ -64,7 +64,7 @@ def parse_sizes(texts: Sequence[str]) -> dict[str, Size]:
 
 
 def parse_model(factory: str, inputs: Sequence[str], kwargs: str, dimensions: Sequence[str] = ()) -> Model:
-    """The model, its inputs with the sizes that they may have, and the factory's arguments. Raises ParamsError."""
+    """The model with its inputs, sizes and factory arguments. Raises ParamsError."""
     if not any(_ABSENT.fullmatch(text.strip()) is None for text in inputs):
         raise ParamsError(f"model {factory!r} has no declared input: give one --input for each argument of forward; {_EXAMPLE}")
     declared, absent = parse_inputs(inputs)
@@ -90,7 +90,7 @@ def parse_model(factory: str, inputs: Sequence[str], kwargs: str, dimensions: Se
 
 
 def _limit(text: str | None) -> float | str | None:
-    """A number, or the dimension that is the limit."""
+    """A number, or the name of the dimension that is the limit."""
     if not text:
         return None
     return float(text) if re.fullmatch(_NUMBER, text) else text

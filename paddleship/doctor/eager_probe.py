@@ -1,6 +1,6 @@
-"""What an eager model does that a static program cannot do, found by watching it and by running it twice.
+"""Find what a static program cannot do, by observing the eager model and running it twice.
 
-Everything here runs in a child process, on the seeded model that is converted later.
+For a child process, with the same seeded weights as the later conversion.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays, TensorSpec, sizes_of
 from paddleship.shipped.common.structure import Tree
 
-_TRIED = 3  # cases in which an input's values are turned round, to see whether any output follows
+_TRIED = 3  # cases in which the values of an input are exchanged, to see whether an output changes
 
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What the probe found. `answers` are the answers by case, `refused` the errors of other cases; `suspects` are executed statements that
-    are known to cause trouble. `unused` are inputs without influence, `influence_unknown` those of
-    which that is unknown, `forward` is the place of the user's forward, and `taken` which ways the cases took in it.
-    `crashes` are cases that its process does not survive, with the words of its end, `skipped_after_crashes` those that were left out after
-    that, and `skipped_slow` those for which it is too slow.
+    """The result of the probe.
+
+    `answers` are the answers by case, `refused` the errors of other cases. `suspects` are executed statements that are known to cause
+    trouble. `unused` are inputs without influence, `influence_unknown` inputs whose influence is unknown. `forward` is the place of the
+    user's forward, `taken` the ways that cases took in it. `crashes` are cases on which the process died, with how it ended;
+    `skipped_after_crashes` were left out after that, and `skipped_slow` because the model is slow.
     """
 
     findings: list[Finding]
@@ -81,7 +82,7 @@ class ProbeWorker:
         self._refused: dict[str, ModelError] = {}
 
     def look(self) -> list[Finding]:
-        """What is wrong with the model before it is called."""
+        """Findings before the model is called."""
         return [*structure_checks.signature(self._layer, list(self._specs), self._absent), *structure_checks.weights(self._layer)]
 
     def ask(self, case: Case) -> bool:
@@ -96,7 +97,7 @@ class ProbeWorker:
         return case.name in self._answers
 
     def conclude(self) -> ProbeResult:
-        """What the cases that were asked have shown. Raises ModelError when none was answered."""
+        """The findings from the cases that were asked. Raises ModelError if none was answered."""
         if not self._answers:
             raise next(iter(self._refused.values()))
         cases, answers, running = self._cases, self._answers, self._running
@@ -122,7 +123,7 @@ class ProbeWorker:
         )
 
     def influence(self, name: str) -> bool | None:
-        """Whether other values of an input change any output; None where it has no other values, or all were refused."""
+        """Whether other values of an input change any output; None if it has no other values, or all were rejected."""
         tried = [case for case in self._cases if case.name in self._answers][:_TRIED]
         seen = [self._follows(name, case, self._answers) for case in tried]
         return True if True in seen else False if False in seen else None
@@ -141,14 +142,14 @@ class ProbeWorker:
             return {name: tensor.numpy() for name, tensor in named.items()}
 
     def _varies(self, cases: Sequence[Case], answers: Mapping[str, Arrays], *, certain: bool) -> bool:
-        """Whether another seed gives another answer, and the same seed the same, unless it is `certain` to be chance."""
+        """A finding if another seed gives another answer and the same seed the same answer, unless it is `certain` to be chance."""
         inputs = next(case.inputs for case in cases if case.name in answers)
         first, again = self._ask(self._layer, inputs), self._ask(self._layer, inputs)
         other = self._ask(self._layer, inputs, seed=self._seed + 1)
         return not memory.same(again, other) and (certain or memory.same(first, again))
 
     def _remembers(self, cases: Sequence[Case], answers: Mapping[str, Arrays], refused: Mapping[str, ModelError], twin: Any) -> bool:
-        """Whether an answer depends on what was asked before: the first question again, and others to a twin that was never asked."""
+        """A finding if an answer depends on earlier calls: the first input is asked again, and others of a copy that was never called."""
         first = next(case for case in cases if case.name in answers)
         if not memory.same(answers[first.name], self._ask(self._layer, first.inputs)):
             return True
@@ -180,7 +181,7 @@ class ProbeWorker:
 
 
 def _twin(layer: Any) -> Any:
-    """A copy of a model that was never called; None where it cannot be copied."""
+    """A copy of a model that was never called; None if it cannot be copied."""
     try:
         return copy.deepcopy(layer)
     except Exception:
@@ -198,7 +199,7 @@ def _turned(spec: TensorSpec, array: np.ndarray[Any, Any], sizes: Mapping[str, i
 
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """One finding per kind and place, the first and gravest."""
+    """One finding per kind and place: the first and most severe."""
     kept: dict[tuple[str, str | None], Finding] = {}
     for finding in findings:
         kept.setdefault((finding.kind, finding.where), finding)

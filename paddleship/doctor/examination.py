@@ -1,4 +1,4 @@
-"""What `paddleship doctor` found out about a model: whether it converts, what stands in the way, and which runtimes are proven."""
+"""The result of `paddleship doctor`: whether the model converts, what prevents it, and which runtimes are proven."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddleship.reports.statuses import Status
 
 
 class Outcome(StrEnum):
-    """What doctor says of a model as a whole."""
+    """The outcome for the whole model."""
 
     CONVERTIBLE = "convertible"
     WITH_WARNINGS = "convertible with warnings"
@@ -31,9 +31,10 @@ _KNOWN = (*_GOOD, Status.FAILED, Status.NOT_MADE)
 
 @dataclass(frozen=True)
 class RuntimeRow:
-    """One runtime: proven to answer as eager does, or the reason why not; not exercised where it agreed in what proves nothing.
+    """One runtime: proven, or the reason why not; not exercised if it agreed with eager although outputs did not vary.
 
-    `noise_ratio` is 1 for an error as large as eager's own."""
+    `noise_ratio` is 1 for an error as large as eager's own.
+    """
 
     status: Status
     reason: str = ""
@@ -42,7 +43,7 @@ class RuntimeRow:
 
 @dataclass(frozen=True)
 class Examination:
-    """The outcome for one model. `full_graph` says whether it became one static program."""
+    """The result for one model. `full_graph`: it became one static program."""
 
     factory: str
     findings: list[Finding]
@@ -83,7 +84,7 @@ class Examination:
 
     @property
     def headline(self) -> str:
-        """The outcome in one line; where the time was over, also what is known by then."""
+        """The outcome in one line; after a time-out also what is known by then."""
         counts = [f"{count} {word}{'s' * (count != 1)}" for word in _GRAVITY if (count := self._count(word))]
         line = f"{self.factory}: {self.outcome}" + (f" ({', '.join(counts)})" if counts else "") + f", {self.seconds:.0f} s"
         late = self._with(Status.LATE)
@@ -101,7 +102,7 @@ class Examination:
             lines.append(f"  {name:14} {row.status}" + "".join(f"; {part}" for part in (detail, row.reason) if part))
         for finding in self.findings:
             lines += ["", *str(finding).splitlines()]
-        return "\n".join(lines).replace(f"{Path.cwd()}/", "")  # places as a person types them
+        return "\n".join(lines).replace(f"{Path.cwd()}/", "")  # relative paths, as a person types them
 
     def _with(self, status: Status) -> list[str]:
         return [name for name, row in self.runtimes.items() if row.status == status]
@@ -111,7 +112,7 @@ class Examination:
 
 
 def by_gravity(findings: Sequence[Finding]) -> list[Finding]:
-    """Errors first, and of two findings of one kind at one place only the graver."""
+    """Errors first; of two findings of the same kind and place only the more severe."""
     kept: dict[tuple[str, str | None, str | None], Finding] = {}
     for finding in sorted(findings, key=lambda finding: _GRAVITY.index(finding.severity)):
         kept.setdefault((finding.kind, finding.where, finding.layer if finding.where is None else None), finding)

@@ -1,7 +1,7 @@
-"""Whether and how a model converts, before anyone waits for a conversion: watch it, convert it, try every runtime, then explain.
+"""Examine whether and how a model converts: observe eager, convert it, try every runtime, then explain errors.
 
-Everything that runs the model happens in child processes, so that a crash or a hang is a finding like any other. The verdict
-comes first: what is known when the time is over is the examination.
+Everything that runs the model is in child processes, so that a crash or hang is a finding. The verdict on runtimes comes before the
+search for causes: at the time limit, the result is what is known so far.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from paddleship.system.deadline import Deadline, carried
 from paddleship.weights import candidate_files
 from paddleship.weights.candidate_files import Files
 
-_WATCHING = 0.05  # of the time: everything is asked about ten times more, and float64 is slow
-_HANGS = 0.25  # of the time, after which a call of eager hangs
+_WATCHING = 0.05  # share of the time; everything is asked about ten times more later, and float64 is slow
+_HANGS = 0.25  # share of the time after which a call of eager counts as hanging
 _BATCHES = (1, 2, 7)  # and the largest: to_static makes another program for each, and `verify` asks them all
-_MAX_BATCH = 8  # enough to tell a batch from a row, and quick for images
+_MAX_BATCH = 8  # enough to distinguish a batch from a row, and fast for images
 _SETTINGS = Verify(timeout_s=120)
 SECONDS = 120.0
 _DEATHS = frozenset({"crash", "hang"})
@@ -63,7 +63,7 @@ def examine(
     seconds: float = SECONDS,
     say: Callable[[str], None] = lambda _line: None,
 ) -> Examination:
-    """Examine a model in the folder `work` for at most `seconds`; without a checkpoint its seeded weights are taken.
+    """Examine a model in the folder `work` for at most `seconds`; without a checkpoint, seeded weights are used.
 
     Bad input is a finding, not an exception.
     """
@@ -83,9 +83,9 @@ def examine(
 
 
 class Examiner:
-    """One examination: what it works on, its parts in order, and what is known so far.
+    """One examination: its settings, its parts in order, and the results so far.
 
-    `judged` says that the verdict on each runtime is known, `doing` what is being done.
+    `judged`: the verdict on each runtime is known. `doing` is the current step.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Examiner:
         self._evidence: Evidence | None = None
 
     def examine(self) -> None:
-        """Raises BadInput where the model cannot be built or called, OutOfTime."""
+        """Raises BadInput if the model cannot be built or called, and OutOfTime."""
         self._say("watching the eager model")
         probed = self._probe()
         if not messages.errors(probed.findings) and self._exercise(probed):
@@ -128,7 +128,7 @@ class Examiner:
 
     @property
     def model(self) -> Model:
-        """The model with its inputs as they were drawn."""
+        """The model with the ranges that were used to draw its inputs."""
         return self._subject.model
 
     def _say(self, words: str) -> None:
@@ -143,7 +143,7 @@ class Examiner:
         return cases + ids.walk(specs, [case.inputs for case in cases], max_batch=self._settings.max_batch)
 
     def _probe(self) -> ProbeResult:
-        """What eager shows. Where it refuses or does not survive rows, and inputs may hold lengths, they are drawn as lengths."""
+        """Observe eager. If it rejects or crashes on rows, and inputs may hold lengths, they are drawn again as lengths."""
         lengths = asking.bounded(self._subject.model)
         first = self._watch(max_crashes=asking.MAX_CRASHES if lengths is None else 1)
         if lengths is not None and not asking.all_answered(first, self._cases):
@@ -170,7 +170,7 @@ class Examiner:
             return error
 
     def _exercise(self, probed: ProbeResult) -> bool:
-        """Whether other fresh weights were found, where outputs are empty or constant with these."""
+        """Whether other fresh weights were found with which fewer outputs are empty or constant."""
         fresh = self._subject.checkpoint == self._work / "checkpoint"
         if not fresh or not probed.answers or not (unvarying := exercising.unvarying(self._cases, probed.answers)):
             return False
@@ -186,7 +186,7 @@ class Examiner:
         return found
 
     def _convert(self, probed: ProbeResult) -> tuple[Saved | None, Finding | None]:
-        """The program in `work/exported`, or what stands in its way."""
+        """The program in `work/exported`, or the error."""
         folder = self._work / "exported"
         folder.mkdir(parents=True, exist_ok=True)
         specs = [item.spec() for item in self._subject.model.inputs]
@@ -202,13 +202,13 @@ class Examiner:
         if obstacle is None:
             return program, None
         if alone and (probed.unused or any(finding.kind in _FOREIGN_LAYERS for finding in probed.findings)):
-            return None, None  # Paddle fails on what was found already, with another message
+            return None, None  # Paddle fails because of a known finding, with another message
         placed = messages.placed(obstacle, probed.suspects)
         self.findings.append(placed)
         return None, placed
 
     def _breaks(self, probed: ProbeResult, obstacle: Finding) -> list[Finding]:
-        """The other places where the graph breaks; nothing where SOT cannot tell."""
+        """The other graph breaks; empty if SOT fails."""
         self._say("looking for all graph breaks")
         batches = [case.inputs for case in self._cases if case.name in probed.answers][:2]
         try:
@@ -218,7 +218,7 @@ class Examiner:
         return [finding for finding in found if finding.where != obstacle.where]
 
     def _prove(self, probed: ProbeResult, program: Saved) -> None:
-        """Make every candidate, let all answer, and explain what is wrong."""
+        """Make every candidate, ask all of them, and explain errors."""
         exported = self._work / "exported"
         answered = [case for case in self._cases if case.name in probed.answers]
         self._candidate(probed, program, answered).save(exported)
@@ -253,7 +253,7 @@ class Examiner:
             raise OutOfTime
 
     def _troubles(self, outcomes: Sequence[Outcome], proved: Proof, probed: ProbeResult) -> Iterator[list[Finding]]:
-        """Why runtimes were not made or are not proven. Where `to_static` is wrong already, all are wrong for one reason."""
+        """Why runtimes were not made or are not proven. If `to_static` is wrong already, all are wrong for the same reason."""
         wrong = [name for name, judgement in proved.judgements.items() if name != TO_STATIC and not judgement]
         if proved.judgements[TO_STATIC]:
             for outcome in outcomes:
@@ -270,11 +270,11 @@ class Examiner:
         return regions.judge(regions.read(self._work / "exported"), proved.taken)[0]
 
     def _frozen(self, proved: Proof) -> list[Finding]:
-        """What was decided while converting, for a program that is wrong."""
+        """Decisions during the conversion, for a program that is wrong."""
         return [finding for finding in self._control_flow(proved) if finding.kind != "uncovered-branch"]
 
     def _uncovered(self, proved: Proof) -> list[Finding]:
-        """Sides of the program that no input took, and what is decided for ever without having been seen to be wrong."""
+        """Sides of the program that no input took, and frozen decisions of a program that was not found wrong."""
         right = bool(proved.judgements[TO_STATIC])
         return [
             finding
@@ -283,7 +283,7 @@ class Examiner:
         ]
 
     def _unmade(self, outcome: Outcome, proved: Proof, probed: ProbeResult) -> Finding:
-        """Why a runtime could not be made, with the line that it fails on where a sublayer alone shows it."""
+        """Why a runtime could not be made, with the line on which it fails if a sublayer alone fails in the same way."""
         finding = messages.not_made(outcome, probed.suspects)
         if finding.where or finding.kind == "hang":
             return finding
@@ -294,7 +294,7 @@ class Examiner:
         return replace(finding, where=first.where) if first else finding
 
     def _hidden(self, probed: ProbeResult) -> None:
-        """Look for hidden influences, where runtimes were compared, or eager's answers changed and no line says why."""
+        """Look for hidden influences, if runtimes were compared, or if eager's answers changed and no line explains it."""
         answered = [case for case in self._cases if case.name in probed.answers]
         evidence = self._evidence
         if evidence is None and any(case.group == "rows" for case in answered) and messages.unexplained(self.findings):

@@ -1,6 +1,6 @@
-"""Weights with which a model shows what it does: fresh ones find nothing, or decide for one class whatever they see.
+"""Find fresh weights with which outputs vary: with the first ones, a model may find nothing or always choose the same class.
 
-Only for fresh weights, which stand for any others. Runs in a child process.
+Only for fresh weights, because any others are as good. Runs in a child process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paddleship.proof.inputs import Case
 from paddleship.shipped.common.spec import Arrays
 
 SECONDS = 10.0
-_SIZES = (1.0, 4.0, 0.3)  # of the biases that are tried, and what matrices and kernels are multiplied with
+_SIZES = (1.0, 4.0, 0.3)  # scales of the biases, and factors of matrices and kernels
 
 
 def unvarying(cases: Sequence[Case], answers: Mapping[str, Arrays]) -> list[str]:
@@ -30,9 +30,9 @@ def unvarying(cases: Sequence[Case], answers: Mapping[str, Arrays]) -> list[str]
 
 
 def search(subject: Subject, cases: Sequence[Case], seconds: float) -> bool:
-    """Replace the checkpoint by other fresh weights with which fewer outputs are empty or constant; whether some were found in time.
+    """Replace the checkpoint by other fresh weights with which fewer outputs are empty or constant; False if none were found in time.
 
-    Biases are drawn anew and matrices scaled, so that scores spread to both sides of whatever threshold they meet.
+    Biases are drawn again and matrices scaled, so that scores fall on both sides of a threshold.
     """
     end = time.monotonic() + seconds
     eager = Eager(subject)
@@ -60,7 +60,7 @@ def search(subject: Subject, cases: Sequence[Case], seconds: float) -> bool:
 
 
 def _ask(eager: Eager, cases: Sequence[Case]) -> dict[str, Arrays]:
-    """The answers to the cases that the model takes. Raises ModelError when it takes none."""
+    """The answers to the cases that the model accepts. Raises ModelError if it accepts none."""
     answers: dict[str, Arrays] = {}
     for case in cases:
         try:
@@ -73,7 +73,7 @@ def _ask(eager: Eager, cases: Sequence[Case]) -> dict[str, Arrays]:
 
 
 def _other(array: Array, size: float, random: np.random.Generator) -> Array:
-    """A matrix scaled up; a bias drawn around what it starts at, which is far below zero for that of a rare class."""
+    """A scaled matrix, or a bias drawn around its initial value, which is far below zero for a rare class."""
     if array.dtype.kind != "f" or not array.size:
         return array
     if array.ndim > 1:

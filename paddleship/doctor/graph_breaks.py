@@ -1,7 +1,7 @@
-"""Why a model does not become one static graph: Paddle's errors in plain words, and the graph breaks that SOT collects.
+"""Explain why a model does not become one static graph: Paddle's errors in plain words, and SOT's graph breaks.
 
-For a child process. Full-graph conversion stops at the first obstacle; SOT (Paddle's bytecode translator) goes on
-and keeps a typed reason for each place where it must leave the graph, so it shows the others.
+For a child process. Full-graph conversion stops at the first error. SOT (Paddle's bytecode translator) continues and records a typed
+reason for each graph break, so it shows the other places.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LIKE_SIDES = "give both sides of the `if` the same names, dtypes and ranks, or 
 
 @dataclass(frozen=True)
 class _Known:
-    """What Paddle says (a regular expression), as a finding, with the pattern of ast_lint that may be its cause."""
+    """A known error text of Paddle (a regular expression), as a finding, with the pattern of ast_lint that may be its cause."""
 
     expression: str
     kind: str
@@ -145,7 +145,7 @@ _KINDS_OF_BREAK = {
 
 @dataclass(frozen=True)
 class Obstacle(Finding):
-    """What stands in the way of a conversion, with the pattern of paddleship.doctor.ast_lint that may be its cause."""
+    """An error of a conversion, with the pattern of paddleship.doctor.ast_lint that may be its cause."""
 
     pattern: str = ""
 
@@ -155,7 +155,7 @@ class Obstacle(Finding):
 
 
 def convert(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tuple[Saved | None, Obstacle | None]:
-    """Export as `paddleship.conversion.exporting` does; what is known of the program, or why there is none."""
+    """Export as `paddleship.conversion.exporting` does. Returns facts about the program, or the error."""
     try:
         return exporting.save_program(subject, folder, specs), None
     except OutputError as error:
@@ -166,15 +166,15 @@ def convert(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tupl
 
 
 def outputs(error: OutputError) -> Obstacle:
-    """What forward returns and a program cannot, as a finding."""
+    """A finding about outputs that a program cannot return."""
     advice = "return tensors, or a dict, list or tuple of them"
     return Obstacle("output-structure", "error", f"forward returns something that a program cannot return ({error})", advice, error.where)
 
 
 def classify(short: str, text: str, where: str | None, *, otherwise: str = "graph-break") -> Obstacle:
-    """Paddle's words as a finding. `short` is quoted in the message, `text` is everything that was said."""
+    """Classify an error of Paddle. `short` is quoted in the message; `text` is the whole error."""
     patterns = {suspect.pattern for suspect in ast_lint.at(where)}
-    short = short.replace(f" at {where}", "")  # a finding tells its place itself
+    short = short.replace(f" at {where}", "")  # the finding names its place itself
     for known in _KNOWN:
         if not re.search(known.expression, text, re.IGNORECASE | re.MULTILINE):
             continue
@@ -201,9 +201,9 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
 
 
 def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:
-    """The graph breaks of a fresh instance, by line: warnings, and notes where only SOT may mind the line.
+    """The graph breaks of a new instance, by line: warnings, and notes for lines that only SOT cannot convert.
 
-    Eager answers these batches, so what SOT itself fails on is no fault of the model.
+    Eager answers these batches, so an error of SOT itself is not an error of the model.
     """
     os.environ["SOT_COLLECT_INFO"] = "breakgraph_reason"
     import paddle
@@ -241,7 +241,7 @@ def _line(where: str | None, short: str) -> str:
 
 
 def _break_line(stack: Sequence[Any]) -> str | None:
-    """The innermost line of the user that the translator is at; None at the artificial start of a resumed function."""
+    """The innermost line of the user's code at the translator; None at the artificial start of a resumed function."""
     for executor in reversed(stack):
         code = executor.vframe.code
         if is_users(code.co_filename):

@@ -1,4 +1,4 @@
-"""What a model keeps between calls, and whether its answers depend on it or on chance."""
+"""Find the state that a model keeps between calls, and whether its answers depend on it or on random numbers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from paddleship.numerics import differences
 from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.common.spec import Arrays
 
-_SAME = 1e-5  # of the largest value: what one process may change from call to call by the order of its sums
-_ITEMS = 64  # of a container that are looked at
+_SAME = 1e-5  # of the largest value: differences between calls in one process from another order of sums
+_ITEMS = 64  # of a container that are compared
 
-Snapshot = dict[str, tuple[str, Any]]  # path: what it is, and a summary of its value
+Snapshot = dict[str, tuple[str, Any]]  # path: kind, and a summary of its value
 
 
 def snapshot(layer: Any) -> Snapshot:
-    """Every weight, buffer and plain attribute of the model."""
+    """The weights, buffers and plain attributes of the model."""
     saved = set(layer.state_dict())
     found: Snapshot = {name: ("weight" if name in saved else "tensor", _summary(tensor)) for name, tensor in _tensors(layer)}
     for path, part in layer.named_sublayers(include_self=True):
@@ -35,17 +35,17 @@ def snapshot(layer: Any) -> Snapshot:
 
 
 def changes(before: Snapshot, after: Snapshot) -> dict[str, str]:
-    """What differs, by path: `weight`, `tensor` or `value`."""
+    """The differences by path: `weight`, `tensor` or `value`."""
     return {path: what for path, (what, summary) in after.items() if path not in before or before[path][1] != summary}
 
 
 def same(first: Arrays, second: Arrays) -> bool:
-    """Whether two answers are the same, but for the order of sums."""
+    """Whether two answers are equal up to the order of sums."""
     return first.keys() == second.keys() and all(differences.same(array, second[name], tolerance=_SAME) for name, array in first.items())
 
 
 def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, str]) -> Iterator[Finding]:
-    """Sublayers in train mode after `eval()` and a call: an error where that changes weights, else the answers show whether it matters."""
+    """Sublayers in train mode after `eval()` and a call: an error if weights change; otherwise the answers show whether it matters."""
     training = [(path or type(layer).__name__, part) for path, part in layer.named_sublayers(include_self=True) if part.training]
     if not training:
         return
@@ -64,7 +64,7 @@ def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, st
 
 
 def randomness(varies: bool, lines: Sequence[str]) -> Iterator[Finding]:
-    """Random numbers in evaluation mode that change the answer, by the lines that draw them."""
+    """Random numbers in evaluation mode that change the answer, with the lines that draw them."""
     if not varies:
         return
     places: list[str | None] = [*lines] or [None]
@@ -77,7 +77,7 @@ def randomness(varies: bool, lines: Sequence[str]) -> Iterator[Finding]:
 
 
 def constants(seen: Sequence[Mapping[str, Any]], where: str | None) -> Iterator[Finding]:
-    """Numbers, bools and strings among the outputs that are not the same for every question."""
+    """Numbers, bools and strings in the outputs that depend on the inputs."""
     if odd := next((other for other in seen if other != seen[0]), None):
         name = next(name for name in seen[0].keys() | odd.keys() if seen[0].get(name) != odd.get(name))
         message = f"output {name!r} is a Python value that depends on the inputs ({seen[0].get(name)!r}, then {odd.get(name)!r})"
@@ -87,7 +87,7 @@ def constants(seen: Sequence[Mapping[str, Any]], where: str | None) -> Iterator[
 
 
 def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Suspect]) -> Iterator[Finding]:
-    """What forward keeps from call to call: an error where an answer depends on it."""
+    """State that forward keeps from call to call: an error if an answer depends on it."""
     severity: Severity = "error" if remembers else "warning"
     consequence = "answers depend on earlier inputs, and the program keeps the state of the conversion" if remembers else ""
     explained = False
@@ -158,7 +158,7 @@ def _has_tensor(value: Any) -> bool:
 
 
 def _summary(value: Any) -> Any:
-    """Something small that differs when the value does."""
+    """A small value that differs if the value does."""
     if _is_tensor(value):
         array = value.numpy()
         return array.shape, zlib.crc32(np.ascontiguousarray(array).tobytes())

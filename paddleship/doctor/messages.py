@@ -23,10 +23,10 @@ from paddleship.reports.finding import Finding
 from paddleship.reports.statuses import Status
 
 _STATE = frozenset({"stale-tensor", "parameter-assignment", "global-state"})
-_MAYBE = _STATE | {"train-mode"}  # does harm or none, which the answers show
-_UNEXPLAINED = frozenset({"global-state", "random-forward"})  # where no line is named
-_FACTS = frozenset({"program-departs", "wrong-answers"})  # that it is wrong, and not why
-_OF_THE_WHOLE = frozenset({"unregistered-layer", "shared-name", "unused-input", "signature", "output-structure"})  # no line asks for them
+_MAYBE = _STATE | {"train-mode"}  # harmful or not, which the answers show
+_UNEXPLAINED = frozenset({"global-state", "random-forward"})  # if no line is named
+_FACTS = frozenset({"program-departs", "wrong-answers"})  # they report an error, not its cause
+_OF_THE_WHOLE = frozenset({"unregistered-layer", "shared-name", "unused-input", "signature", "output-structure"})  # no line is the cause
 _FREEZERS = (
     (
         "frozen-branch",
@@ -235,7 +235,7 @@ def structure(program: Saved) -> list[Finding]:
 
 
 def unproven(findings: Sequence[Finding]) -> list[Finding]:
-    """What the proof found of eager and the judge: an output that was not exercised is no fault of the model, and so a warning here."""
+    """The findings of the proof; an output that is not exercised is a warning here, because it is not an error of the model."""
     return [replace(item, severity="warning") if item.kind == "not-exercised" else item for item in findings]
 
 

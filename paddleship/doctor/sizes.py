@@ -1,4 +1,4 @@
-"""Sizes that a program does not keep: which dynamic dimension works with some sizes only, although eager takes all."""
+"""Find a dynamic dimension that works for some sizes only after the conversion, although eager accepts all."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LEAVE_OUT = "remove this runtime from optimize.candidates: it does not support 
 
 
 def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kept: bool, timeout_s: float) -> list[Finding]:
-    """A finding where the candidate in `folder` answers, with eager's shapes, some sizes of a dimension only.
+    """A finding if the candidate in `folder` answers, with eager's shapes, for some sizes of a dimension only.
 
-    Where the program that it is made of has `kept` the dimension, it is the runtime that does not, and no line of the model is to blame.
+    `kept`: the program that it was made from keeps the dimension, so the runtime is the cause and not a line of the model.
     """
     answers = _ask(folder, evidence, timeout_s=timeout_s)
     fits = [
@@ -52,7 +52,7 @@ def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kep
 
 
 def _ask(folder: Path, evidence: Evidence, *, timeout_s: float) -> list[Arrays | str]:
-    """The answer to every case, or why there is none; a child that dies is started again for the next case."""
+    """The answer to every case, or the error; a child that dies is restarted for the next case."""
     answers: list[Arrays | str] = []
     while len(answers) < len(evidence.cases):
         try:

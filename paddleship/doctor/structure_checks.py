@@ -13,18 +13,18 @@ from paddleship.reports.finding import Finding
 from paddleship.shipped.common import arguments
 from paddleship.shipped.common.references import is_users
 
-_DEPTH = 3  # of containers that are searched for parameters
+_DEPTH = 3  # of nested containers that are searched for parameters
 
 
 def signature(layer: Any, inputs: Sequence[str], absent: Sequence[str] = ()) -> Iterator[Finding]:
-    """What of the form of forward, against the declared inputs, cannot be exported."""
+    """The parts of forward's signature that cannot be exported with the declared inputs."""
     names = list(arguments.declared(inputs, absent))
     function = type(layer).forward
     where, owner = place(function), type(layer).__name__
     kinds = inspect.Parameter
     parameters = list(inspect.signature(function).parameters.values())
     if any(parameter.kind is kinds.VAR_POSITIONAL for parameter in parameters):
-        if where is not None:  # Sequential and its like take what they are given, and Paddle knows them
+        if where is not None:  # Sequential and similar layers accept any arguments, and Paddle knows them
             words = "forward takes *args, and a static program needs a name for each input"
             yield Finding("signature", "error", words, f"write forward(self, {', '.join(names)})", where, owner)
         return
@@ -37,7 +37,7 @@ def signature(layer: Any, inputs: Sequence[str], absent: Sequence[str] = ()) -> 
     if named_only:
         words = f"forward takes {', '.join(named_only)} by keyword only, and inputs are passed by position"
         yield Finding("signature", "error", words, "remove the * before it, or give it a default", where, owner)
-    if set(names) <= set(taken):  # by name
+    if set(names) <= set(taken):  # matched by name
         missing = [name for name in required if name not in names]
         if missing:
             words = f"forward needs {', '.join(missing)}, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} declared"
@@ -51,7 +51,7 @@ def signature(layer: Any, inputs: Sequence[str], absent: Sequence[str] = ()) -> 
 
 
 def weights(layer: Any) -> Iterator[Finding]:
-    """NaN and infinity in the weights, all names in one finding."""
+    """NaN and infinity in the weights, in one finding."""
     bad = {}
     for name, tensor in layer.state_dict().items():
         array = tensor.numpy()
@@ -66,7 +66,7 @@ def weights(layer: Any) -> Iterator[Finding]:
 
 
 def layers(layer: Any, built: Watch, running: Watch) -> Iterator[Finding]:
-    """Layers and parameters that forward uses and the model does not know, or that it makes at every call."""
+    """Layers and parameters that forward uses and the model does not register, or that it creates at every call."""
     known = {id(part) for part in layer.sublayers(include_self=True)}
     born = {id(part): where for part, where in running.made}
     replaced = {id(part): (name, where) for part, name, where in built.replaced}
@@ -90,7 +90,7 @@ def layers(layer: Any, built: Watch, running: Watch) -> Iterator[Finding]:
 
 
 def place(function: Any) -> str | None:
-    """`file:line` of a function of the user; None for an installed one."""
+    """`file:line` of a user's function; None for an installed one."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None and is_users(code.co_filename) else None
 
@@ -100,7 +100,7 @@ def _count(required: Sequence[str], taken: Sequence[str]) -> str:
 
 
 def _contents(value: Any, depth: int) -> Iterator[Any]:
-    """Everything in plain containers that is no container itself."""
+    """The elements of plain containers, at any depth."""
     if isinstance(value, dict):
         value = [part for key, part in value.items() if key not in ("_parameters", "_sub_layers", "_buffers")]
     if not isinstance(value, list | tuple | set):

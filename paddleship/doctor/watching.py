@@ -1,6 +1,6 @@
-"""Watch an eager model while it is built and called: which layers are made and used where, and which lines run.
+"""Observe an eager model while it is built and called: where layers are made and used, and which lines run.
 
-For a child process: the patches on `paddle.nn.Layer` stay while the watch does.
+For a child process: the patches on `paddle.nn.Layer` stay in place while it is observed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _Trace = Callable[[FrameType, str, Any], Any]
 
 @dataclass
 class Watch:
-    """What was seen. Layers and parameters are kept, with the user's line, so that none of them is mistaken for a later one.
+    """The observations. Layers and parameters are kept alive, with the user's line, so that their ids are not reused.
 
-    `replaced` are sublayers whose name another one took.
+    `replaced` are sublayers whose name was given to another one.
     """
 
     made: list[tuple[Any, str | None]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Watch:
 
 @contextmanager
 def layers(watch: Watch | None = None) -> Iterator[Watch]:
-    """Note every layer and parameter that is made or replaced in the block."""
+    """Record every layer and parameter that is made or replaced in the block."""
     import paddle
 
     watch = watch or Watch()
@@ -95,10 +95,10 @@ def _note_replaced(watch: Watch, owner: Any, name: str, value: Any) -> None:
 
 
 def _caller(layer: Any) -> str | None:
-    """The innermost line of the user that is not in the layer's own constructor.
+    """The innermost line of the user's code outside the layer's own constructor.
 
-    Constructors are told by their code: to read a frame's locals would write "self" back into a `locals()` that the
-    user keeps, as Paddle's own transformer layers do.
+    Constructors are recognised by their code: reading a frame's locals would write "self" back into a `locals()` that the user keeps, as
+    Paddle's transformer layers do.
     """
     own = {getattr(vars(kind).get("__init__"), "__code__", None) for kind in type(layer).__mro__}
     frame: FrameType | None = sys._getframe(1)
@@ -112,8 +112,7 @@ def _caller(layer: Any) -> str | None:
 
 @contextmanager
 def lines(watch: Watch, ways: Ways, *, randomness: bool = False) -> Iterator[None]:
-    """Note which layers and which lines of the user run in the block, which ways they take and, at some cost, which of them draw
-    random numbers."""
+    """Record which layers and lines of the user run in the block, which ways they take, and optionally which lines draw random numbers."""
     import paddle
 
     kind = paddle.nn.Layer
@@ -148,7 +147,7 @@ def lines(watch: Watch, ways: Ways, *, randomness: bool = False) -> Iterator[Non
 
 
 def _both(follow: _Trace, local: _Trace) -> _Trace:
-    """A trace function that follows each instruction and notes each line."""
+    """A trace function that follows each instruction and records each line."""
 
     def step(frame: FrameType, event: str, argument: Any) -> _Trace:
         follow(frame, event, argument)
@@ -160,7 +159,7 @@ def _both(follow: _Trace, local: _Trace) -> _Trace:
 
 
 def _outer(frame: FrameType) -> Line | None:
-    """Where the user's code goes on when this function of the user has returned."""
+    """The line of the user's code that continues after this function returns."""
     outer = frame.f_back
     while outer is not None and not is_users(outer.f_code.co_filename):
         outer = outer.f_back
@@ -168,7 +167,7 @@ def _outer(frame: FrameType) -> Line | None:
 
 
 class _Randomness:
-    """Whether a generator of Paddle, numpy or Python has moved since the last look."""
+    """Whether a random generator of Paddle, numpy or Python has advanced since the last call."""
 
     def __init__(self) -> None:
         self._seen = self._look()
@@ -180,5 +179,5 @@ class _Randomness:
     def _look(self) -> tuple[Any, ...]:
         from paddle.base import core
 
-        drawn = [word for word in str(core.default_cpu_generator().get_state()).split() if not word.startswith("0x")]  # an address moves
+        drawn = [word for word in str(core.default_cpu_generator().get_state()).split() if not word.startswith("0x")]  # addresses change
         return drawn, random.getstate(), repr(np.random.get_state())
