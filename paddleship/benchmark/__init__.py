@@ -1,1 +1,1 @@
-"""Participants side by side on this machine as it is now, and the choice among them."""
+"""Measure participants side by side on this machine, and choose the candidate that ships."""

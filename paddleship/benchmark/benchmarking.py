@@ -1,8 +1,8 @@
-"""Latency, throughput, memory and cold start of several participants, side by side on the machine as it is now.
+"""Measure latency, throughput, memory and cold start of several participants, side by side on this machine.
 
-Every ratio is taken between blocks that lay next to each other, against a baseline that runs in the same race; the
-baseline runs twice, and what it shows against itself is what no verdict may be built on. Samples go on, for those that
-are not decided, until `max_seconds`. Not covered: the network, and several models on one machine.
+Every ratio is taken between neighbouring blocks of a participant and of a baseline in the same run. The baseline runs twice, and the
+ratio between its two processes is the noise: no verdict rests on a difference of that size. Sampling continues for participants that are
+not decided, until `max_seconds`. Not measured: the network, and several models on one machine.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def compare(
     judge: Judge | None = None,
     engine: Engine = loop,
 ) -> Comparison:
-    """Measure all participants against `baseline` (the first one), within about `max_seconds`.
+    """Measure all participants against `baseline` (default: the first one), within about `max_seconds`.
 
-    One that dies, hangs, leaks, or (the baseline apart) whose answers to `questions` `judge` has something to say about,
-    keeps its reason and loses its samples; the rest go on.
+    A participant that dies, hangs, leaks, or whose answers to `questions` `judge` rejects (the baseline is not judged) keeps its reason and
+    loses its samples; the others continue.
     """
     began, monitor = time.monotonic(), system_metrics.LoadMonitor()
     size = next(iter(batches))
@@ -78,7 +78,7 @@ def _left_out(
     thread_count: int,
     cores: int,
 ) -> tuple[str, ...]:
-    """What was asked for and not measured, of those that are still in the race."""
+    """What was requested and not measured, of the participants that did not fail."""
     said = []
     if starts < settings.starts:
         said.append(
@@ -92,7 +92,7 @@ def _left_out(
 def _run(
     race: Race, batches: Mapping[int, Sequence[Batch]], settings: Benchmark, base: str, examine: Examine | None, *, began: float
 ) -> int:
-    """All starts of all participants, then further ones of those that are not decided; how many starts there were."""
+    """Run all starts of all participants, then further starts of undecided ones. Returns the number of starts."""
     size, *others = batches
     blocks = -(-settings.blocks // settings.starts)
     curve_s = settings.max_seconds * _CURVE_SHARE / max(len(others), 1)
@@ -119,7 +119,7 @@ def _without_curve(start: float, curve_s: float) -> float:
 
 
 def _undecided(race: Race, base: str, size: int, effect: float) -> list[str]:
-    """Who should be started once more, the baseline and its second process with them; nobody when all is decided."""
+    """The participants to start once more, with the baseline and its second process; empty if all are decided."""
     found, left = race.found, race.left()
     if base not in left or base + AGAIN not in left:
         return []
@@ -135,7 +135,7 @@ def _undecided(race: Race, base: str, size: int, effect: float) -> list[str]:
 
 
 def _examiner(race: Race, questions: Sequence[Batch], judge: Judge, base: str) -> Examine:
-    """Lets a participant that has just been under load answer what is known, and takes it out when it answers differently from `base`."""
+    """A function that asks a participant the known questions after its load, and removes it if it answers differently from `base`."""
 
     def examine(name: str, worker: WorkerProcess) -> None:
         if name.removesuffix(AGAIN) == base:
@@ -147,7 +147,7 @@ def _examiner(race: Race, questions: Sequence[Batch], judge: Judge, base: str) -
 
 
 def _refuse_leaks(race: Race, settings: Benchmark, size: int) -> None:
-    """Try those whose memory grew, or was seen too seldom, for longer: caches grow too, but ever more slowly; a leak goes on."""
+    """Measure participants whose memory grew, or was seen too seldom, for longer: caches grow ever more slowly, a leak does not stop."""
     for name in race.left():
         growth = race.found[name].growth()
         if growth.low <= settings.max_growth_bytes if growth else len(race.found[name].samples(size)) < estimates.ENOUGH["p50_ms"]:
@@ -163,19 +163,19 @@ def _refuse_leaks(race: Race, settings: Benchmark, size: int) -> None:
 
 
 def _parts(count: int, thread_count: int, available: Sequence[int]) -> list[Sequence[int]]:
-    """The cores of each of `count` processes; nothing where there are not enough for all."""
+    """The cores of each of `count` processes; empty if there are not enough."""
     parts = [available[place * thread_count :][:thread_count] for place in range(count)]
     return parts if len(parts[-1]) == thread_count else []
 
 
 def _scale_processes(race: Race, names: Sequence[str], parts: Mapping[int, Sequence[Sequence[int]]], size: int, *, deadline: float) -> None:
-    """Throughput of several processes of one participant, as a server runs them, for as long as there is time; the baselines last."""
+    """Measure the throughput of several processes of a participant, as a server runs them, while there is time; the baselines last."""
     cost_s = 0.0
     for count, cores in parts.items():
         for name in reversed(names):
             start = time.monotonic()
             if start + cost_s > deadline:
                 return
-            if len(cores) > 1 and name in race.left():  # one alone was seen before
+            if len(cores) > 1 and name in race.left():  # one process was measured before
                 race.run_together(name, cores, size=size, seconds=_TOGETHER_S)
                 cost_s = max(cost_s, (time.monotonic() - start) * (count + 1) / count)

@@ -1,4 +1,4 @@
-"""What a race says: speedups with their intervals, verdicts, and what makes them worth less."""
+"""The result of a benchmark: speedups with intervals, verdicts, and warnings."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from paddleship.benchmark.system_metrics import OtherLoad
 from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Difference, Interval
 
-AGAIN = " again"  # the baseline's second process
+AGAIN = " again"  # suffix of the baseline's second process
 
-_BUSY, _STOLEN = 0.1, 0.02  # shares of the machine above which others disturb
+_BUSY, _STOLEN = 0.1, 0.02  # shares of the machine's processor time above which there is a warning
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a race found; `size` is the batch size by which latency is judged.
+    """The measurements of a benchmark; `size` is the batch size by which latency is judged.
 
-    `again` is the baseline in its second process, `others` who else worked on the machine, `pinned` whether the
-    participants were held to cores and left some to the rest of the machine, `left_out` what there was no time or room for.
+    `again` is the second process of the baseline. `others` is the load of other processes. `pinned`: the participants were pinned to cores
+    and left some for the rest of the machine. `left_out` is what there was no time or room for.
     """
 
     found: dict[str, Measurement]
@@ -35,20 +35,20 @@ class Comparison:
 
     @property
     def noise(self) -> Interval | None:
-        """The baseline against itself: what this machine shows now where there is no difference."""
+        """The ratio of the baseline to itself: the noise of this machine."""
         return speedup(self.found[self.baseline], self.again, self.size)
 
     def speedup(self, name: str) -> Interval | None:
-        """How many times faster than the baseline; None where one of the two was not measured."""
+        """How many times faster than the baseline; None if one of the two was not measured."""
         return speedup(self.found[self.baseline], self.found[name], self.size)
 
     def verdict(self, name: str) -> Difference | None:
-        """Against the baseline, at the stated size of effect."""
+        """The verdict against the baseline, for differences of `effect`."""
         found = self.speedup(name)
         return estimates.verdict(found, self.noise, effect=self.effect) if found and name != self.baseline else None
 
     def disturbed(self, limit: float) -> str | None:
-        """Why these figures are not valid: others had more than `limit` of the machine's processor time; None where they had less."""
+        """Why the figures are not valid: other load took more than `limit` of the processor time; None if it took less."""
         lost = self.others.busy_share + self.others.stolen_share
         if lost <= limit:
             return None
@@ -58,7 +58,7 @@ class Comparison:
         )
 
     def warnings(self) -> list[str]:
-        """What makes these figures worth less, each with what to do."""
+        """What makes the figures less reliable, each with the next step."""
         said = []
         if self.others.busy_share > _BUSY:
             said.append(

@@ -1,6 +1,6 @@
-"""Eager and the winner under the loads of MLPerf Inference: one user, a few at once, all rows at once, users at random times.
+"""Run eager and the winner in the scenarios of MLPerf Inference: SingleStream, MultiStream, Offline, Server.
 
-One after the other, each in a process of its own, on real rows. A latency here contains the joining of rows into a batch.
+One after the other, each in a process of its own, on real rows. A latency here includes joining rows into a batch.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import percentiles
 from paddleship.system.isolate import Isolated, Load, threads
 
-_ENOUGH = loadgen.needed(0.99)  # queries, for a 99th percentile that may be stated
+_ENOUGH = loadgen.needed(0.99)  # queries for a 99th percentile
 
 
 @dataclass(frozen=True)
 class ScenarioResults:
-    """What one model bore; with no `engine`, it died, and `reason` says of what.
+    """The results of one model; without `engine` it died, and `reason` says why.
 
-    `peak_qps` is the highest load of random arrivals that held `benchmark.slo_p99_ms`, where that is given. Percentiles
-    are None where there were too few queries for them.
+    `peak_qps` is the highest load of random arrivals that kept `benchmark.slo_p99_ms`, if that is given. Percentiles are None if there were
+    too few queries.
     """
 
     engine: str = ""
@@ -44,7 +44,7 @@ class ScenarioResults:
         return asdict(self)
 
     def checks(self, slo_p99_ms: float | None) -> list[Check]:
-        """That it lived, and that some load at least holds the objective."""
+        """Checks that the model survived, and that at least one load keeps the objective."""
         if not self.engine:
             advice = "ship another candidate by select.candidate, or leave this one out of optimize.candidates"
             return [Check(name="scenarios", measured=self.reason, limit="an answer to every query", passed=False, advice=advice)]
@@ -55,7 +55,7 @@ class ScenarioResults:
 
 
 class LoadWorker:
-    """Lives in the child: one loaded model, and the rows that it is asked for by their number."""
+    """The object in the child process: one loaded model, and the rows by number."""
 
     def __init__(self, load: Load, workload: Workload) -> None:
         make, arguments = load
@@ -76,7 +76,7 @@ class LoadWorker:
 
 
 def measure(name: str, load: Load, workload: Workload, *, settings: Benchmark, thread_count: int, seed: int) -> ScenarioResults:
-    """Run every scenario on one model, each for `scenario_seconds` at most."""
+    """Run every scenario on one model, for at most `scenario_seconds` each."""
     limit_s = settings.timeout_s + settings.max_seconds
     try:
         with Isolated(name, LoadWorker, load, workload, timeout_s=limit_s, environment=threads(thread_count)) as worker:
@@ -108,7 +108,7 @@ def _measure(worker: Isolated, settings: Benchmark, seed: int) -> ScenarioResult
 
 
 def _p99(peak: Peak) -> float | None:
-    """At the highest load that held the objective, or of the load that came nearest to it."""
+    """The p99 at the highest load that kept the objective, or of the load that came nearest."""
     if peak.measured:
         return percentiles(peak.measured.latencies_ms)["p99_ms"]
     return min((trial.p99_ms for trial in peak.trials if trial.p99_ms is not None), default=None)

@@ -1,4 +1,4 @@
-"""Who takes part in a benchmark: the baselines and every proven candidate; how each is loaded, and all that is known of it."""
+"""The participants of a benchmark: the baselines and every proven candidate, how each is loaded, and the facts about it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BASELINES = ("eager", "to_static")
 
 @dataclass(frozen=True)
 class Participants:
-    """Their names in the order of the race; `proven` is what `verify` found of each candidate."""
+    """The names of the participants in order; `proven` has the facts that `verify` recorded for each candidate."""
 
     params: Params
     proven: Mapping[str, Mapping[str, Any]]
@@ -37,18 +37,18 @@ class Participants:
         return iter((*BASELINES, *self.proven))
 
     def require_proven(self) -> None:
-        """Raise CandidateError where a candidate is not the one that was proven; one whose files are lost is a failed row of the table."""
+        """Raise CandidateError if a candidate is not the one that was proven; a missing one becomes a failed row of the table."""
         for name in self.proven:
             if (self.folder(name) / FILE).exists():
                 custody.require_proven(Candidate.read(self.folder(name)), self.proven)
 
     def folder(self, name: str) -> Path:
-        """Where the files of a candidate lie; of a baseline, the checkpoint."""
+        """The folder of a candidate; for a baseline, the checkpoint."""
         paths = self.params.paths
         return Path(paths.checkpoint) if name in BASELINES else Path(paths.candidates) / name
 
     def load(self, name: str) -> Load:
-        """What loads it in a process of its own."""
+        """The function and arguments that load it in a process of its own."""
         subject = eager.Subject.of(self.params)
         if name == "eager":
             return eager.load, (subject,)
@@ -58,24 +58,24 @@ class Participants:
         return "float32" if name in BASELINES else Candidate.load(self.folder(name)).precision
 
     def image_bytes(self, name: str) -> int | None:
-        """Of the image of a candidate, without its base; None where that is not known here."""
+        """Bytes of a candidate's image, without the base image; None if unknown."""
         return None if name in BASELINES else footprint.image_bytes(registry.of(name), self.folder(name))
 
     def table(self, comparison: Comparison) -> dict[str, dict[str, Any]]:
-        """A row for each: what the race found, what it costs, and what `verify` found."""
+        """A row for each participant: its measurements, its costs, and the results of `verify`."""
         return {name: self._row(comparison, name) for name in comparison.found}
 
     def _traced(self) -> tuple[TensorSpec, ...]:
-        """The inputs of the program that was exported, where it takes them in every shape."""
+        """The inputs of the exported program, if it accepts every size."""
         for name in self.proven:
-            with suppress(CandidateError):  # one that was lost is a row of the race
+            with suppress(CandidateError):  # a missing candidate is a row of the table
                 candidate = Candidate.load(self.folder(name))
                 if registry.get(candidate.runtime).registration.source != "eager":
                     return () if candidate.programs else candidate.inputs
         return ()
 
     def absent(self, name: str, table: Mapping[str, Mapping[str, Any]]) -> str:
-        """Why a candidate that was asked for is none of those to choose from; empty where it is one, or was not asked for."""
+        """Why a requested candidate cannot be chosen; empty if it can be, or was not requested."""
         if name in self.proven:
             seen = table[name]
             return "" if seen["status"] == Status.MEASURED else f"was asked for and cannot be chosen ({seen['status']}: {seen['reason']})"
@@ -94,9 +94,9 @@ class Participants:
         return found | {**self.proven[name]}
 
     def _price(self) -> float:
-        """Of a million seconds on the cores that a candidate may use."""
+        """The price of a million seconds on the cores that a candidate may use."""
         return self.params.select.price_per_core_hour * self.params.optimize.threads / 3600 * 1e6
 
     def _metric_of_eager(self) -> float | None:
-        """What a candidate scores, and what that lost."""
+        """The score of eager, from a candidate's score and its drop."""
         return next((float(row["metric"] + row["metric_drop"]) for row in self.proven.values() if row["metric"] is not None), None)

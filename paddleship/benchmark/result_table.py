@@ -1,4 +1,4 @@
-"""A race in rows and curves: one flat row per participant, with the same keys in each and units in their names."""
+"""The result table of a benchmark: one flat row per participant with the same keys and units in their names, and curves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paddleship.system import environment
 
 
 def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: int) -> dict[str, Any]:
-    """All that was seen of one participant; None where it was not."""
+    """All measurements of one participant; None for what was not measured."""
     found, size = comparison.found[name], comparison.size
     speedup, growth = comparison.speedup(name), found.growth()
     rates = _typical_rates(found)
@@ -54,7 +54,7 @@ def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: i
 
 
 def curves(comparison: Comparison, batches: Mapping[int, Sequence[Batch]]) -> dict[str, Any]:
-    """Of each participant: latency and throughput by batch size, latency by length at the first size, throughput by processes."""
+    """For each participant: latency and throughput by batch size, latency by length at the first size, throughput by processes."""
     return {
         name: {
             "batch_size": [
@@ -72,7 +72,7 @@ def curves(comparison: Comparison, batches: Mapping[int, Sequence[Batch]]) -> di
 
 
 def facts(comparison: Comparison) -> dict[str, Any]:
-    """How the race was run, and what makes its figures worth less."""
+    """How the benchmark was run, and warnings about its figures."""
     noise = comparison.noise
     return {
         "baseline": comparison.baseline,
@@ -91,7 +91,7 @@ def facts(comparison: Comparison) -> dict[str, Any]:
 
 
 def _status(found: Measurement, size: int) -> tuple[Status, str]:
-    """As the race saw it; failed where it is too slow for even a median in the time that there was."""
+    """The status of a participant; failed if it is too slow for a median in the available time."""
     samples, enough = len(found.samples(size)), estimates.ENOUGH["p50_ms"]
     if found.status != Status.MEASURED or samples >= enough:
         return found.status, found.reason
@@ -99,12 +99,12 @@ def _status(found: Measurement, size: int) -> tuple[Status, str]:
 
 
 def _typical_rates(found: Measurement) -> dict[int, float]:
-    """Rows per second at the median latency, by batch size: a curve that a single disturbed block does not bend."""
+    """Rows per second at the median latency, by batch size; a single disturbed block does not change it."""
     return {size: 1000 * size / p50 for size in sorted(found.counted) if (p50 := found.percentiles(size)["p50_ms"])}
 
 
 def _by_length(found: Measurement, batches: Sequence[Batch], size: int) -> list[tuple[int, float, int]]:
-    """Length, median and number of samples, where batches differ in length: the second dimension of the first input where it varies."""
+    """Length, median and number of samples, if batches differ in length: the second dimension of the first input in which it varies."""
     lengths = _lengths(batches)
     groups: dict[int, list[float]] = {}
     for block in found.counted.get(size, ()):

@@ -1,4 +1,4 @@
-"""Raw samples of a race on disk, and the comparison of two races of the same host."""
+"""Write the samples of a benchmark, and compare two benchmarks of the same host."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from paddleship.system import environment, host
 
 FILE, META = "samples.parquet", "samples.json"
 SCHEMA_VERSION = 4
-_BLOCK = ("participant", "batch_size", "start", "block", "turn")  # the columns that tell blocks apart
+_BLOCK = ("participant", "batch_size", "start", "block", "turn")  # the columns that identify a block
 
 Gains = dict[str, list[list[float]]]
 
 
 @dataclass(frozen=True)
 class Change:
-    """A participant's speedup in two races, the later over the earlier one, and whether that is a difference."""
+    """A participant's speedup in two benchmarks, the ratio of the later to the earlier one, and its verdict."""
 
     name: str
     before: estimates.Interval
@@ -41,7 +41,7 @@ class Change:
 
 
 def write(comparison: Comparison, folder: Path) -> None:
-    """One row per sample, also of those that failed, and beside them the statuses, the host and the baseline, which say what counts."""
+    """Write one row per sample, also of participants that failed, and a file with statuses, host and baseline."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -74,7 +74,7 @@ def write(comparison: Comparison, folder: Path) -> None:
 
 
 def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
-    """The measurements of an earlier race and what lay beside them. Raises BadInput."""
+    """Read the measurements of an earlier benchmark, and the facts about it. Raises BadInput."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -98,10 +98,10 @@ def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
 
 
 def compare(earlier: Path, later: Path) -> list[Change]:
-    """How the speedup over the baseline changed between two races, for each participant of both.
+    """The change of the speedup over the baseline between two benchmarks, for each participant in both.
 
-    Speedups are compared, not milliseconds, so that a slower hour of the machine falls out. Raises BadInput where the
-    races ran on unlike hosts.
+    Speedups are compared, not milliseconds, so that a slower hour of the machine has no effect. Raises BadInput if the benchmarks ran on
+    unlike hosts.
     """
     (before, old), (after, new) = read(earlier), read(later)
     host.require_same(old["host"] | old.get("versions", {}), new["host"] | new.get("versions", {}), what=str(earlier))

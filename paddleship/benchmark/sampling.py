@@ -1,7 +1,7 @@
-"""Participants in processes of their own, sampled in interleaved blocks until their differences are decided.
+"""Sample participants in worker processes, in interleaved blocks, until their differences are decided.
 
-Only one of them works at a time, on cores of its own; the others are stopped meanwhile, so that not even the threads
-with which an idle runtime waits for work disturb it. Every participant is started several times.
+Only one of them runs at a time, on cores of its own. The others are stopped, because idle threads of a runtime may spin. Every
+participant is started several times.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from paddleship.statistics.estimates import Interval
 from paddleship.system.isolate import Isolated, Load, threads
 
 _FEWEST_BLOCKS = 2
-_FEWEST_CALLS = 7  # of a size: three to warm up, and two in each of the fewest blocks
-_PARTS = 16  # of a trial of endurance
+_FEWEST_CALLS = 7  # of a batch size: three to warm up, and two in each of the fewest blocks
+_PARTS = 16  # of a longer trial for leaks
 
 
 @dataclass(frozen=True)
 class Block:
-    """Samples in ms of one participant, in order: `start` numbers its process, `block` is paired with the others' of that number.
+    """Samples in ms of one participant, in order; `start` numbers its process, `block` is paired with the same number of the others.
 
-    `turn` is its place in the order of the participants in this block, `batches` are the places of the batches that were asked.
+    `turn` is its position among the participants in this block, `batches` are the indices of the batches that were asked.
     """
 
     start: int
@@ -47,11 +47,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Everything seen of one participant: `blocks[size]` holds its blocks, the tuples have one value per start.
+    """All measurements of one participant: `blocks[size]` has its blocks, the tuples have one value per start.
 
-    `blocks` keeps all samples, also of one that failed or answered wrong later; `counted` are those that figures are made of.
-    What the warm-ups showed lies apart. `memory` holds, for each start, resident bytes against the requests answered so far.
-    `rates` are rows per second by the number of processes that answered at the same time.
+    `blocks` keeps all samples, also if the participant failed or answered wrongly later; `counted` are those that count. Warm-ups are
+    separate. `memory` has, for each start, resident bytes by number of requests so far. `rates` are rows per second by number of
+    concurrent processes.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Measurement:
 
     @property
     def counted(self) -> Mapping[int, tuple[Block, ...]]:
-        """The blocks of one that answered rightly to the end; one that leaks may still be a baseline."""
+        """The blocks, unless the participant failed or answered wrongly; one that leaks may still be a baseline."""
         return self.blocks if self.status in (Status.MEASURED, Status.LEAKS) else {}
 
     def with_block(self, size: int, block: Block) -> Measurement:
@@ -81,27 +81,27 @@ class Measurement:
         return [sample for block in self.counted.get(size, ()) for sample in block.samples]
 
     def percentiles(self, size: int) -> dict[str, float | None]:
-        """p50 to p99 of all samples; None where there are too few."""
+        """p50 to p99 of all samples; None if there are too few."""
         return estimates.percentiles(self.samples(size))
 
     def throughput_per_s(self, size: int) -> float | None:
-        """Rows per second in batches of `size`, from the total time of each block; the median, which one disturbed block does not bend."""
+        """Rows per second in batches of `size`: the median over blocks, which one disturbed block does not change."""
         rates = [1000 * size * len(block.samples) / sum(block.samples) for block in self.counted.get(size, ())]
         return float(np.median(rates)) if rates else None
 
     def growth(self) -> Interval | None:
-        """Bytes of memory per 1,000 requests."""
+        """Memory growth in bytes per 1,000 requests."""
         return estimates.slope([[(1e-3 * requests, resident) for requests, resident in points] for points in self.memory])
 
 
 def speedup(slower: Measurement, faster: Measurement, size: int) -> Interval | None:
-    """How many times faster one is than the other, by the medians of paired blocks; None where they share none."""
+    """How many times faster one is than the other, by the medians of paired blocks; None without paired blocks."""
     starts = paired(slower, faster, size)
     return estimates.ratio(starts) if starts else None
 
 
 def paired(slower: Measurement, faster: Measurement, size: int) -> list[list[float]]:
-    """Logarithms of the ratios of the medians of blocks that lay next to each other, by start."""
+    """Logarithms of the ratios of the medians of neighbouring blocks, by start."""
     medians = {(block.start, block.block): math.log(np.median(block.samples)) for block in slower.counted.get(size, ())}
     starts: dict[int, list[float]] = {}
     for block in faster.counted.get(size, ()):
@@ -111,9 +111,9 @@ def paired(slower: Measurement, faster: Measurement, size: int) -> list[list[flo
 
 
 class Race:
-    """The participants, what was found of each so far, and those that are still in it.
+    """The participants, their measurements so far, and those that have not failed.
 
-    `lost_s` is the time that was spent on calls that failed, such as waiting for one that hangs; it is not taken from the others.
+    `lost_s` is the time spent on failed calls, such as waiting for a process that hangs; it is not subtracted from the others' time.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Race:
         return [name for name, measurement in self.found.items() if measurement.status == Status.MEASURED]
 
     def judge(self, name: str, status: Status, reason: str) -> None:
-        """Note why one leaves the race; what was seen of it so far is kept."""
+        """Record why a participant is removed; its measurements are kept."""
         self._note(name, status=status, reason=reason)
 
     def round(
@@ -149,9 +149,9 @@ class Race:
         alone_s: float = 0,
         examine: Callable[[str, WorkerProcess], None] | None = None,
     ) -> None:
-        """Start the named participants anew and measure the sizes of `blocks` in turn, each in about so many seconds.
+        """Start the named participants and measure the batch sizes of `blocks` in turn, each for about the given seconds.
 
-        Then each is kept busy for `alone_s` to see its throughput, and `examine` may ask it something.
+        Then each runs alone for `alone_s` to measure its throughput, and `examine` may ask it something.
         """
         start, self._starts = self._starts, self._starts + 1
         workers: dict[str, WorkerProcess] = {}
@@ -172,7 +172,7 @@ class Race:
                 worker.close()
 
     def run_together(self, name: str, cores: Sequence[Sequence[int]], *, size: int, seconds: float) -> None:
-        """Let a process of one participant on each of `cores` answer at the same time, and note their rows per second."""
+        """Run one process of a participant on each part of `cores` at the same time, and record their total rows per second."""
         workers: list[WorkerProcess] = []
         try:
             self._guarded(name, self._start_workers, name, workers, cores, size, seconds)
@@ -181,7 +181,7 @@ class Race:
                 worker.close()
 
     def watch_memory(self, name: str, *, size: int, seconds: float) -> list[tuple[float, float]]:
-        """Keep one participant busy in a new process: resident bytes against thousands of requests, in equal parts of the time."""
+        """Keep a participant busy in a new process: resident bytes by thousands of requests, in equal parts of the time."""
         workers: list[WorkerProcess] = []
         try:
             return self._guarded(name, self._memory_of, name, workers, size, seconds) or []
@@ -210,7 +210,7 @@ class Race:
         self._note(name, rates={**self.found[name].rates, len(workers): rate})
 
     def _start_worker(self, name: str, workers: dict[str, WorkerProcess]) -> None:
-        """Start one participant and have its first answer."""
+        """Start a participant and get its first answer."""
         began = time.perf_counter()
         workers[name] = self._open(name, self._cores)
         load_ms, first_ms = workers[name].first(next(iter(self._batches)))
@@ -250,7 +250,7 @@ class Race:
                 self._guarded(name, self._block, name, workers[name], size, (start, block, turn), count)
 
     def _affordable(self, name: str, size: int, seconds: float) -> bool:
-        """Whether a size can be measured in about so much time, by what a row of the sizes before took; slow ones skip large batches."""
+        """Whether a batch size can be measured in this time, judged by the time per row so far; slow models skip large batches."""
         return size == next(iter(self._batches)) or 1e-3 * size * self._row_ms.get(name, 0) * _FEWEST_CALLS < 2 * seconds
 
     def _block(self, name: str, worker: WorkerProcess, size: int, place: tuple[int, int, int], count: int) -> None:
@@ -284,7 +284,7 @@ class Race:
         return [name for name in names if name in self.left()]
 
     def _guarded(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
-        """One that fails leaves the race with its reason."""
+        """Call a function; if it fails, the participant is removed with the reason."""
         began = time.monotonic()
         try:
             return work(*arguments)

@@ -1,7 +1,7 @@
-"""A process seen from outside, and the machine around it: cores, memory, and who else works.
+"""Metrics of a process from outside, and of the machine: cores, memory, and other load.
 
-Memory is resident size (RSS) summed over the process and all its descendants: what is shared between them counts
-more than once, which is never to a candidate's favour. Memory of GPUs is apart: see paddleship/system/devices.py.
+Memory is resident size (RSS), summed over the process and all its descendants; shared memory counts more than once, never in favour of a
+candidate. For GPU memory see paddleship/system/devices.py.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import Any
 from paddleship.system import devices, processes
 
 _EVERY_S = 0.02
-_DEVICES_EVERY = 5  # looks: to ask a driver takes milliseconds, and runtimes keep what they have
+_DEVICES_EVERY = 5  # asking a driver takes milliseconds, and runtimes keep their memory
 
 
 def pin(cores: Sequence[int]) -> None:
-    """Hold this process, and what it starts from now on, to these cores; empty: leave it as it is."""
+    """Pin this process and its future children to these cores; empty: no change."""
     if cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
 
 
 def cores_for(thread_count: int) -> tuple[int, ...]:
-    """As many cores as threads, for one participant; empty where the platform cannot pin.
+    """As many cores as threads, for one participant; empty if the platform cannot pin.
 
-    Who measures is left free to go where it likes: held to the other cores, it drives their load onto these.
+    The measuring process is not pinned: on the other cores, it would drive their load onto these.
     """
     return tuple(sorted(os.sched_getaffinity(0))[-thread_count:]) if hasattr(os, "sched_setaffinity") else ()
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident size of a process and its descendants; those that ended meanwhile count nothing."""
+    """Resident size of a process and its descendants; those that have ended count as 0."""
     import psutil
 
     total = 0
@@ -48,7 +48,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def high_water_bytes(pid: int) -> int:
-    """The kernel's own record of the largest resident size of one process; 0 where it keeps none."""
+    """The kernel's record of the largest resident size of a process; 0 if there is none."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -57,9 +57,9 @@ def high_water_bytes(pid: int) -> int:
 
 
 class Watch:
-    """Looks at the memory of one process tree every 20 ms from a thread of ours, for as long as the block lasts.
+    """Record the memory of a process tree every 20 ms in a thread, during the block.
 
-    `peak_device_bytes` is None where it held nothing on a GPU that could be seen.
+    `peak_device_bytes` is None if no GPU memory was seen.
     """
 
     def __init__(self, pid: int) -> None:
@@ -91,7 +91,7 @@ class Watch:
 
 
 def more(one: int | None, other: int | None) -> int | None:
-    """The larger of two amounts that may be unknown."""
+    """The larger of two values that may be None."""
     return max((amount for amount in (one, other) if amount is not None), default=None)
 
 
@@ -102,7 +102,7 @@ def size_bytes(path: Path) -> int:
 
 @dataclass(frozen=True)
 class OtherLoad:
-    """Shares of the machine's processor time that other processes took, and that the host under a virtual machine kept."""
+    """Shares of the machine's processor time that other processes took, and that the host of a virtual machine took (steal)."""
 
     busy_share: float
     stolen_share: float
@@ -110,13 +110,13 @@ class OtherLoad:
 
 
 def own_seconds() -> float:
-    """Processor time of this process and of all its children that have ended."""
+    """Processor time of this process and of its children that have ended."""
     own = os.times()
     return own.user + own.system + own.children_user + own.children_system
 
 
 class LoadMonitor:
-    """Notes from its making to `seen` how much of the machine's processor time was not ours; our children must have ended by then."""
+    """Measure how much of the machine's processor time was not ours, from its creation to `seen`; our children must have ended by then."""
 
     def __init__(self) -> None:
         self._start = _clocks()
@@ -131,12 +131,12 @@ class LoadMonitor:
 
 
 def _clocks() -> tuple[float, float, float, float]:
-    """Seconds: of the wall, of work on all cores, stolen by the host, and of us and our ended children."""
+    """Seconds of wall time, of work on all cores, of steal, and of this process with its ended children."""
     import psutil
 
     machine = psutil.cpu_times()
     idle = machine.idle + getattr(machine, "iowait", 0.0)
     stolen = getattr(machine, "steal", 0.0)
-    guests = getattr(machine, "guest", 0.0) + getattr(machine, "guest_nice", 0.0)  # counted in user time already
+    guests = getattr(machine, "guest", 0.0) + getattr(machine, "guest_nice", 0.0)  # already counted in user time
     busy = sum(machine) - idle - stolen - guests
     return time.monotonic(), busy, stolen, own_seconds()

@@ -1,7 +1,7 @@
-"""What lives in the process of a participant: it loads one model, warms it up, and times it.
+"""The object in a participant's worker process: loads one model, warms it up, and measures it.
 
-Who makes the load is one function, an Engine: it asks for the batches by their places and gives back how long each
-answer took. `loop` is the plain one: the next request when the last is answered, in turn.
+An Engine is the function that makes the load: it asks for batches by index and returns the time of each answer. `loop` is the
+default, a closed loop.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from paddleship.shipped.common.spec import Arrays
 Engine = Callable[[Callable[[Sequence[int]], Any], int, int], Sequence[float]]
 """engine(answer, places, count): ask `answer` for `count` of the batches 0 to places - 1; milliseconds of each, in the order asked."""
 
-_SETTLE_S = 0.002  # of every block, unmeasured: another participant had the caches
-_WINDOWS = 3  # medians of as many windows of the warm-up that must agree
+_SETTLE_S = 0.002  # at the start of every block, not measured, because another participant used the caches
+_WINDOWS = 3  # number of successive windows of a warm-up whose medians must agree
 _WINDOW_S = 0.03
 _AGREE = 0.05
-_KEPT_BYTES = 16_000_000  # of first answers, to compare later ones with
-_SAME = 1e-3  # of the size of an answer: far above rounding, far below another answer
+_KEPT_BYTES = 16_000_000  # of first answers, which later ones are compared with
+_SAME = 1e-3  # of the size of an answer: far above rounding, far below a different answer
 
 
 def loop(answer: Callable[[Sequence[int]], Any], places: int, count: int) -> Sequence[float]:
@@ -41,9 +41,9 @@ def loop(answer: Callable[[Sequence[int]], Any], places: int, count: int) -> Seq
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What the warm-up of one batch size showed; none of its samples is a measurement.
+    """The warm-up of one batch size; none of its samples is a measurement.
 
-    `new_shape_ms` is what the first call of a shape cost beyond a typical one, for each shape that was new.
+    `new_shape_ms` is the extra time of the first call with each new shape.
     """
 
     typical_ms: float
@@ -53,7 +53,7 @@ class WarmUp:
 
 
 class BenchWorker:
-    """One model and the batches of each size that it is asked; `cores` are the only ones that it runs on."""
+    """One model and its batches by size, pinned to `cores`."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class BenchWorker:
         self._turn = 0
 
     def first(self, size: int) -> tuple[float, float]:
-        """Answer the first batch; milliseconds of the loading and of this call."""
+        """Answer the first batch. Returns milliseconds of loading and of this call."""
         start = time.perf_counter_ns()
         self._model.run(self._batches[size][0])
         taken = time.perf_counter_ns() - start
@@ -82,7 +82,7 @@ class BenchWorker:
         return self._load_ns / 1e6, taken / 1e6
 
     def warm_up(self, size: int, limit_s: float) -> WarmUp:
-        """Answer every batch once, and go on until successive windows agree or `limit_s` is over."""
+        """Answer every batch once, and continue until successive windows agree or `limit_s` is over."""
         start = time.perf_counter()
         known, new = self._answer_each(size, limit_s / _WINDOWS)
         windows: list[float] = []
@@ -95,7 +95,7 @@ class BenchWorker:
         return WarmUp(windows[-1], time.perf_counter() - start, stable, extra)
 
     def measure(self, size: int, count: int) -> tuple[list[float], list[int], str]:
-        """Milliseconds of `count` calls, the places of their batches, and what was wrong with the last answer (empty: nothing)."""
+        """Milliseconds of `count` calls, the indices of their batches, and what was wrong with the last answer (empty: nothing)."""
         batches, asked, last = self._batches[size], [], {}
         end = time.perf_counter() + _SETTLE_S
         while True:
@@ -113,7 +113,7 @@ class BenchWorker:
         return samples, asked[-len(samples) :], self._compare(size, asked[-1], last["answer"])
 
     def busy(self, size: int, seconds: float) -> tuple[int, float]:
-        """Answer without a pause for so long: how many batches, in how many seconds."""
+        """Answer without pauses for this time. Returns the number of batches, and the seconds."""
         batches, count, start = self._batches[size], 0, time.perf_counter()
         while time.perf_counter() - start < seconds:
             self._model.run(batches[count % len(batches)])
@@ -121,13 +121,13 @@ class BenchWorker:
         return count, time.perf_counter() - start
 
     def answer(self, questions: Sequence[Batch]) -> list[Arrays]:
-        """What it says to other batches now."""
+        """The current answers to other batches."""
         return [self._model.run(question) for question in questions]
 
     def _answer_each(self, size: int, limit_s: float) -> tuple[int, list[tuple[int, float]]]:
-        """Answer every batch once, for as long as `limit_s`, and keep the answers.
+        """Answer every batch once, for at most `limit_s`, and keep the answers.
 
-        Returns how many were answered, and the places and milliseconds of those whose shape was new.
+        Returns the number of answers, and index and milliseconds of those with a new shape.
         """
         new, end = [], time.perf_counter() + limit_s
         for place, batch in enumerate(self._batches[size]):
@@ -148,7 +148,7 @@ class BenchWorker:
             self._kept_bytes += sum(array.nbytes for array in answer.values())
 
     def _window(self, size: int, known: int) -> float:
-        """Milliseconds of a batch: the mean of a round over the first `known`, which differ; the median of as many rounds as fit."""
+        """Milliseconds per batch: the mean of a round over the first `known` batches, and the median of as many rounds as fit."""
         rounds: list[float] = []
         end = time.perf_counter() + _WINDOW_S
         while not rounds or time.perf_counter() < end:

@@ -1,4 +1,4 @@
-"""A participant's process as the race sees it: stopped while it is not asked, watched while it is."""
+"""The worker process of a participant: stopped while it is not asked, monitored while it is."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from paddleship.system.isolate import Isolated
 
 
 class WorkerProcess:
-    """Holds the child of one participant; its methods are those of BenchWorker, called there.
+    """The child process of one participant; its methods are those of BenchWorker, called in the child.
 
-    `requests` counts the measured ones, `resident_bytes` is the memory after the last call, `peak_bytes` the most so far,
-    `peak_device_bytes` the most on GPUs (None where none was seen).
+    `requests` counts the measured requests. `resident_bytes` is the memory after the last call, `peak_bytes` the maximum so far,
+    `peak_device_bytes` the maximum on GPUs (None if none was seen).
     """
 
     def __init__(self, child: Isolated) -> None:
@@ -59,11 +59,11 @@ class WorkerProcess:
             self._stop(True)
 
     def _stop(self, stop: bool) -> None:
-        """Let it and what it started have no processor time at all while others are measured: idle threads of a runtime may spin."""
+        """Stop the process and its children while others are measured, because idle threads of a runtime may spin."""
         self._child.signal(signal.SIGSTOP if stop else signal.SIGCONT)
 
 
 def together(works: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Call all at the same time, each in a thread of its own."""
+    """Call all functions at the same time, each in a thread of its own."""
     with ThreadPoolExecutor(len(works)) as pool:
         return [pending.result() for pending in [pool.submit(work) for work in works]]

@@ -1,4 +1,4 @@
-"""The rows that participants are asked: real ones, of the part that nothing was trained or calibrated on."""
+"""The rows for participants: real ones, from the part that was used neither for training nor for calibration."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Workload:
 
     @classmethod
     def of(cls, prepared: Path) -> Workload:
-        """The first rows that `prepare` left for tests. Raises DataError."""
+        """The first test rows that `prepare` wrote. Raises DataError."""
         preprocess, _, _ = dataset.read_preprocess(prepared)
         rows = dataset.read(prepared, "test")
         return cls(preprocess, dataset.encode(preprocess, rows.take(range(min(_ROWS, len(rows))))))
 
     @property
     def row_bytes(self) -> int:
-        """Of the largest row, as the model is given it."""
+        """Bytes of the largest row, as the model gets it."""
         return max(sum(int(array.nbytes) for array in self.preprocess.collate([row]).values()) for row in self.examples)
 
     def batches(self, sizes: Sequence[int]) -> dict[int, list[Batch]]:
-        """As many rows in each size, so that all sizes see the same lengths."""
+        """The same number of rows in each batch size, so that all sizes have the same lengths."""
         return {size: self._batches(size) for size in sizes}
 
     def _batches(self, size: int) -> list[Batch]:
