@@ -1,1 +1,1 @@
-"""Verbs: one stage a file, each runnable by `python -m tasks.<verb>`; and the doors to MLflow, Docker and git."""
+"""Verbs: one stage per file, run with `python -m tasks.<verb>`; and the only modules that use MLflow, Docker and git."""

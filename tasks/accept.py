@@ -1,4 +1,4 @@
-"""accept: run the image locked down and compare its answers over HTTP with those of the eager model."""
+"""accept: run the image with restricted rights and compare its answers over HTTP with those of the eager model."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from tasks.stage import main
 
 _STOP_TIMEOUT_S = 20
 _POLL_S = 0.02
-_STOPPED_WELL = (0, 143)  # 143: the init process passes the SIGTERM on
+_STOPPED_WELL = (0, 143)  # 143: the init process forwards SIGTERM
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was measured from outside the container."""
+    """The measurements from outside the container."""
 
     cold_start_ms: float
     observed: Observed
@@ -47,13 +47,13 @@ class Seen:
 
 
 class NotReadyError(PaddleshipError):
-    """The container ended, or did not become ready in time; the message is its log."""
+    """The container exited, or did not become ready in time; the message is its log."""
 
 
 def accept(params: Params) -> Report:
-    """Run the image hardened, compare its answers over HTTP with the eager ones, measure it, stop it, and write the release.
+    """Run the image with restricted rights, compare its answers over HTTP with eager's, measure it, stop it, and write the release.
 
-    Only an image that passes gets its name; one that is refused loses its tag, and with it goes the image.
+    Only an image that passes gets its name. A refused image loses its tag and is removed.
     """
     receipt = read_json(Path(params.paths.image), stage="package")
     candidate = Candidate.load(Path(params.paths.candidates) / receipt["lineage"]["candidate"])
@@ -63,7 +63,7 @@ def accept(params: Params) -> Report:
     with closing(image.connect()) as client:
         image.require_built(client, receipt)
         report, example = _try(client, receipt, candidate, params)
-        with locks.wait_for(locks.of_machine("accepting")):  # so that the image that has the name is the one accepted last
+        with locks.wait_for(locks.of_machine("accepting")):  # so that the name belongs to the image that was accepted last
             if report.verdict:
                 image.name(client, receipt["image_id"], receipt["image"])
             else:
@@ -74,7 +74,7 @@ def accept(params: Params) -> Report:
 
 
 def _try(client: Any, receipt: dict[str, Any], candidate: Candidate, params: Params) -> tuple[Report, dict[str, Any]]:
-    """Run the image and judge what it answered; the report, and a request with its answer where there was one."""
+    """Run the image and judge its answers. Returns the report, and a request with its answer if there is one."""
     evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
     try:
         seen = _observe(client, receipt["image_id"], candidate, evidence, params)
@@ -109,7 +109,7 @@ def _try(client: Any, receipt: dict[str, Any], candidate: Candidate, params: Par
 
 
 def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> Seen:
-    """Start the container, ask it everything, stop it. Raises NotReadyError, and ServerError where it answers nothing."""
+    """Start the container, send all requests, stop it. Raises NotReadyError, and ServerError if it answers nothing."""
     rows = dataset.read(Path(params.paths.prepared), "test")
     start, answered = time.perf_counter(), []
     with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes) as sandbox:
@@ -141,7 +141,7 @@ def _checks(seen: Seen, limits: Accept) -> list[Check]:
 
 
 def _digest_check(observed: Observed, candidate: Candidate) -> Check:
-    """Whether the server says that it serves the candidate of the receipt."""
+    """Check that the server serves the candidate of the receipt."""
     served = observed.candidate_digest
     advice = "the image serves another model: build it again with `dvc repro -f package`"
     return Check(name="candidate_digest", measured=served, limit=candidate.digest, passed=served == candidate.digest, advice=advice)
@@ -162,7 +162,7 @@ def _metrics(seen: Seen, judgement: parity.Judgement | None) -> dict[str, float 
 
 
 def _wait_until_ready(connect: Callable[..., Client], sandbox: image.Sandbox, *, deadline: float) -> None:
-    """Poll until the server says that it is ready. Raises NotReadyError."""
+    """Poll until the server is ready. Raises NotReadyError."""
     while time.perf_counter() < deadline:
         state = sandbox.state
         if not state["Running"]:
@@ -183,7 +183,7 @@ def _refused(name: str, obstacle: str, headline: str) -> Report:
 
 
 def _write_release(params: Params, receipt: dict[str, Any], report: Report, example: dict[str, Any]) -> None:
-    """Everything that leads back from this image, and a request that it answered, in one file."""
+    """Write the lineage of this image, and a request with its answer, into one file."""
     release = {
         "schema_version": 1,
         **receipt["lineage"],

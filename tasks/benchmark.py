@@ -1,4 +1,4 @@
-"""benchmark: eager, to_static and every proven candidate, side by side; the choice of the winner."""
+"""benchmark: measure eager, to_static and every proven candidate side by side, and choose the winner."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def benchmark(params: Params) -> Report:
 
 
 def _measure(params: Params, participants: Participants, workload: Workload, batches: Mapping[int, Sequence[Batch]]) -> Report:
-    """The race and the choice; no other benchmark runs on this machine meanwhile."""
+    """Measure and choose; no other benchmark runs on this machine meanwhile."""
     proven = list(participants.proven)
     comparison = _race(params, participants, batches)
     table = participants.table(comparison)
@@ -128,7 +128,7 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
 
 
 def _race(params: Params, participants: Participants, batches: Mapping[int, Sequence[Batch]]) -> Comparison:
-    """The baselines and all that was proven; after its load each answers the real rows of the evidence once more."""
+    """Measure the baselines and all proven candidates; after its load, each answers the real rows of the evidence once more."""
     evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
 
     def judge(name: str, answers: list[Arrays]) -> str:
@@ -146,7 +146,7 @@ def _race(params: Params, participants: Participants, batches: Mapping[int, Sequ
 
 
 def _keep(comparison: Comparison, params: Params, decision: Mapping[str, Any] | None = None) -> None:
-    """Leave every sample on disk, and the decision where there is one; an earlier one goes."""
+    """Write every sample, and the decision if there is one; an earlier decision is removed."""
     with new_folder(Path(params.paths.benchmark)) as beside:
         samples.write(comparison, beside)
         if decision is not None:
@@ -154,7 +154,7 @@ def _keep(comparison: Comparison, params: Params, decision: Mapping[str, Any] | 
 
 
 def _measure_load(params: Params, participants: Participants, name: str, workload: Workload) -> ScenarioResults:
-    """One model under the loads of MLPerf Inference, on real rows."""
+    """Run one model in the scenarios of MLPerf Inference, on real rows."""
     print(f"{name}: under the loads of MLPerf Inference")
     threads = params.optimize.threads
     return load_scenarios.measure(

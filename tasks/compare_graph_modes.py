@@ -1,4 +1,4 @@
-"""compare_graph_modes: the same networks in every mode of Paddle and PyTorch; which common claims this machine confirms."""
+"""compare_graph_modes: run the same networks in every graph mode of Paddle and PyTorch, and check common claims on this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Found = dict[str, dict[ModeName, Measurement]]
 
 
 def compare_graph_modes(params: Params) -> Report:
-    """Race all modes of each network, settle the claims, and write the page and its pictures."""
+    """Measure all modes of each network, judge the claims, and write the page and its pictures."""
     settings, reports = params.graph_modes, Path(params.paths.reports)
     devices = isolate.run("devices", _devices, timeout_s=settings.timeout_s)
     device = "gpu" if devices else "cpu"
@@ -63,7 +63,7 @@ def compare_graph_modes(params: Params) -> Report:
 
 
 def _enough(network: str, rows: Mapping[ModeName, Measurement], missing: str | None) -> Check:
-    """Two modes make a comparison; the advice is the reason why there are fewer."""
+    """A comparison needs two modes; the advice is the reason why there are fewer."""
     reasons = [missing, *(row.reason for row in rows.values() if not row.measured)]
     return Check.at_least(f"measured_{network}", sum(row.measured for row in rows.values()), 2, advice=next(filter(None, reasons), ""))
 
@@ -73,7 +73,7 @@ def _say(line: str) -> None:
 
 
 def _devices() -> int:
-    """How many accelerators this Paddle can use."""
+    """The number of accelerators that this Paddle can use."""
     import paddle
 
     return int(paddle.device.cuda.device_count()) if paddle.is_compiled_with_cuda() else 0
@@ -121,7 +121,7 @@ def _row(row: Measurement) -> dict[str, Any]:
 
 
 def _metrics(findings: list[claims.Finding]) -> dict[str, float | int]:
-    """How many findings there are of each word, and every ratio."""
+    """The number of findings per verdict, and every ratio."""
     ratios = {
         f"{finding.claim.quantity.removesuffix('_ms')}_ratio/{finding.network}/{finding.pair[1]}": finding.ratio
         for finding in findings

@@ -81,7 +81,7 @@ def export(params: Params) -> Report:
 def _sizes(
     params: Params, seen: Sequence[Mapping[str, int]], specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]
 ) -> dict[str, list[int]]:
-    """Sizes that every dynamic dimension may be fixed to: those of export.buckets, or those `seen` in rows, and the largest allowed."""
+    """Sizes to which every dynamic dimension may be fixed: those of export.buckets, or those `seen` in rows, and the largest allowed."""
     found = {str(batch_dimension(specs)): [1, params.verify.max_batch]}
     for rule in dimensions:
         largest = [] if rule.high is None else [rule.high]
@@ -96,7 +96,7 @@ def _row_sizes(params: Params, preprocess: Preprocess, specs: Sequence[TensorSpe
 
 
 def checks(programs: Sequence[Program], rows: Sequence[Mapping[str, int]]) -> list[Check]:
-    """Every row must fit into a program; one program for all sizes, which no Program stands for, takes all of them."""
+    """Every row must fit into a program; a single program without fixed sizes takes all rows."""
     large = [sizes for sizes in rows if not any(all(sizes[name] <= size for name, size in program.sizes.items()) for program in programs)]
     advice = f"the sizes {dict(large[0])} exceed export.buckets: enlarge them, or remove them to take the data's" if large else ""
     return [Check.at_most("rows_without_program", len(large), 0, advice=advice)]

@@ -1,4 +1,4 @@
-"""fingerprint: what is installed here and which machine this is, as files that later stages depend on."""
+"""fingerprint: write the installed versions and the machine into files that later stages depend on."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from paddleship.system import environment, host
 
 
 def fingerprint(values: Params, root: Path = Path()) -> None:
-    """Write the versions of what computes, and the machine, or that any machine will do, below `root`.
+    """Write the versions of libraries that compute, and the machine (or that any machine is accepted), below `root`.
 
-    A file that would stay the same is left alone, so that what depends on it is up to date. Raises ParamsError for a name in
-    optimize.candidates that no runtime registers.
+    A file that would not change is not written, so that stages stay up to date. Raises ParamsError for a name in optimize.candidates that
+    no runtime registers.
     """
     catalogue.require_known(values.optimize.candidates)
     versions = environment.versions(registry.distributions()) | foreign.facts()

@@ -1,4 +1,4 @@
-"""The only door to Docker: find the engine, build, look into images and containers, run one locked down."""
+"""The only module that uses Docker: find the engine, build and inspect images, run a container with restricted rights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from paddleship.lineage.release import DIGEST_LABEL
 from paddleship.shipped.common.files import tree_sha256
 from paddleship.system import processes
 
-CONTENTS = ("model", "app")  # what an image holds of the candidate, and of this library
+CONTENTS = ("model", "app")  # parts of an image: the candidate, and this library
 _HOME = "/opt/paddleship"
 OUR_SOCKET = "unix:///run/paddleship/docker.sock"
 _OWNER, _UNTIL = "io.paddleship.acceptance", "io.paddleship.acceptance-until"
@@ -34,7 +34,7 @@ _NO_ENGINE = "run `make engine`, or start one and set DOCKER_HOST; to go on with
 def connect() -> Any:
     """A client of the first engine that answers. Raises Unavailable.
 
-    DOCKER_HOST, with its TLS settings, is the only choice where it is set; else the default socket, then that of infra/engine.sh.
+    DOCKER_HOST, with its TLS settings, is the only choice if it is set; otherwise the default socket, then the one of infra/engine.sh.
     """
     from docker.utils import kwargs_from_env
 
@@ -58,7 +58,7 @@ def connect() -> Any:
 
 
 def host_of(client: Any) -> str:
-    """The engine's address, as DOCKER_HOST wants it."""
+    """The engine's address, in the form of DOCKER_HOST."""
     socket = getattr(client.api.adapters.get("http+docker://"), "socket_path", None)
     return os.environ.get("DOCKER_HOST") or f"unix://{socket}"
 
@@ -68,7 +68,7 @@ def exists(client: Any, image: str) -> bool:
 
 
 def find(client: Any, image: str) -> Any:
-    """The image of that name or id, None when the engine has none; never pulls."""
+    """The image of that name or id; None if the engine has none. Never pulls."""
     import docker
 
     try:
@@ -78,7 +78,7 @@ def find(client: Any, image: str) -> Any:
 
 
 def require_base(client: Any, image: str) -> Any:
-    """The base image, pulled when a registry has it. Raises Unavailable."""
+    """The base image, pulled if a registry has it. Raises Unavailable."""
     import docker
 
     if (found := find(client, image)) is not None:
@@ -95,7 +95,7 @@ def require_base(client: Any, image: str) -> Any:
 
 
 def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str]) -> Any:
-    """Build the Dockerfile in `context`, printing the builder's own steps; the image has no tag. Raises PaddleshipError."""
+    """Build the Dockerfile in `context`, with the builder's output; the image has no tag. Raises PaddleshipError."""
     last = built = ""
     stream = client.api.build(
         path=str(context), rm=True, pull=False, decode=True, buildargs={"BASE_IMAGE": base_image}, labels=dict(labels)
@@ -112,7 +112,7 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
 
 
 def contents(client: Any, image: str) -> dict[str, str]:
-    """One hash over the files of each of CONTENTS in an image, which is not run."""
+    """A hash of the files of each of CONTENTS in an image, without running it."""
     container = client.containers.create(image, network_disabled=True, labels=_labels())
     try:
         return {part: tree_sha256(_hashes(container, f"{_HOME}/{part}")) for part in CONTENTS}
@@ -121,7 +121,7 @@ def contents(client: Any, image: str) -> dict[str, str]:
 
 
 def _hashes(container: Any, folder: str) -> dict[str, str]:
-    """The hash of every file below a folder of a container, by its place."""
+    """The hash of every file below a folder of a container, by path."""
     import docker
 
     with tempfile.TemporaryFile() as archive:
@@ -136,7 +136,7 @@ def _hashes(container: Any, folder: str) -> dict[str, str]:
 
 
 def require_built(client: Any, receipt: Mapping[str, Any]) -> None:
-    """Raise BadInput unless the engine's image is, by id, labels, layers and files, the one that the receipt of `package` describes."""
+    """Raise BadInput unless id, labels, layers and files of the engine's image match the receipt of `package`."""
     again = "build it again with `dvc repro -f package`"
     if (found := find(client, receipt["image_id"])) is None:
         raise BadInput(f"image {receipt['image']!r} is not in the engine any more: {again}")
@@ -159,14 +159,14 @@ def _short(value: Any) -> str:
 
 
 def name(client: Any, identity: str, name: str) -> None:
-    """Give an image its name. Raises Unavailable where another process took the name meanwhile."""
+    """Tag an image with its name. Raises Unavailable if another process took the name meanwhile."""
     client.images.get(identity).tag(name)
     if (found := find(client, name)) is None or found.id != identity:
         raise Unavailable(f"{name} does not name the accepted image {identity[:19]}: another run took the name; run accept again")
 
 
 def untag(client: Any, identity: str, *tags: str) -> None:
-    """Remove those of the tags that name this image, and with its last tag the image; one that is in use is left, and named."""
+    """Remove those of the tags that name this image, and the image with its last tag; an image in use is kept and reported."""
     import docker
 
     for tag in tags:
@@ -178,12 +178,12 @@ def untag(client: Any, identity: str, *tags: str) -> None:
 
 
 def labelled(client: Any, label: str) -> list[Any]:
-    """The images that carry a label."""
+    """The images with a label."""
     return list(client.images.list(filters={"label": label}))
 
 
 def remove(client: Any, found: Any) -> bool:
-    """Remove an image with all its names; False where a container or another image needs it."""
+    """Remove an image with all its names; False if a container or another image needs it."""
     import docker
 
     try:
@@ -195,7 +195,7 @@ def remove(client: Any, found: Any) -> bool:
 
 
 def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
-    """What `name` is ("image …" or "container …") and its image's labels. Raises BadInput."""
+    """The kind and name of `name` ("image …" or "container …"), and its image's labels. Raises BadInput."""
     import docker
 
     try:
@@ -211,7 +211,7 @@ def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
 
 @dataclass
 class Sandbox:
-    """A container that runs locked down, and the address where its one port answers."""
+    """A container with restricted rights, and the address of its port."""
 
     container: Any
     host: str
@@ -226,12 +226,12 @@ class Sandbox:
         return str(self.container.logs(tail=20).decode(errors="replace"))
 
     def peak_memory_bytes(self) -> int:
-        """Highest memory use that the engine has seen; where it keeps no maximum (cgroup v2), the use right now."""
+        """The highest memory use in the engine's record; without a record (cgroup v2), the current use."""
         usage = self.container.stats(stream=False).get("memory_stats", {})
         return int(usage.get("max_usage") or usage.get("usage") or 0)
 
     def stop(self, *, timeout_s: int) -> tuple[float, int]:
-        """Ask the server to stop; seconds until it was gone, and its exit code."""
+        """Ask the server to stop. Returns the seconds until it ended, and its exit code."""
         start = time.perf_counter()
         self.container.stop(timeout=timeout_s)
         return time.perf_counter() - start, int(self.state["ExitCode"])
@@ -239,11 +239,10 @@ class Sandbox:
 
 @contextmanager
 def sandbox(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> Iterator[Sandbox]:
-    """Run `image` with nothing but its port: read-only root, no capabilities, no new privileges, limits, no way out.
+    """Run `image` with access to its port only: read-only root, no capabilities, no new privileges, limits, no outgoing network.
 
-    Its network is internal, reached by the container's address, where the engine is on this Linux host; elsewhere
-    the port is published on 127.0.0.1. Container and network are gone afterwards, on SIGTERM too; what a run that was
-    killed outright left behind goes first.
+    If the engine is on this Linux host, the network is internal and the container has its own address; otherwise the port is published on
+    127.0.0.1. Container and network are removed afterwards, also on SIGTERM. Leftovers of a killed run are removed first.
     """
     _remove_leftovers(client)
     with _ended_by_sigterm():
@@ -283,19 +282,19 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterat
 
 
 def _shares_our_network(client: Any) -> bool:
-    """Whether a container's own address can be reached from here: not with an engine that is remote, rootless or in a virtual machine."""
+    """Whether a container's own address can be reached: not if the engine is remote, rootless or in a virtual machine."""
     facts = client.info()
     inside = "Docker Desktop" in facts.get("OperatingSystem", "") or "name=rootless" in (facts.get("SecurityOptions") or [])
     return sys.platform == "linux" and str(client.api.base_url) == "http+docker://localhost" and not inside
 
 
 def _labels() -> dict[str, str]:
-    """Who made a container or network, and when it is left over even where nobody can see whether its maker lives."""
+    """Labels with the process that made a container or network, and when it expires if that process cannot be seen."""
     return {_OWNER: processes.identity(), _UNTIL: str(int(time.time() + _LONGEST_S))}
 
 
 def _remove_leftovers(client: Any) -> None:
-    """End containers and networks whose acceptance was killed; those of a living process stay, also of one in another pid namespace."""
+    """Remove containers and networks of killed acceptances; those of living processes stay, also in other pid namespaces."""
     for container in client.containers.list(all=True, filters={"label": _OWNER}, ignore_removed=True):
         if _is_left_over(container.labels):
             container.remove(force=True, v=True)
@@ -311,7 +310,7 @@ def _is_left_over(labels: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM leave through every `finally`, so that nothing stays behind in the engine."""
+    """Turn SIGTERM into an exception, so that every `finally` runs and nothing stays in the engine."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

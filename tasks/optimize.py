@@ -1,4 +1,4 @@
-"""optimize: candidates in several runtimes from one exported program."""
+"""optimize: make candidates for several runtimes from one exported program."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def optimize(params: Params) -> Report:
 
 
 def checks(outcomes: Sequence[Outcome]) -> list[Check]:
-    """One candidate must have been made."""
+    """At least one candidate must be made."""
     advice = "no runtime takes the exported program; the reasons are in the report"
     return [Check.at_least("candidates_made", sum(outcome.made for outcome in outcomes), 1, advice=advice)]
 

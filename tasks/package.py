@@ -1,4 +1,4 @@
-"""package: the winner in a small hardened image."""
+"""package: build a small hardened image of the winner."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tasks.stage import main
 def package(params: Params) -> Report:
     """Build the image of the chosen candidate, with its lineage as labels, and write the receipt.
 
-    The image has a tag of its own, which nobody asks for, until `accept` gives it its name.
+    The image has a temporary tag until `accept` gives it its name.
     """
     choice = read_json(Path(params.paths.benchmark) / "choice.json", stage="benchmark")
     proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
@@ -115,9 +115,9 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], prove
 
 
 def _lay_out(context: Path, folder: Path, candidate: Candidate) -> dict[str, str]:
-    """Fill the build context: Dockerfile, packages, library and model, with the same bytes and times whenever the inputs are the same.
+    """Fill the build context: Dockerfile, packages, library and model. Equal inputs give equal bytes and times.
 
-    Returns one hash over the files of the library and one over those of the model, as image.CONTENTS names them.
+    Returns one hash of the library's files and one of the model's files, by the names in image.CONTENTS.
     """
     library, root = sources.LIBRARY, context / "rootfs"
     shutil.copy(requirements.folder().parent / "serve.Dockerfile", context / "Dockerfile")
@@ -158,7 +158,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _install(runtime: Registration, target: Path) -> None:
-    """Install the pinned packages of a runtime's image into `target`, and take out what serving does not need. Raises Unavailable."""
+    """Install the pinned packages of a runtime's image into `target`, and remove files that serving does not need. Raises Unavailable."""
     pinned = requirements.file(runtime)
     what = " and ".join([str(pinned), *runtime.pins])
     print(f"installing {what}")
@@ -174,12 +174,12 @@ def _install(runtime: Registration, target: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     for record in target.glob("*.dist-info/*"):
         if record.name in ("RECORD", "direct_url.json", "uv_cache.json", "INSTALLER", "REQUESTED"):
-            record.unlink()  # they name local paths and times
+            record.unlink()  # they contain local paths and times
     (target / ".lock").unlink(missing_ok=True)
 
 
 def _add_library(name: str, target: Path) -> None:
-    """Add a library of the system that the runtime expects and slim images lack. Raises Unavailable."""
+    """Add a system library that the runtime needs and slim images do not have. Raises Unavailable."""
     found = [folder / name for folder in (Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib64"), Path("/usr/lib"))]
     library = next((path for path in found if path.exists()), None)
     if library is None:

@@ -1,4 +1,4 @@
-"""prepare: raw data to clean, repeat-free, split rows."""
+"""prepare: clean raw data, remove repeats, and split the rows."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def _two_classes(labels: np.ndarray[Any, Any]) -> None:
 
 
 def _parts(names: Sequence[str], written: Mapping[str, Rows]) -> list[dict[str, list[Any]]]:
-    """The columns that the model is given, of the training rows and of the held-out rows."""
+    """The columns that the model gets, of the training rows and of the held-out rows."""
     parts = [[written["train"]], [written["validation"], written["test"]]]
     return [{name: [value for rows in part for value in rows.columns[name]] for name in names} for part in parts]
 
 
 def checks(contents: Mapping[str, set[str]]) -> list[Check]:
-    """No content (its hash) may be in two parts."""
+    """The same content (by hash) must not be in two parts."""
     return [Check.at_most("leaked_rows", _in_two_parts(contents), 0, advice="a row is in two parts: report it as a defect")]
 
 
@@ -101,7 +101,7 @@ def _in_two_parts(contents: Mapping[str, set[str]]) -> int:
 
 
 def _alike(examples: Mapping[str, Sequence[Example]]) -> int:
-    """Held-out rows that are, encoded, a row of the training part: by what the model does not take, or cut or unknown characters."""
+    """Held-out rows that equal a training row after encoding, because they differ only in what the model does not read."""
     known = {_encoded(example) for example in examples["train"]}
     return sum(_encoded(example) in known for split in ("validation", "test") for example in examples[split])
 
@@ -111,7 +111,7 @@ def _encoded(example: Example) -> str:
 
 
 def _normalised(settings: Preprocess, parts: Mapping[str, Rows]) -> int:
-    """Rows whose text the preprocess changes, because it comes in another form of Unicode or with other spaces."""
+    """Rows whose text the preprocess changes: another Unicode form, or other spaces."""
     if settings.kind != "characters":
         return 0
     texts = (text for rows in parts.values() for text in rows.columns[settings.column])

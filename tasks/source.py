@@ -1,4 +1,4 @@
-"""Which source this tree is: git commit, what differs from it, and the DVC lock. Reads only."""
+"""The source of this checkout: git commit, changed files, and the DVC lock. Read-only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
-KEPT = "source"  # folder of an MLflow run with the params.yaml and dvc.lock that it ended with
+KEPT = "source"  # folder of an MLflow run with its params.yaml and dvc.lock
 
 
 def commit() -> str:
@@ -16,13 +16,13 @@ def commit() -> str:
 
 
 def changes() -> list[str]:
-    """Tracked files that differ from the commit, `dvc.lock` apart, since stages write it themselves."""
+    """Tracked files that differ from the commit, except `dvc.lock`, which stages write."""
     lines = _git("status", "--porcelain", "--untracked-files=no").splitlines()
     return [line[3:] for line in lines if Path(line[3:]).name != "dvc.lock"]
 
 
 def origin() -> str | None:
-    """Where the repository comes from, without any user or password; None for a local folder or no remote."""
+    """The address of the repository, without user or password; None for a local folder or no remote."""
     address = urlsplit(_git("remote", "get-url", "origin").strip())
     if address.scheme not in ("http", "https", "ssh") or not address.hostname:
         return None
@@ -31,7 +31,7 @@ def origin() -> str | None:
 
 
 def lock_sha256() -> str:
-    """Hash of dvc.lock as it is now, or "none" before the first stage has run under DVC."""
+    """Hash of the current dvc.lock, or "none" before the first stage has run under DVC."""
     path = Path("dvc.lock")
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "none"
 

@@ -1,4 +1,4 @@
-"""The frame around every verb: params in, report out, exit code as paddleship.errors documents."""
+"""The frame of every verb: read params, write the report, exit with the code in paddleship.errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NEXT = {
 
 
 def run(verb: Verb, values: Params) -> Report:
-    """Run one verb and write its report; raise GateFailed when its verdict is no, after the report is on disk."""
+    """Run one verb and write its report; then raise GateFailed if its verdict failed."""
     started_at, clock = datetime.now(UTC), time.perf_counter()
     report = verb(values)
     report.started_at = started_at
@@ -49,12 +49,12 @@ def run(verb: Verb, values: Params) -> Report:
 
 
 def main(verb: Verb) -> None:
-    """Be `python -m tasks.<verb>`: run in the folder that holds params.yaml, print for people, exit by the outcome."""
+    """The main function of `python -m tasks.<verb>`: run in the folder that holds params.yaml, and exit by the outcome."""
     parser = argparse.ArgumentParser(prog=f"python -m tasks.{verb.__name__}", description=verb.__doc__)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params file (default: params.yaml)")
     arguments = parser.parse_args()
     silence_paddle()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that containers and half-written outs are cleared away
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that containers and unfinished outs are cleaned up
     try:
         report = _run_here(verb, arguments.params)
     except PaddleshipError as error:
@@ -69,7 +69,7 @@ def main(verb: Verb) -> None:
 
 
 def _run_here(verb: Verb, path: Path) -> Report:
-    """Run one verb with a params file, alone in this folder. A disk that is full or closed to us is Unavailable, and no defect."""
+    """Run one verb with a params file, alone in this folder. A disk that is full or not writable is Unavailable, not a defect."""
     try:
         preflight.require_one_paddle()
         values = params.load(path)

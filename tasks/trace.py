@@ -1,4 +1,4 @@
-"""From an image or a running container back to what it was made of."""
+"""Show the lineage of an image or a running container."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tasks.source import KEPT
 
 
 def trace(name: str) -> tuple[str, Lineage]:
-    """What `name` is in the engine, and its lineage from the image's labels. Raises BadInput, Unavailable."""
+    """The kind of `name` in the engine, and its lineage from the image's labels. Raises BadInput, Unavailable."""
     with closing(image.connect()) as client:
         what, labels = image.labels_of(client, name)
     lineage = Lineage.from_labels(labels)
@@ -21,7 +21,7 @@ def trace(name: str) -> tuple[str, Lineage]:
 
 
 def describe(what: str, lineage: Lineage) -> str:
-    """The lineage for a person, and the commands that lead back."""
+    """The lineage as text, with the commands that restore its source."""
     run = lineage.mlflow_run_id or "none (made without a tracker)"
     changed = f", with changes in {', '.join(lineage.git_changes)}" if lineage.git_changes else ""
     lines = [
@@ -47,10 +47,10 @@ def describe(what: str, lineage: Lineage) -> str:
 
 
 def back(lineage: Lineage) -> list[str]:
-    """The commands that bring source, params and rows back, in the checkout of the run or in a clone of it.
+    """The commands that restore source, params and rows, in the checkout of the run or in a clone of it.
 
-    A DVC experiment is a commit below refs/exps, on top of the commit that the run began with; it holds params.yaml and dvc.lock.
-    Those of a run in the checkout itself, where nobody may have committed them, are in its MLflow run.
+    A DVC experiment is a commit below refs/exps, on top of the commit of the run; it holds params.yaml and dvc.lock. For a run in the
+    checkout, where they may not be committed, they are in its MLflow run.
     """
     commit = lineage.git_commit
     if lineage.experiment is not None:

@@ -1,4 +1,4 @@
-"""train: eager training to a checkpoint."""
+"""train: train the eager model and save a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from paddleship.system import isolate
 from tasks.stage import main
 from tasks.tracking.live import live_metrics
 
-_PROBED = 8  # rows that the model is asked before and after training
+_PROBED = 8  # rows that the model answers before and after training
 _ROUND_TRIP = 1e-5  # of the size of an output: the same kernels in another process
 _ROUND_TRIP_ADVICE = (
     "a fresh model with the saved weights answers differently: a layer kept in a plain list is not saved, "
@@ -100,12 +100,12 @@ def check_loss(history: training.History) -> Check:
 
 
 def check_round_trip(trained: Arrays, restored: Arrays) -> Check:
-    """Whether the model from its checkpoint answers as the trained one did: the largest difference in units of each output's size."""
+    """Check that the model restored from its checkpoint answers as the trained one: largest difference in units of each output's size."""
     return Check.at_most("round_trip_max_rel_diff", differences.worst_relative(restored, trained), _ROUND_TRIP, advice=_ROUND_TRIP_ADVICE)
 
 
 def check_score(history: training.History, name: str, least: float | None) -> list[Check]:
-    """Whether training reached `least`, where that is given."""
+    """Check that training reached `least`, if that is given."""
     advice = "raise train.epochs, check the data, or lower train.min_score"
     return [] if least is None else [Check.at_least(f"validation_{name}", history.score, least, advice=advice)]
 
@@ -138,7 +138,7 @@ def _diverged(history: training.History, loss: Check) -> Report:
 
 
 def _write_history(path: Path, history: training.History) -> None:
-    """The curve as `dvc plots` reads it."""
+    """Write the curve for `dvc plots`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([{"epoch": index + 1, **row} for index, row in enumerate(history.epochs)], indent=1) + "\n")
 

@@ -1,4 +1,4 @@
-"""verify: every candidate against the eager model, on rows that training never saw and at the edges."""
+"""verify: compare every candidate with the eager model, on held-out rows and edge cases."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tasks.stage import main
 
 
 def verify(params: Params) -> Report:
-    """Judge the candidates by the float64 truth and the eager model's own error; the gate is that one at least is proven."""
+    """Judge the candidates by the float64 truth and the eager model's own error; at least one must be proven."""
     prepared, max_batch = Path(params.paths.prepared), params.verify.max_batch
     preprocess, config, specs = dataset.read_preprocess(prepared)
     dimensions = dataset.read_dimensions(prepared)
@@ -105,7 +105,7 @@ def _further(preprocess: Preprocess, rows: Rows, size: int) -> Iterator[Batch]:
 def _entry(
     folder: Path, params: Params, config: dict[str, Any], specs: Sequence[TensorSpec]
 ) -> tuple[dict[str, Any], answering.ModelUnderTest | None]:
-    """The row of a candidate before it is asked, and the model under test if it can be. Raises CandidateError for a changed folder."""
+    """The row of a candidate before it is asked, and the model under test if there is one. Raises CandidateError for a changed folder."""
     if not folder.exists():
         return row(Status.NOT_MADE, "see the report of optimize", precision=catalogue.kinds()[folder.name].precision), None
     candidate = Candidate.load(folder)
@@ -121,7 +121,7 @@ def _entry(
 
 
 def _compare_weights(params: Params, names: Iterable[str]) -> dict[str, WeightComparison]:
-    """Every weight in the files of the candidates and of the exported program, compared with the checkpoint."""
+    """Compare every weight in the files of the candidates and of the exported program with the checkpoint."""
     folders = {name: Path(params.paths.candidates) / name for name in names}
     files = Files(Path(params.paths.checkpoint), Path(params.paths.exported), folders)
     compared_weights = candidate_files.compare(files, timeout_s=params.verify.timeout_s)
@@ -131,14 +131,14 @@ def _compare_weights(params: Params, names: Iterable[str]) -> dict[str, WeightCo
 
 
 def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[str, float]]:
-    """What the inputs exercised of the program's control flow."""
+    """The sides of the program's control flow that inputs took."""
     decisions = regions.read(Path(params.paths.exported))
     agreed = bool(proved.judgements[TO_STATIC])
     return regions.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage, agreed=agreed)
 
 
 def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str, Diagnosis]:
-    """Why each candidate that failed did so, said as it is found; and where it was asked for, how the layers of the others fare."""
+    """Explain every candidate that failed, and print each cause; with verify.layers also replay the layers of the others."""
     found = {}
     for name, judgement in proved.judgements.items():
         folder = None if name == TO_STATIC else Path(params.paths.candidates) / name
@@ -164,7 +164,7 @@ def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str,
 
 
 def _train(params: Params, preprocess: Preprocess) -> TrainingParity:
-    """A few steps of training on the first rows, in eager mode and as `to_static`."""
+    """Train a few steps on the first rows, in eager mode and as `to_static`."""
     rows, size = dataset.read(Path(params.paths.prepared), "train"), params.train.batch_size
     count = min(len(rows), size * params.verify.training_steps)
     examples = dataset.encode(preprocess, rows.take(range(count)))

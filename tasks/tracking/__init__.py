@@ -1,1 +1,1 @@
-"""The only door to MLflow: the run of a pipeline run, live metrics of a stage, the registry."""
+"""The only package that uses MLflow: pipeline runs, live metrics of a stage, the registry."""

@@ -1,4 +1,4 @@
-"""A client of MLflow that gives up quickly, and what both the run and a stage log through it."""
+"""An MLflow client that gives up quickly, and metrics that both runs and stages log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of a stage that trains, as they come."""
+"""Log the metrics of a training stage while it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tasks.tracking.client import connect, epoch_metrics
 
 
 def live_metrics() -> Callable[[Mapping[str, float], int], None] | None:
-    """For a stage that trains: log an epoch's metrics into MLFLOW_RUN_ID as they come; None without a run."""
+    """A function that logs an epoch's metrics into the run MLFLOW_RUN_ID; None without a run."""
     run_id, uri = os.environ.get("MLFLOW_RUN_ID"), os.environ.get("MLFLOW_TRACKING_URI")
     if not run_id or not uri:
         return None

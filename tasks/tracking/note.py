@@ -1,4 +1,4 @@
-"""The page that a person reads first: what won, by how much, and whether all gates passed, in Markdown."""
+"""The description of a run in Markdown: the winner, its speedup, and whether all gates passed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddleship.reports.statuses import Status
 
 
 def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: str | None = None) -> str:
-    """A verdict line, the candidates side by side with links to their charts, and the stages in the order they are given."""
+    """A verdict line, the candidates with links to their charts, and the stages in the given order."""
     ordered = list(reports)
     failed = [report.stage for report in ordered if not report.verdict]
     lines = [f"**Failed**: {failure}" if failure else f"**Failed** at {', '.join(failed)}" if failed else "**All gates passed.**"]
@@ -22,7 +22,7 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
     rows = _merge(ordered)
     if rows:
         lines += ["", "| candidate | p50 ms | p99 ms | rows/s | memory MB | noise ratio | verdict |", "|---|---|---|---|---|---|---|"]
-        winner_first = sorted(rows.items(), key=lambda item: not item[1].get("winner"))  # MLflow folds all but the first rows
+        winner_first = sorted(rows.items(), key=lambda item: not item[1].get("winner"))  # MLflow folds all rows except the first ones
         lines += [_candidate(name, row) for name, row in winner_first]
         lines += [
             "",
@@ -38,7 +38,7 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
 
 
 def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str) -> str:
-    """What a model version is and why it was chosen: figures, gates, and a link to the run that measured it."""
+    """The description of a model version: figures, gates, the reason of the choice, and a link to the run that measured it."""
     ordered = list(reports)
     row = _merge(ordered).get(release["candidate"], {})
     figures = [
@@ -60,7 +60,7 @@ def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str) 
 
 
 def _merge(reports: Iterable[Report]) -> dict[str, dict[str, Any]]:
-    """What each stage said of a candidate, in one row; a failure of an earlier stage keeps its reason."""
+    """The rows of all stages about a candidate, as one row; a failure in an earlier stage keeps its reason."""
     rows: dict[str, dict[str, Any]] = {}
     for report in reports:
         for name, row in report.candidates.items():

@@ -1,8 +1,7 @@
-"""The model as MLflow loads it: the candidate folder through the runtime that serves it. Written into each model version.
+"""The model as MLflow loads it: the candidate folder in its runtime. This file is written into each model version.
 
-Takes the columns that the server takes, as a DataFrame or a dict of lists; gives a dict of arrays by output name,
-with the class names as `label` for a classifier. A batch of one keeps its batch dimension; more
-rows than the candidate is proven with are answered in parts.
+It takes the same columns as the server, as a DataFrame or a dict of lists, and returns a dict of arrays by output name, with the class
+names as `label` for a classifier. A batch of one keeps its batch dimension. More rows than the proof covered are answered in parts.
 """
 
 from pathlib import Path
@@ -31,7 +30,7 @@ class CandidateModel(PythonModel):
 
 
 def _joined(parts, most):
-    """One output of several batches; labels come as lists."""
+    """One output of several batches; labels are lists."""
     if isinstance(parts[0], list):
         return [label for part in parts for label in part]
     try:
@@ -43,7 +42,7 @@ def _joined(parts, most):
 
 
 def _rows(values):
-    """MLflow makes a dict with one list of texts a frame of one row; take the texts out again."""
+    """MLflow turns a dict with one list of texts into a frame with one row; undo that."""
     return values[0] if len(values) == 1 and isinstance(values[0], list) and values[0] and isinstance(values[0][0], str) else values
 
 

@@ -1,4 +1,4 @@
-"""The winner in MLflow's registry: the exact candidate folder as a pyfunc model, loadable without this project."""
+"""Register the winner in MLflow: the candidate folder as a pyfunc model that loads without this project."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ROOT = Path(__file__).parents[2]
 
 
 def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, Any], *, description: str = "") -> str:
-    """Make an accepted candidate a model version, or find the one that it is; `challenger` names the version accepted last.
+    """Register an accepted candidate as a model version, or find its version; `challenger` is the version accepted last.
 
-    Only the time of acceptance counts, so a run that changed nothing, or that is registered late, moves nothing back.
-    Raises CandidateError for a release that was refused.
+    Only the time of acceptance counts, so a run that changed nothing, or is registered late, does not move the alias back. Raises
+    CandidateError for a refused release.
     """
     name = release["model"]
     if not release["accepted"]:
@@ -43,7 +43,7 @@ def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, An
 
 
 def _point(client: Any, name: str) -> str:
-    """Let `challenger` name the version accepted last; look again after each move, since other runs register at the same time."""
+    """Set `challenger` to the version accepted last; check again after each change, because other runs register at the same time."""
     while True:
         newest = str(max(client.search_model_versions(f"name = '{name}'"), key=lambda one: (_accepted_at(one), int(one.version))).version)
         if str(client.get_registered_model(name).aliases.get(ALIAS)) == newest:
@@ -52,13 +52,13 @@ def _point(client: Any, name: str) -> str:
 
 
 def _find(client: Any, name: str, digest: str) -> Any:
-    """The model version of that candidate, or None."""
+    """The model version of that candidate; None if there is none."""
     versions = client.search_model_versions(f"name = '{name}'")
     return next((version for version in versions if version.tags.get("candidate_digest") == digest), None)
 
 
 def _accepted_at(version: Any) -> str:
-    """When its image was accepted, in ISO 8601 and UTC; versions of before this was noted come first."""
+    """When its image was accepted, in ISO 8601 and UTC; versions without that tag sort first."""
     return str(version.tags.get("accepted_at", ""))
 
 
@@ -73,7 +73,7 @@ def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mappi
 
     about = Candidate.load(candidate)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # MLflow asks for type hints to check requests by; the signature does that
+        warnings.simplefilter("ignore", UserWarning)  # MLflow asks for type hints to validate requests; the signature does that
         folder, code = Path(scratch) / "model", Path(scratch) / "code"
         runtime = runtimes.get(release["runtime"])
         code.mkdir()
@@ -97,7 +97,7 @@ def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mappi
 
 
 def _signature(candidate: Candidate) -> Any:
-    """What a request holds and what the model gives, as MLflow describes it; a classifier's `label` comes on top."""
+    """The signature of requests and answers for MLflow, without `label` of a classifier."""
     from mlflow.models import ModelSignature
     from mlflow.types import schema
 
@@ -113,7 +113,7 @@ def _signature(candidate: Candidate) -> Any:
 
 
 def _example(candidate: Candidate) -> dict[str, Any]:
-    """A request of one row that is nobody's data: a word, or the lowest valid values."""
+    """An example request of one row without real data: a word, or the lowest valid values."""
     requests = preprocess.build(candidate.preprocess, candidate.inputs).requests
     sizes = {str(size): 1 for spec in requests for size in spec.shape} | {rule.name: rule.smallest for rule in candidate.dimensions}
     return {spec.name: np.array(["text"]) if spec.dtype == "str" else _lowest(spec, sizes) for spec in requests}

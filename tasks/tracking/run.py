@@ -1,7 +1,7 @@
-"""One run per pipeline run, a child run per candidate, the winner in the registry.
+"""Log a pipeline run as an MLflow run, with a child run per candidate, and register the winner.
 
-Evidence is written to a spool folder first and sent from there, so that a tracking server which goes away
-loses nothing: the work goes on, and `deliver` sends what is left by the same code.
+Evidence is written to a spool folder first and sent from there. If the tracking server goes away, the run continues, and `deliver`
+sends the rest later with the same code.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tasks.tracking import view
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
 from tasks.tracking.spool import LOCK, abandoned, read, reports, write
 
-_TAGGED = ("data_sha256", "winner", "measured_on", "benchmark_valid")  # facts of reports that runs are found and compared by
+_TAGGED = ("data_sha256", "winner", "measured_on", "benchmark_valid")  # facts of reports that runs are searched and compared by
 
 
 class Tracker:
-    """One pipeline run in MLflow. Never raises: on the first trouble it warns, and keeps the rest in the spool.
+    """One pipeline run in MLflow. Never raises: at the first error it warns, and keeps the rest in the spool.
 
-    `run_id` is None as long as the server was never reached; `undelivered` is the spool folder of this run
-    when something of it is not in MLflow yet. While the run goes on its entry is locked, so that `deliver` leaves it alone.
+    `run_id` is None until the server was reached. `undelivered` is the spool folder of this run while something of it is not in MLflow. The
+    entry is locked while the run is active, so that `deliver` leaves it alone.
     """
 
     def __init__(self, entry: Path, tracking_uri: str, facts: dict[str, Any]) -> None:
@@ -43,7 +43,7 @@ class Tracker:
 
     @classmethod
     def start(cls, params: Params, *, tracking_uri: str, artifact_root: str | None, spool: Path, tags: Mapping[str, str]) -> Tracker:
-        """Open the run. `tags` name what this run is of (git commit, flow run); the spool entry is named by the time."""
+        """Open the run. `tags` identify it (git commit, flow run); the spool entry is named after the time."""
         entry = spool / f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:8]}"
         facts = {"experiment": params.name, "artifact_root": artifact_root, "params": _flat(params), "tags": dict(tags), "run_id": None}
         tracker = cls(entry, tracking_uri, facts)
@@ -59,12 +59,12 @@ class Tracker:
 
     @property
     def url(self) -> str | None:
-        """Where the run's page is, when a server shows it."""
+        """The address of the run's page; None without a server."""
         return _url(self._uri, self._facts.get("experiment_id"), self.run_id) if self.run_id else None
 
     @property
     def view_url(self) -> str | None:
-        """Where all candidates of the experiment are compared, when a server shows it."""
+        """The address of the comparison of all candidates in the experiment; None without a server."""
         experiment = self._facts.get("experiment_id")
         return view.link(self._uri, experiment) if self._uri.startswith("http") and experiment else None
 
@@ -73,12 +73,12 @@ class Tracker:
         return self._entry if self._trouble and self._entry.exists() else None
 
     def log_report(self, report: Report, folder: Path, *, cached: bool) -> None:
-        """Metrics, verdict, candidates and pictures of one stage; `cached` says that the stage itself did not run now."""
+        """Log metrics, verdict, candidates and pictures of a stage; `cached`: the stage itself did not run now."""
         if self._keep(lambda: self._note(report, folder, cached=cached)):
             self._send(lambda: send_report(self._entry, self._uri, report, history=cached))
 
     def log_source(self, root: Path) -> None:
-        """The params and the lock of the run as it ends, which nobody may have committed; sent when it is closed."""
+        """Log the params and the lock of the run, which may not be committed; sent when the run is closed."""
 
         def copy() -> None:
             (self._entry / KEPT).mkdir(exist_ok=True)
@@ -89,7 +89,7 @@ class Tracker:
         self._keep(copy)
 
     def register(self, candidate: Path, release: Path) -> str | None:
-        """Make the accepted candidate a model version; what it is called there, in words."""
+        """Register the accepted candidate. Returns the name of its model version."""
 
         def copy() -> None:
             shutil.copytree(candidate, self._entry / "candidate", dirs_exist_ok=True)
@@ -99,12 +99,12 @@ class Tracker:
         return version
 
     def finish(self, failure: PaddleshipError | None = None, *, tags: Mapping[str, str] | None = None) -> None:
-        """Close the run, as failed with its reason or as finished, and drop the spool entry when all of it has arrived."""
+        """Close the run as finished, or as failed with its reason, and delete the spool entry when everything was sent."""
         self._facts["tags"] |= tags or {}
         self._close(_ended("FAILED", failure.outcome, str(failure)) if failure else {"status": "FINISHED"})
 
     def stop(self, error: BaseException) -> None:
-        """Close the run that an exception ended: as killed where somebody ended it, else as failed by a defect."""
+        """Close the run after an exception: as killed for an interrupt, otherwise as failed by a defect."""
         words = f"ended by {type(error).__name__}"
         if isinstance(error, PaddleshipError):
             self.finish(error)
@@ -127,7 +127,7 @@ class Tracker:
         write(self._entry, self._facts)
 
     def _note(self, report: Report, folder: Path, *, cached: bool) -> None:
-        """Put one stage's evidence into the spool entry."""
+        """Write the evidence of a stage into the spool entry."""
         tags = self._facts["tags"]
         for tag, applies in (("stages_passed", bool(report.verdict)), ("stages_failed", not report.verdict), ("stages_cached", cached)):
             if applies:
@@ -143,7 +143,7 @@ class Tracker:
             shutil.copy(folder / name, kept / name)
 
     def _keep(self, action: Callable[[], None]) -> bool:
-        """Write evidence to the spool; what cannot be written is not sent either, and the first of it is said."""
+        """Write evidence to the spool; evidence that cannot be written is not sent either, with one warning."""
         try:
             action()
         except OSError as error:
@@ -154,7 +154,7 @@ class Tracker:
         return True
 
     def _send(self, action: Callable[[], Any]) -> Any:
-        """Do it while nothing has failed yet; after the first failure everything waits in the spool."""
+        """Send while nothing has failed; after the first failure everything waits in the spool."""
         if self._trouble is not None:
             return None
         try:
@@ -172,9 +172,9 @@ class Tracker:
 
 
 def bury(spool: Path, *, tracking_uri: str) -> list[str]:
-    """Close the runs whose process was killed, as KILLED with the reason; their run ids. What MLflow does not take now waits.
+    """Close runs whose process was killed, as KILLED with the reason. Returns their run ids; what MLflow does not accept now waits.
 
-    A run is dead when nothing holds its lock any more, which the kernel knows in every container that shares the folder.
+    A run is dead if nothing holds its lock, which also works for containers that share the folder.
     """
     buried = []
     for entry in sorted(path.parent for path in spool.glob("*/run.json")):
@@ -186,9 +186,9 @@ def bury(spool: Path, *, tracking_uri: str) -> list[str]:
 
 
 def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
-    """Send every spool entry that was left, each into the run it belongs to; their run ids.
+    """Send every remaining spool entry into its run. Returns the run ids.
 
-    An entry whose run still goes on is left alone, and one that cannot be sent does not hold up the others. Raises Unavailable.
+    Entries of active runs are left alone, and an entry that cannot be sent does not block the others. Raises Unavailable.
     """
     sent, kept = [], []
     for entry in sorted(path.parent for path in spool.glob("*/run.json")):
@@ -226,7 +226,7 @@ def _deliver(entry: Path, uri: str) -> str:
 
 
 def _flat(params: Params) -> dict[str, str]:
-    """Every value as `section.key`, cut to what MLflow takes."""
+    """Every value as `section.key`, truncated to MLflow's limit."""
     flat: dict[str, str] = {}
     for section, value in params.model_dump(mode="json").items():
         items: list[tuple[str, Any]] = list(value.items()) if isinstance(value, dict) else [("", value)]

@@ -1,4 +1,4 @@
-"""The runs of a tracking server: found, named, compared, deleted."""
+"""Find, name, compare and delete the runs of a tracking server."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from paddleship.errors import BadInput
 from paddleship.reports.report import Report
 from tasks.tracking.client import connect
 
-_OURS = "tags.prefect_flow_run != ''"  # runs of the pipeline; those of candidates are their children
+_OURS = "tags.prefect_flow_run != ''"  # pipeline runs; candidate runs are their children
 _PAGE = 1000
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the pipeline as MLflow has it; `reason` is its outcome where it is not done."""
+    """A pipeline run in MLflow; `reason` is its outcome if it is not done."""
 
     run_id: str
     experiment_id: str
@@ -45,7 +45,7 @@ class Run:
 
 
 def find(uri: str) -> list[Run]:
-    """All runs of the pipeline, the newest first."""
+    """All pipeline runs, newest first."""
     client = connect(uri)
     models = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()}
     found = _pages(client, list(models), _OURS)
@@ -89,7 +89,7 @@ def download(uri: str, run: Run, path: str, folder: Path) -> Path | None:
 
 
 def named(runs: Sequence[Run], word: str) -> Run:
-    """The newest run of that name, or whose MLflow or Prefect id begins so. Raises BadInput."""
+    """The newest run with that name, or whose MLflow or Prefect id starts with it. Raises BadInput."""
     for run in runs:
         if word == run.name or (len(word) >= 6 and (run.run_id.startswith(word) or run.flow_run.startswith(word))):
             return run
@@ -99,7 +99,7 @@ def named(runs: Sequence[Run], word: str) -> Run:
 
 @dataclass(frozen=True)
 class Registered:
-    """What model versions name: the runs that they come from, and their images by id."""
+    """What model versions refer to: their runs, and their images by id."""
 
     runs: set[str]
     images: set[str]
@@ -111,7 +111,7 @@ def registered(uri: str) -> Registered:
 
 
 def delete(uri: str, run: Run) -> None:
-    """Delete a run, those of its candidates, and its artifacts where they lie in a folder here."""
+    """Delete a run, its candidate runs, and its artifacts if they are in a local folder."""
     client = connect(uri)
     children = _pages(client, [run.experiment_id], f"tags.`mlflow.parentRunId` = '{run.run_id}'")
     for each in (*children, client.get_run(run.run_id)):
@@ -150,6 +150,6 @@ def _run(found: Any, model: str) -> Run:
 
 
 def _folder(address: str) -> Path | None:
-    """The folder that an artifact address means on this machine; None for one on a server."""
+    """The local folder of an artifact address; None if it is on a server."""
     parts = urlsplit(address)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None

@@ -1,6 +1,6 @@
-"""What goes to MLflow, from a spool entry and in a form that can be sent twice without leaving anything double.
+"""Send a spool entry to MLflow; sending it twice leaves no duplicates.
 
-Only MlflowClient is used, since MLflow's fluent calls would end a run that another process owns.
+Only MlflowClient is used, because MLflow's fluent API would end a run that another process owns.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tasks.tracking import note, registry, spool, view
 from tasks.tracking.client import connect, epoch_metrics
 
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the page opens on runs and metrics
-_BATCH = 1000  # what MLflow takes at once
+_BATCH = 1000  # MLflow's limit for one request
 _MADE = (Status.MADE, Status.PROVEN, Status.MEASURED)
-_WINNER = "★"  # before the name of a child run
-_CALLED = {"metric": "score"}  # metrics of rows that have another name on MLflow's pages
+_WINNER = "★"  # prefix of a child run's name
+_CALLED = {"metric": "score"}  # metrics with another name on MLflow's pages
 
 
 def open_run(entry: Path, uri: str) -> str:
-    """Create the run, or find the one that the entry names; params and tags once."""
+    """Create the run, or find the one that the entry names; params and tags are logged once."""
     from mlflow.entities import Param, RunTag
 
     facts = spool.read(entry)
@@ -51,7 +51,7 @@ def open_run(entry: Path, uri: str) -> str:
 
 @contextmanager
 def _first_use(uri: str) -> Iterator[None]:
-    """One process at a time makes the tables of a SQLite store: two at once leave a database that none can open again."""
+    """Let one process at a time create the tables of a SQLite store: two at the same time leave an unreadable database."""
     if not uri.startswith("sqlite:///"):
         yield
         return
@@ -61,7 +61,7 @@ def _first_use(uri: str) -> Iterator[None]:
 
 
 def _experiment_id(client: Any, name: str, location: str | None) -> str:
-    """The experiment of that name, made when there is none; of two runs that make it at once, one finds the other's."""
+    """The experiment of that name, created if it is missing; if two runs create it at once, one of them finds the other's."""
     from mlflow.exceptions import MlflowException
 
     if (found := client.get_experiment_by_name(name)) is not None:
@@ -97,7 +97,7 @@ def send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None
 
 
 def _missing_epochs(client: Any, run_id: str, history: list[dict[str, float | None]], at_ms: int) -> list[Any]:
-    """The points of the curve that did not arrive live; None stands for a value that was not finite."""
+    """The points of the curve that did not arrive live; None is a value that was not finite."""
     rows = [{key: value for key, value in row.items() if value is not None} for row in history]
     points = epoch_metrics(rows, first=0, at_ms=at_ms)
     there = {key: {point.step for point in client.get_metric_history(run_id, key)} for key in {point.key for point in points}}
@@ -115,7 +115,7 @@ def _send_dataset(client: Any, facts: Mapping[str, Any], report: Report) -> None
 
 
 def _send_candidates(client: Any, entry: Path, facts: dict[str, Any], report: Report) -> None:
-    """The candidates of a stage that ran, with what stages before it said of them; none as long as every stage is unchanged."""
+    """The candidates of a stage that ran, with the results of earlier stages; none if every stage is unchanged."""
     if facts.get("candidates_sent"):
         fresh = [report]
     elif report.stage in facts["tags"].get("stages_cached", "").split():
@@ -133,9 +133,9 @@ def _send_rows(client: Any, facts: Mapping[str, Any], reports: Sequence[Report])
 
 
 def _send_candidate(client: Any, facts: Mapping[str, Any], name: str, row: Mapping[str, Any], report: Report) -> None:
-    """One child run per candidate, with the same metric keys in all of them, so that they line up in the compare view.
+    """Create a child run per candidate, all with the same metric keys, so that the compare view lines them up.
 
-    Where the stage trained it, its loss is a curve. `evidence` names the report by which a later run finds these again.
+    If the stage trained it, its loss is a curve. `evidence` identifies the report, so that a later run finds these child runs.
     """
     from mlflow.entities import Metric, Param, RunTag
 
@@ -147,7 +147,7 @@ def _send_candidate(client: Any, facts: Mapping[str, Any], name: str, row: Mappi
     else:
         kinship = {"mlflow.parentRunId": facts["run_id"], "variant": name, "run": run}
         run_id = client.create_run(facts["experiment_id"], tags=kinship, run_name=f"{name}, {run}").info.run_id
-    known = found[0].data.params if found else {}  # MLflow refuses another value, and with it all that comes after
+    known = found[0].data.params if found else {}  # MLflow refuses another value, and with it the rest of the request
     described = {"variant": name, **{key: str(row[key]) for key in ("runtime", "precision") if row.get(key)}}
     params = [Param(key, value) for key, value in described.items() if key not in known]
     at_ms, curve = _started_ms(report), report.facts.get("losses", {}).get(name, [])
@@ -172,9 +172,9 @@ def _evidence(report: Report) -> str:
 
 
 def _candidates_run(client: Any, entry: Path, facts: dict[str, Any]) -> str:
-    """The run whose child runs are this run's candidates: its own, or where nothing of them ran now, the one that they were sent from.
+    """The run with this run's candidates as child runs: this run, or if nothing ran now, the run that sent them.
 
-    Where no run has them (another server, or a cache of another machine), they are sent now.
+    If no run has them (another server, or the cache of another machine), they are sent now.
     """
     own = str(facts["run_id"])
     reports = [report for report in spool.reports(entry) if report.candidates]
@@ -188,7 +188,7 @@ def _candidates_run(client: Any, entry: Path, facts: dict[str, Any]) -> str:
 
 
 def _numbers(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Everything measured in a row; what is not a finite number has no place in a chart."""
+    """All finite numbers in a row."""
     for key, value in row.items():
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             yield key, float(value)
@@ -225,7 +225,7 @@ def _run_link(facts: Mapping[str, Any]) -> str:
 
 
 def _compare_link(facts: Mapping[str, Any], run_id: str) -> str:
-    """The chart view of a run's candidates, fastest first, as a link within MLflow's pages."""
+    """A link to the chart view of a run's candidates, fastest first, relative to MLflow's pages."""
     children = quote(f"tags.`mlflow.parentRunId` = '{run_id}'")
     order = f"orderByKey={quote('metrics.`p50_ms`')}&orderByAsc=true"
     return f"#/experiments/{facts['experiment_id']}/runs?{view.MODE}&searchFilter={children}&compareRunsMode=CHART&{order}"

@@ -1,7 +1,7 @@
-"""The spool: one folder per run with what MLflow shall get, until it has it all.
+"""The spool: one folder per run with data for MLflow, until everything was sent.
 
-An entry holds `run.json` (experiment, params, tags, run id), `reports/` and, after a release, `candidate/` and
-`release.json`. Its lock is held by the process that works on it; the lock of a killed process is free.
+An entry holds `run.json` (experiment, params, tags, run id), `reports/` and, after a release, `candidate/` and `release.json`. The process
+that works on it holds its lock; the lock of a killed process is free.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOCK = ".lock"
 
 @contextmanager
 def abandoned(entry: Path) -> Iterator[bool]:
-    """Hold the lock of an entry; False when its run, or another delivery, holds it."""
+    """Hold the lock of an entry; False if its run, or another delivery, holds it."""
     if not entry.exists() or (lock := locks.take(entry / LOCK)) is None:
         yield False
         return
@@ -30,7 +30,7 @@ def abandoned(entry: Path) -> Iterator[bool]:
 
 
 def is_held(entry: Path) -> bool:
-    """Whether the run of an entry goes on."""
+    """Whether the run of an entry is active."""
     lock = locks.take(entry / LOCK)
     if lock is not None:
         lock.lock.release()

@@ -1,7 +1,7 @@
-"""MLflow's runs page, opened on the answer: every measured candidate, the fastest first, with the columns and charts that decide.
+"""A shared view of MLflow's runs page: every measured candidate, fastest first, with the columns and charts for a decision.
 
-MLflow keeps a view that a person shares as a tag of the experiment. Its form is not documented, so it is written only for the
-versions of MLflow that it was tried with; with another one the link orders the runs and leaves the columns as they are.
+MLflow stores a shared view as a tag of the experiment. The format is not documented, so it is written only for tested versions of
+MLflow. With another version, the link orders the runs and leaves the columns as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 KEY = "paddleship"
 TAG = f"mlflow.sharedViewState.{KEY}"
-MODE = "workflowType=machine_learning"  # of an address, so that the page does not open in its other mode
+MODE = "workflowType=machine_learning"  # part of an address, so that the page does not open in its GenAI mode
 _TRIED = ("3.17.",)
 MEASURED = "tags.status = 'measured'"
 _COLUMNS = (
@@ -35,14 +35,14 @@ _PARETO = {
 
 
 def share(client: Any, experiment_id: str) -> None:
-    """Write the view into the experiment, where it is not there in this form yet."""
+    """Write the view into the experiment, unless it is there in this form already."""
     state = _encoded()
     if _known_version() and client.get_experiment(experiment_id).tags.get(TAG) != state:
         client.set_experiment_tag(experiment_id, TAG, state)
 
 
 def link(uri: str, experiment_id: str) -> str:
-    """The address of the view in MLflow's pages, whose server is at `uri`; within the pages where that is empty."""
+    """The address of the view on the server at `uri`; relative to MLflow's pages if `uri` is empty."""
     address = f"{uri.rstrip('/')}{'/' if uri else ''}#/experiments/{experiment_id}/runs?{MODE}&"
     if _known_version():
         return address + urlencode({"viewStateShareKey": KEY, "compareRunsMode": "CHART"})
@@ -57,7 +57,7 @@ def _known_version() -> bool:
 
 
 def _encoded() -> str:
-    """The view in the form that MLflow reads: JSON, deflated and in base64."""
+    """The view in MLflow's format: JSON, deflated, in base64."""
     text = json.dumps(_state(), separators=(",", ":"), sort_keys=True)
     return "deflate;" + base64.b64encode(zlib.compress(text.encode())).decode()
 
