@@ -1,7 +1,7 @@
-"""`make pipeline-bench`: what versioning, orchestration and tracking add to the bare stages, on the quick example.
+"""`make pipeline-bench`: the time that versioning, orchestration and tracking add to the bare stages, on the quick example.
 
-Closed comparison in one run: each round measures the bare stages, `dvc repro`, the whole flow, and the flow with
-nothing changed, each in a fresh clone. Medians over the rounds; SHORT=1 is one round. Needs a Docker engine.
+Each round measures the bare stages, `dvc repro`, the whole flow, and the flow without changes, each in a fresh clone. The results
+are medians over the rounds; SHORT=1 is one round. Needs a Docker engine.
 """
 
 from __future__ import annotations

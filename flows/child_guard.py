@@ -1,7 +1,7 @@
-"""`python -m flows.child_guard FD MODULE ARGUMENTS…`: run a module, and end the whole process group when its starter is gone.
+"""`python -m flows.child_guard FD MODULE ARGUMENTS…`: run a module, and end its process group when the starting process ends.
 
-The starter holds the other end of the pipe FD. A starter that is killed outright cannot clean up; the kernel
-closes its end, and nothing that it started is left at work behind the back of its next run.
+The starting process holds the other end of the pipe FD. If it is killed it cannot clean up, but the kernel closes its end of the
+pipe, so no process is left when the next run starts.
 """
 
 from __future__ import annotations

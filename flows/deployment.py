@@ -1,4 +1,4 @@
-"""The deployments of prefect.yaml: work pools, worker, and what marks a run whose worker died."""
+"""The deployments of prefect.yaml: work pools, worker, and the automation for runs whose worker died."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES: dict[Pool, str] = {"local": "process", "docker": "docker"}
 
 
 def deploy(local: Local) -> None:
-    """Create the work pools, register prefect.yaml, and the automation that marks silent runs as crashed. Raises Unavailable."""
+    """Create the work pools, register prefect.yaml, and create the automation that marks silent runs as crashed. Raises Unavailable."""
     for pool, kind in _TYPES.items():
         _prefect(local, "work-pool", "create", pool, "--type", kind, "--overwrite")
     _prefect(local, "--no-prompt", "deploy", "--all")
@@ -33,19 +33,19 @@ def deploy(local: Local) -> None:
 
 
 def work(local: Local, *, pool: Pool = "local") -> int:
-    """Run a worker until it is interrupted; its exit code. Raises Unavailable."""
+    """Run a worker until it is interrupted. Returns its exit code. Raises Unavailable."""
     command = [_command(), "worker", "start", "--pool", pool, "--type", _TYPES[pool], "--name", f"{pool}-{os.getpid()}"]
     environment = {**_environment(local), "PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S)}
     if pool == "docker":
         environment["DOCKER_HOST"] = _engine(local.checkout)
-        (local.checkout / "data").mkdir(exist_ok=True)  # containers mount it, and the engine would make it root's
+        (local.checkout / "data").mkdir(exist_ok=True)  # containers mount it; otherwise the engine would create it as root
     os.chdir(local.checkout)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a script starts with `&`, and then Prefect's worker outlives SIGTERM too
     os.execve(command[0], command, environment)  # noqa: S606 the worker takes this process's place, and its signals
 
 
 def follow(local: Local, name: str, parameters: dict[str, Any]) -> State[Any]:
-    """Start a run of a deployment, say how it goes, and give its last state. Raises BadInput and Unavailable."""
+    """Start a run of a deployment, print its states, and return the last one. Raises BadInput and Unavailable."""
     os.environ["PREFECT_API_URL"] = _url(local)
     from prefect import get_client
     from prefect.deployments import run_deployment
@@ -69,7 +69,7 @@ def follow(local: Local, name: str, parameters: dict[str, Any]) -> State[Any]:
 
 
 def _engine(checkout: Path) -> str:
-    """Address of an engine that has every image which prefect.yaml runs in. Raises Unavailable."""
+    """The address of an engine that has every image of prefect.yaml. Raises Unavailable."""
     if find_spec("prefect_docker") is None:
         raise Unavailable("prefect-docker, which the pool docker needs, is not installed: run `make setup`, or add the extra docker-worker")
     from tasks import image
@@ -89,7 +89,7 @@ def _engine(checkout: Path) -> str:
 
 
 def _images(checkout: Path) -> list[str]:
-    """The images that the deployments of prefect.yaml name."""
+    """The images of the deployments in prefect.yaml."""
     import yaml
 
     deployments = yaml.safe_load((checkout / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
@@ -98,7 +98,7 @@ def _images(checkout: Path) -> list[str]:
 
 
 def _watch_heartbeats() -> None:
-    """A run that sent no heartbeat for a while is marked crashed; nobody else would notice that its machine is gone."""
+    """Mark a run as crashed if it sent no heartbeat for a while, because its machine may be gone."""
     from datetime import timedelta
 
     from prefect.automations import Automation

@@ -1,4 +1,4 @@
-"""`paddleship doctor`: examine a model that the command line or params.yaml names, and print what was found."""
+"""`paddleship doctor`: examine the model of the command line or of params.yaml, and print the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What dead runs left in the checkout: their worktrees go, and what leads back to them stays as a DVC experiment."""
+"""Clean up after dead runs: remove their worktrees, and keep their params and lock as a DVC experiment."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from paddleship.errors import PaddleshipError
 
 
 def sweep(checkout: Path, *, on_line: Callable[[str], None]) -> list[str]:
-    """Remove the worktrees of runs whose process has ended, failed, cancelled or killed; their run ids.
+    """Remove the worktrees of runs whose process has ended, failed, was cancelled or killed. Returns their run ids.
 
-    Whether one has ended is told by its lock, which the kernel frees, so a living run is left alone in whichever container it is.
+    A run is dead if its lock is free, which also works for runs in other containers.
     """
     removed = []
     for root in workspace.worktrees(checkout):
@@ -29,7 +29,7 @@ def sweep(checkout: Path, *, on_line: Callable[[str], None]) -> list[str]:
 
 
 def _keep_lineage(place: Workspace, *, on_line: Callable[[str], None]) -> None:
-    """Params and lock of a run that could not save them itself; only of its stages that are whole, since others may be half."""
+    """Save params and lock of a run that could not save them itself, for its complete stages only."""
     name = workspace.experiment(place.root.name)
     if not (place.root / "dvc.lock").exists() or workspace.has_experiment(place.checkout, name):
         return

@@ -1,4 +1,4 @@
-"""How a run ended: one word as the name of Prefect's state and MLflow's tag `reason`, and `paddleship`'s exit code for it."""
+"""The outcome of a run: one word for Prefect's state and MLflow's tag `reason`, and the exit code."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _EXIT_CODES = {kind.outcome: kind.exit_code for kind in (BadInput, OutOfTime, Ga
 
 
 def failed(error: PaddleshipError) -> State[Any]:
-    """The error as a state: its name is the outcome, its message what the user reads."""
+    """The error as a Prefect state: its name is the outcome, its message is for the user."""
     return Failed(name=error.outcome, message=str(error))
 
 
 def exit_code(state: State[Any]) -> int:
-    """What `paddleship` ends with for a flow run in this state, wherever the run was."""
+    """The exit code of `paddleship` for a flow run in this state, wherever it ran."""
     if state.is_completed():
         return 0
     if state.is_cancelled() or state.is_cancelling():

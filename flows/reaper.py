@@ -1,7 +1,7 @@
-"""`python flows/reaper.py FD MARK`: when the command that started it is gone, end every process that it left behind.
+"""`python flows/reaper.py FD MARK`: when the command that started it ends, end every process that it left behind.
 
-Prefect's temporary server is started by Prefect, in a way that nobody else can guard; but it inherits the environment, and
-with it the mark. Standard library only: one of these waits beside every `paddleship run`.
+Prefect starts its temporary server itself, so it cannot be guarded otherwise; but the server inherits the environment, and with it the
+mark. Standard library only, because one of these waits beside every `paddleship run`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import time
 from pathlib import Path
 
 _VARIABLE = "PADDLESHIP_COMMAND"
-_ROUNDS = 20  # what is ended may have started something meanwhile
+_ROUNDS = 20  # processes may start others while they are ended
 
 
 def guard_descendants() -> None:
-    """Mark this process's descendants, and have them ended when it ends, however it does; where there is no /proc, do nothing."""
+    """Mark this process's descendants, and end them when this process ends in any way; without /proc, do nothing."""
     if not Path("/proc/self/environ").exists():
         return
-    here, _there = os.pipe()  # the other end stays open as long as this process lives
+    here, _there = os.pipe()  # the other end stays open while this process lives
     mark = os.urandom(16).hex()
     command = [sys.executable, "-S", "-E", str(Path(__file__).resolve()), str(here), mark]
     subprocess.Popen(command, pass_fds=(here,), start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _marked(variable: bytes) -> list[int]:
-    """The processes that inherited the variable; those of other users cannot be read, and are not ours."""
+    """The processes that inherited the variable; those of other users cannot be read and are not ours."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

@@ -1,4 +1,4 @@
-"""One `dvc repro` as a process: streamed, understood, and never left behind."""
+"""Run one `dvc repro` as a process: stream its output, interpret it, and leave no process behind."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _DVC_NOISE = (
     "Data and pipelines are up to date",
 )
 _STALE_LOCK = re.compile(r"Process '.*' with \(Pid .*\), in RWLock-file '.*' had been killed")
-_ERROR = ("error: ", "ERROR: ")  # of the stage and of DVC: they end up in the error of this run, which is told once
+_ERROR = ("error: ", "ERROR: ")  # of the stage and of DVC: printed once, in the error of this run
 _GRACE_S = 10
 
 
 class How(StrEnum):
-    """What became of a stage in a run."""
+    """The result of a stage in a run."""
 
     RAN = "ran"
     RESTORED = "restored"
@@ -44,7 +44,7 @@ class How(StrEnum):
 
 @dataclass
 class Ended:
-    """How one `dvc repro` ended, by its output. `outcome` is RAN only where DVC says that it runs the command."""
+    """How one `dvc repro` ended, judged by its output. `outcome` is RAN only if DVC says that it runs the command."""
 
     outcome: How = How.UNCHANGED
     stage_code: int = 0
@@ -59,20 +59,20 @@ class Ended:
     def read(self, line: str) -> None:
         if line.startswith("Running stage '"):
             self.outcome = How.RAN
-        elif self.outcome != How.RAN and _RESTORED.match(line):  # what a stage prints itself comes after DVC's line
+        elif self.outcome != How.RAN and _RESTORED.match(line):  # the stage's own output comes after DVC's line
             self.outcome = How.RESTORED
         elif line.startswith("error: "):
             self.stage_error = line.removeprefix("error: ")
         elif line.startswith("ERROR: "):
             self.dvc_error = line.removeprefix("ERROR: ")
-        elif self.dvc_error.endswith(":"):  # DVC puts the names on lines of their own
+        elif self.dvc_error.endswith(":"):  # DVC prints the names on separate lines
             self.dvc_error += f" {line.strip()}"
         if found := _EXIT.search(line):
             self.stage_code = int(found[1])
 
 
 def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool) -> Ended:
-    """One `dvc repro` of one stage, in a process group of its own that ends with this process."""
+    """Run `dvc repro` for one stage, in a process group that ends with this process."""
     how = "--force" if force else "--pull"
     here, pipe = os.pipe()
     command = [sys.executable, "-m", "flows.child_guard", str(here), "dvc", "--wait-for-lock", "repro", "--single-item", how, address]
@@ -105,7 +105,7 @@ def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Cal
 
 @contextmanager
 def turn(folder: Path, work: str, *, on_line: Callable[[str], None]) -> Iterator[None]:
-    """Let one run at a time do this work in a folder; the system gives the turn back when a run is killed."""
+    """A block that one run at a time may execute in a folder; the kernel releases the lock when a run is killed."""
     path = folder / ".dvc" / "tmp" / f"paddleship-{work}.lock"
     lock = locks.take(path)
     if lock is None:
@@ -116,7 +116,7 @@ def turn(folder: Path, work: str, *, on_line: Callable[[str], None]) -> Iterator
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:
-    """End the stage and whatever it started: ask first, then make sure."""
+    """End the stage and its descendants: first SIGTERM, then SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + _GRACE_S
         try:

@@ -1,4 +1,4 @@
-"""`paddleship runs`: the runs of this checkout's MLflow as tables, two of them side by side, and old ones taken away."""
+"""`paddleship runs`: list, show, compare and delete the runs in this checkout's MLflow."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Say = Callable[[str], None]
 
 
 def table(found: Sequence[Run]) -> Any:
-    """One row per run, the newest first."""
+    """One row per run, newest first."""
     return _table(_COLUMNS, [_row(run) for run in found])
 
 
 def details(run: Run) -> Any:
-    """What is known of one run: how it ended, what it is of, and all that was measured."""
+    """All facts about one run: outcome, model, and all measurements."""
     facts = {"name": run.name, "MLflow run": run.run_id, "Prefect run": run.flow_run, "model": run.model, "started": _when(run)}
     facts |= {"outcome": run.outcome, "failure": run.tags.get("failure", ""), "winner": run.tags.get("winner", "")}
     facts |= {key: run.tags.get(key, "") for key in ("git_commit", "data_sha256", "measured_on", "benchmark_valid", "findings")}
@@ -37,7 +37,7 @@ def details(run: Run) -> Any:
 
 
 def comparison(one: Run, other: Run) -> Any:
-    """Params that differ, and every figure that both have, with their ratio."""
+    """The params that differ, and every figure that both runs have, with their ratio."""
     keys = sorted(one.params.keys() | other.params.keys())
     rows = [(key, one.params.get(key, "–"), other.params.get(key, "–"), "") for key in keys if one.params.get(key) != other.params.get(key)]
     rows += [("outcome", one.outcome, other.outcome, ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
@@ -48,10 +48,10 @@ def comparison(one: Run, other: Run) -> Any:
 
 
 def prune(checkout: Path, local: Local, *, keep: int, cache: bool, dry_run: bool, say: Say) -> None:
-    """Take away all but the newest `keep` runs, with their images and experiments, and the worktrees of dead runs.
+    """Delete all runs except the newest `keep`, with their images and experiments, and the worktrees of dead runs.
 
-    Runs that go on stay, and so do those that a model version, an image in use or a newer run's candidates come from.
-    `cache` takes from DVC's cache what neither this checkout nor any commit or experiment names. A dry run only says what it would do.
+    Active runs stay, and so do runs that a model version, an image in use or the candidates of a newer run refer to. `cache` removes from
+    DVC's cache what neither this checkout nor any commit or experiment refers to. A dry run only prints what it would delete.
     """
     uri, would = local.tracking_uri(), "would remove" if dry_run else "removed"
     found, registered = runs.find(uri), runs.registered(uri)

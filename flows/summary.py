@@ -1,4 +1,4 @@
-"""What a person reads at the end of a run: stages, the image, and what to do next."""
+"""The summary at the end of a run: stages, image, and next commands."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
 from tasks import image
 
-_LONGEST_LINE = 1000  # characters that a person copies from a terminal
+_LONGEST_LINE = 1000  # a person can copy from a terminal
 _SHOWN_VALUES = 8
 
 
 @dataclass(frozen=True)
 class Row:
-    """One stage of this run: how it went and what it reported."""
+    """One stage of this run: its result and its report."""
 
     stage: str
     how: How
@@ -43,7 +43,7 @@ class Row:
 
 
 def table(rows: Sequence[Row]) -> Any:
-    """The rows as a table for the terminal, which has the reason of a failure below it."""
+    """The rows as a table for the terminal; the reason of a failure is printed below it."""
     from rich.table import Table
     from rich.text import Text
 
@@ -74,13 +74,13 @@ def findings(rows: Sequence[Row]) -> list[dict[str, str]]:
 
 
 def unseen(rows: Sequence[Row]) -> list[str]:
-    """The errors and warnings of stages that did not run now, so that the terminal has not shown them yet."""
+    """The errors and warnings of stages that did not run now, because the terminal has not shown them yet."""
     kept = [row for row in rows if row.how in (How.UNCHANGED, How.RESTORED)]
     return [f"{row.stage}: {finding}" for row in kept if row.report for finding in row.report.serious()]
 
 
 def release_lines(release: Path, *, engine: str | None) -> list[str]:
-    """The image of an accepted run, and the first commands of somebody who wants to use it."""
+    """The image of an accepted run, and the first commands to use it."""
     facts = json.loads(release.read_text(encoding="utf-8"))
     prefix = f"DOCKER_HOST={engine} " if engine and engine != os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock") else ""
     return [
@@ -95,7 +95,7 @@ def release_lines(release: Path, *, engine: str | None) -> list[str]:
 
 
 def engine_address() -> str | None:
-    """Where Docker answers, for commands that a person copies; None when it does not."""
+    """The address of Docker for commands that a person copies; None without an engine."""
     try:
         return image.host_of(image.connect())
     except Unavailable:
@@ -103,7 +103,7 @@ def engine_address() -> str | None:
 
 
 def _curl(name: str, example: Mapping[str, Any], release: Path) -> list[str]:
-    """A request of one held-out row as a curl command, and the answer that accept got to it."""
+    """A request of one held-out row as a curl command, and the answer that accept got."""
     url = f"127.0.0.1:8000/v2/models/{name}/infer"
     body = json.dumps(example["request"], ensure_ascii=False)
     if len(body) <= _LONGEST_LINE:

@@ -1,4 +1,4 @@
-"""What of Prefect's own words a person at the terminal sees: not how a run or a failed task ended, which `paddleship` tells itself."""
+"""Hide Prefect's messages about ended runs and failed tasks on the terminal, because `paddleship` prints them itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _END = "Finished in state "
 
 
 def tell_errors_once() -> None:
-    """Keep from the terminal how the flow run and its failed tasks ended; Prefect's pages show it as before. After Prefect is imported."""
+    """Hide Prefect's messages about the end of the flow run and of failed tasks on the terminal; call after Prefect is imported."""
     for handler in logging.getLogger().handlers:
         if not any(isinstance(known, _NotTheEnd) for known in handler.filters):
             handler.addFilter(_NotTheEnd())

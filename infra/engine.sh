@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A Docker engine for this machine: `infra/engine.sh start|stop|status`.
-# start  prints DOCKER_HOST of a reachable engine; where there is none, and this is root on Debian or Ubuntu,
+# start  prints DOCKER_HOST of a reachable engine. If there is none, and this is root on Debian or Ubuntu, it
 #        installs docker.io and starts dockerd with a data root, socket and pid file of its own.
-#        Where DOCKER_HOST is set, it is the only engine that counts.
-# stop   ends the engine that start started, and no other.
+#        If DOCKER_HOST is set, only that engine is used.
+# stop   stops the engine that `start` started, and no other.
 # Exit codes: 0 reachable (or stopped), 2 wrong usage, 4 no engine is available.
 set -euo pipefail
 
@@ -30,16 +30,16 @@ find_engine() {
     return 1
 }
 
-# Whether this process runs the engine that start started; a zombie does not.
+# Whether this process is the engine that `start` started, and not a zombie.
 runs_ours() { tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline" | grep -q -- "--pidfile $pidfile"; } 2>/dev/null
 
-# The pid of the engine that start started, nothing when it is not running.
+# The pid of the engine that `start` started; empty if it is not running.
 ours() {
     local pid
     pid=$(cat "$pidfile" 2>/dev/null) && runs_ours "$pid" && printf '%s\n' "$pid"
 }
 
-# The pid of any dockerd that lives in this machine's process table.
+# The pid of any dockerd on this machine.
 any_dockerd() {
     local process
     for process in $(grep -lsx dockerd /proc/[0-9]*/comm); do
@@ -50,7 +50,7 @@ any_dockerd() {
 }
 
 install_engine() (
-    # The package would start a service of its own on installation; this engine is started by hand instead.
+    # Prevent the package from starting its service: this script starts the engine itself.
     policy=/usr/sbin/policy-rc.d
     if [ ! -e "$policy" ]; then
         trap 'rm -f "$policy"' EXIT
@@ -58,9 +58,9 @@ install_engine() (
         chmod +x "$policy"
     fi
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq || true # older lists may do
+    apt-get update -qq || true # older lists may be sufficient
     apt-get install -y -qq --no-install-recommends docker.io iptables || return
-    # A package of its own on newer Debian.
+    # A separate package on newer Debian.
     command -v docker || apt-get install -y -qq --no-install-recommends docker-cli
 )
 
@@ -83,7 +83,7 @@ start() {
     mkdir -p "$run" "$data"
     exec 9>"$run/lock"
     flock 9
-    if host=$(find_engine); then # another start was quicker
+    if host=$(find_engine); then # another `start` was faster
         printf '%s\n' "$host"
         return 0
     fi

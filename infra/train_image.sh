@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Build the training image: `infra/train_image.sh [TAG]`, default paddleship/train:latest.
-# BASE_IMAGE: what it stands on, with a C++ compiler where torch.compile shall be measured. DEVICE: cpu (default) or gpu, for which PADDLE_INDEX names
-# Paddle's own wheels. EXTRAS: further extras of the project, default torch.
-# PyTorch comes without what only a GPU uses, as far as it can be imported without: Paddle in the image is the one for CPUs.
-# Needs about 20 GB of disk while it works, 6 of them in TMPDIR. Exit codes: 0 the image is there, 4 no engine or no base image.
+# BASE_IMAGE: the base image; torch.compile needs one with a C++ compiler. DEVICE: cpu (default) or gpu; for gpu, PADDLE_INDEX is the address of Paddle's
+# own wheels. EXTRAS: further extras of the project, default torch.
+# GPU packages that PyTorch can be imported without are left out, because Paddle in the image is the CPU build.
+# Needs about 20 GB of disk while it runs, 6 of them in TMPDIR. Exit codes: 0 the image exists, 4 no engine or no base image.
 set -euo pipefail
 
 tag=${1:-paddleship/train:latest}
