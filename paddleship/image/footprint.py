@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatch
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import Any
+
+from pathspec import PathSpec
 
 from paddleship.errors import CandidateError
 from paddleship.image import requirements
@@ -21,24 +24,19 @@ def not_served(runtime: Registration) -> tuple[str, ...]:
 def image_bytes(runtime: Registration, candidate: Path) -> int | None:
     """Bytes on top of the base image, without compiled Python; None if a pinned package is unknown or not installed here."""
     try:
-        pins, patterns = requirements.of(runtime), not_served(runtime)
-        packages = sum(_package_bytes(name, patterns) for name in requirements.names(pins))
+        pins, pruned = requirements.of(runtime), matcher(not_served(runtime))
+        packages = sum(_package_bytes(name, pruned) for name in requirements.names(pins))
     except (CandidateError, PackageNotFoundError):
         return None
     return packages + sum(path.stat().st_size for path in candidate.rglob("*") if path.is_file())
 
 
-def _package_bytes(name: str, patterns: tuple[str, ...]) -> int:
-    kept = [file for file in distribution(name).files or [] if not _left_out(str(file), patterns)]
-    return sum(path.stat().st_size for file in kept if (path := Path(str(file.locate()))).is_file())
+def matcher(patterns: Sequence[str]) -> PathSpec[Any]:
+    """Matches files that the patterns name, or that lie in a folder that they name, as `Path.glob` finds them from the top."""
+    return PathSpec.from_lines("gitignore", [f"/{pattern}" for pattern in patterns])
 
 
-def _left_out(file: str, patterns: tuple[str, ...]) -> bool:
-    parts = PurePosixPath(file).parts
-    return ".." in parts or "__pycache__" in parts or any(_meets(parts, pattern.split("/")) for pattern in patterns)
-
-
-def _meets(parts: tuple[str, ...], pattern: list[str]) -> bool:
-    if pattern[0] == "**":
-        return any(fnmatch(part, pattern[1]) for part in parts)
-    return len(parts) >= len(pattern) and all(map(fnmatch, parts, pattern))
+def _package_bytes(name: str, pruned: PathSpec[Any]) -> int:
+    files = [file for file in distribution(name).files or [] if not {"..", "__pycache__"} & set(file.parts)]
+    kept = [Path(str(file.locate())) for file in files if not pruned.match_file(file.as_posix())]
+    return sum(path.stat().st_size for path in kept if path.is_file())

@@ -46,3 +46,21 @@ def test_the_size_of_an_image_counts_what_is_included(tmp_path):
     (tmp_path / "model").mkdir()
     sizes = [footprint.image_bytes(registry.of(name), tmp_path / "model") for name in ("paddle", "paddle-eager")]
     assert sizes[0] == sizes[1] is not None
+
+
+@pytest.mark.parametrize(
+    "pattern", ["bin", "numpy/f2py", "**/tests", "**/*.pyi", "**/deep/tests", "openvino/lib_[gn]pu.so", "openvino/lib_x.so*", "top*"]
+)
+def test_the_size_leaves_out_the_files_that_package_removes_by_the_same_pattern(tmp_path, pattern):
+    files = (
+        "bin/run", "tools/bin/run", "numpy/f2py/a.py", "numpy/f2py/b/c.py", "other/numpy/f2py/a.py", "tests/a.py", "numpy/tests/a.py",
+        "numpy/deep/tests/a.py", "deep/tests.py", "numpy/a.pyi", "a.pyi", "openvino/lib_gpu.so", "openvino/lib_cpu.so",
+        "openvino/lib_x.so.2", "numpy/openvino/lib_gpu.so", "topping.py", "numpy/top.py",
+    )  # fmt: skip
+    for file in files:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    found = list(tmp_path.glob(pattern))
+    removed = {file for file in files if any((tmp_path / file).is_relative_to(path) for path in found)}
+    assert removed
+    assert {file for file in files if footprint.matcher([pattern]).match_file(file)} == removed
