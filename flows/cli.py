@@ -79,10 +79,10 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--torch-site", metavar="FOLDER", help="site-packages of PyTorch where it is not installed beside Paddle")
     compare.set_defaults(command=_compare_graph_modes)
 
-    races = commands.add_parser("compare", help="compare two benchmarks: which candidate became faster or slower")
-    races.add_argument("earlier", type=Path, metavar="EARLIER", help="folder of an earlier benchmark: samples.parquet, samples.json")
-    races.add_argument("later", type=Path, nargs="?", metavar="LATER", help="default: the one of params.yaml here")
-    races.set_defaults(command=_compare)
+    compared = commands.add_parser("compare", help="compare two benchmarks: which candidate became faster or slower")
+    compared.add_argument("earlier", type=Path, metavar="EARLIER", help="folder of an earlier benchmark: samples.parquet, samples.json")
+    compared.add_argument("later", type=Path, nargs="?", metavar="LATER", help="default: the one of params.yaml here")
+    compared.set_defaults(command=_compare)
 
     trace = commands.add_parser("trace", help="show the commit, data and params that an image or container was made from")
     trace.add_argument("name", metavar="IMAGE|CONTAINER")
@@ -201,7 +201,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     changes = samples.compare(arguments.earlier, later)
     print(f"{'speedup over the baseline':26} {'earlier':>8} {'later':>8}   change")
     print("\n".join(map(str, changes)) or "no participant is in both")
-    return GateFailed.exit_code if any(change.verdict == Difference.WORSE for change in changes) else 0
+    return GateFailed.exit_code if any(change.difference == Difference.WORSE for change in changes) else 0
 
 
 def _trace(arguments: argparse.Namespace) -> int:

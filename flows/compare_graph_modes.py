@@ -39,7 +39,7 @@ def compare_graph_modes(
     threads: int | None = None,
     torch_site: str | None = None,
 ) -> State[Any]:
-    """Race the graph modes of Paddle and PyTorch on this machine and say which common claims it confirms.
+    """Measure the graph modes of Paddle and PyTorch side by side on this machine and say which common claims it confirms.
 
     Args:
         full: Sizes for GPUs; the others are for two cores.
@@ -61,7 +61,7 @@ def compare_graph_modes(
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
     failure: PaddleshipError | None = None
     try:
-        failure = race(values, root)
+        failure = compare(values, root)
         reports = root / values.paths.reports
         report = Report.read(reports, NAME) if failure is None or isinstance(failure, GateFailed) else None  # else an earlier run's
         if report is not None:
@@ -76,8 +76,8 @@ def compare_graph_modes(
     return Completed(message=report.headline if report else "")
 
 
-@task(name="race", cache_policy=NO_CACHE, persist_result=False)
-def race(values: Params, root: Path) -> PaddleshipError | None:
+@task(name="compare", cache_policy=NO_CACHE, persist_result=False)
+def compare(values: Params, root: Path) -> PaddleshipError | None:
     """Run the verb as a process and stream its lines; the error it ended with, or None."""
     log, last = get_run_logger(), ""
     with tempfile.TemporaryDirectory(prefix="paddleship-") as folder:

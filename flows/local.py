@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows import servers
-from flows.servers import Server
+from flows.servers import ServerProcess
 from paddleship.errors import BadInput
 from paddleship.shipped.common.files import write_text
 
@@ -102,9 +102,9 @@ class Local:
         if self._client_settings.exists() and self._client_settings.read_text().startswith(_OUR_SETTINGS):
             self._client_settings.unlink()
 
-    def _prefect(self) -> Server:
+    def _prefect(self) -> ServerProcess:
         api = f"http://127.0.0.1:{self.prefect_port}/api"
-        return Server(
+        return ServerProcess(
             name="prefect",
             state=self.state,
             port=self.prefect_port,
@@ -119,9 +119,9 @@ class Local:
             },
         )
 
-    def _mlflow(self) -> Server:
+    def _mlflow(self) -> ServerProcess:
         store = ["--backend-store-uri", self._store, "--artifacts-destination", self.artifact_root]
-        return Server(
+        return ServerProcess(
             name="mlflow",
             state=self.state,
             port=self.mlflow_port,

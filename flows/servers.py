@@ -22,7 +22,7 @@ _STOP_S = 15
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerProcess:
     """A program that answers on a loopback port. Its log and the file that says where it runs lie in `state`."""
 
     name: str

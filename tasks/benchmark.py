@@ -164,12 +164,12 @@ def _measure_load(params: Params, participants: Participants, name: str, workloa
 
 def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], participants: Participants, params: Params) -> Choice:
     measured = {name: table[name] for name in participants.proven if table[name]["status"] == Status.MEASURED}
-    found, noise = comparison.found, comparison.noise
+    found, aa_ratio = comparison.found, comparison.aa_ratio
     return selection.choose(
         measured,
         params.select,
         compare=lambda one, other: speedup(found[one], found[other], comparison.size),
-        floor=noise.reach if noise else 1.0,
+        floor=aa_ratio.reach if aa_ratio else 1.0,
         eager=table["eager"],
         absent=participants.absent(EAGER, table),
     )

@@ -10,8 +10,8 @@ from typing import Any
 from paddleship.config.graph_modes import MODES, REFERENCE, ModeName
 from paddleship.config.params import Params
 from paddleship.errors import BadInput
-from paddleship.graphmodes import case, claims, drawing, page, racing
-from paddleship.graphmodes.racing import Measurement
+from paddleship.graphmodes import claims, comparison, drawing, network_setup, page
+from paddleship.graphmodes.comparison import ModeResult
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.files import write_text
@@ -20,7 +20,7 @@ from tasks.stage import main
 
 STAGE = "compare-graph-modes"
 PAGE = "compare-graph-modes.md"
-Found = dict[str, dict[ModeName, Measurement]]
+Found = dict[str, dict[ModeName, ModeResult]]
 
 
 def compare_graph_modes(params: Params) -> Report:
@@ -34,35 +34,35 @@ def compare_graph_modes(params: Params) -> Report:
         for network in settings.networks:
             with tempfile.TemporaryDirectory(prefix="paddleship-modes-") as folder:
                 try:
-                    made = case.make(network, params, Path(folder), device=device)
-                    found[network] = racing.race(made, settings.modes or list(MODES), settings, say=_say)
+                    made = network_setup.make(network, params, Path(folder), device=device)
+                    found[network] = comparison.compare(made, settings.modes or list(MODES), settings, say=_say)
                 except BadInput as error:
                     missing[network] = str(error)
                     _say(f"{network}: {error}")
-    findings = claims.settle(found, devices=devices)
-    text = page.markdown(found, findings, facts=_facts(params, device, found, missing), host=host.fingerprint())
+    results = claims.settle(found, devices=devices)
+    text = page.markdown(found, results, facts=_facts(params, device, found, missing), host=host.fingerprint())
     write_text(reports / PAGE, text)
     checks = [_enough(network, found.get(network, {}), missing.get(network)) for network in settings.networks]
     return Report(
         stage=STAGE,
-        headline=page.summary(findings),
-        metrics=_metrics(findings),
+        headline=page.summary(results),
+        metrics=_metrics(results),
         verdict=Verdict(checks=checks),
         candidates={f"{network}/{mode}": _row(row) for network, rows in found.items() for mode, row in rows.items()},
         facts={
             "page": PAGE,
             "device": device,
             "threads": settings.threads,
-            "claims": [_plain(finding) for finding in findings],
+            "claims": [_plain(result) for result in results],
             "losses": {f"{network}/{mode}": row.losses for network, rows in found.items() for mode, row in rows.items()},
             "samples": {f"{network}/{mode}": _samples(row) for network, rows in found.items() for mode, row in rows.items()},
             "not_run": missing,
         },
-        pictures=_draw(found, findings, reports),
+        pictures=_draw(found, results, reports),
     )
 
 
-def _enough(network: str, rows: Mapping[ModeName, Measurement], missing: str | None) -> Check:
+def _enough(network: str, rows: Mapping[ModeName, ModeResult], missing: str | None) -> Check:
     """A comparison needs two modes; the advice is the reason why there are fewer."""
     reasons = [missing, *(row.reason for row in rows.values() if not row.measured)]
     return Check.at_least(f"measured_{network}", sum(row.measured for row in rows.values()), 2, advice=next(filter(None, reasons), ""))
@@ -94,11 +94,11 @@ def _facts(params: Params, device: str, found: Found, missing: dict[str, str]) -
     return [*facts, *(f"{network} was not run: {reason}" for network, reason in missing.items())]
 
 
-def _samples(row: Measurement) -> dict[str, list[list[float]]]:
+def _samples(row: ModeResult) -> dict[str, list[list[float]]]:
     return {quantity: row.blocks(quantity) for quantity in row.timed}
 
 
-def _row(row: Measurement) -> dict[str, Any]:
+def _row(row: ModeResult) -> dict[str, Any]:
     """One flat row with the same keys for every mode; `noise_ratio` is the larger one of answers and losses."""
     facts = row.facts
     noises = [facts[key] for key in ("answer_noise", "loss_noise") if facts.get(key) is not None]
@@ -107,7 +107,7 @@ def _row(row: Measurement) -> dict[str, Any]:
         "reason": row.reason,
         "runtime": MODES[row.mode].framework,
         "precision": "float32",
-        **{quantity: row.median(quantity) for quantity in racing.QUANTITIES},
+        **{quantity: row.median(quantity) for quantity in comparison.QUANTITIES},
         "first_step_s": facts.get("first_step_s"),
         "first_answer_s": facts.get("first_answer_s"),
         "import_s": facts.get("import_s"),
@@ -120,38 +120,40 @@ def _row(row: Measurement) -> dict[str, Any]:
     }
 
 
-def _metrics(findings: list[claims.Finding]) -> dict[str, float | int]:
-    """The number of findings per verdict, and every ratio."""
+def _metrics(results: list[claims.ClaimResult]) -> dict[str, float | int]:
+    """The number of results per conclusion, and every ratio."""
     ratios = {
-        f"{finding.claim.quantity.removesuffix('_ms')}_ratio/{finding.network}/{finding.pair[1]}": finding.ratio
-        for finding in findings
-        if finding.ratio is not None and finding.pair
+        f"{result.claim.quantity.removesuffix('_ms')}_ratio/{result.network}/{result.pair[1]}": result.ratio
+        for result in results
+        if result.ratio is not None and result.pair
     }
-    words = {word.replace(" ", "_"): sum(finding.word == word for finding in findings) for word in ("confirmed", "refuted", "cannot tell")}
+    words = {
+        word.replace(" ", "_"): sum(result.conclusion == word for result in results) for word in ("confirmed", "refuted", "cannot tell")
+    }
     return {**words, **ratios}
 
 
-def _plain(finding: claims.Finding) -> dict[str, Any]:
+def _plain(result: claims.ClaimResult) -> dict[str, Any]:
     return {
-        "claim": finding.claim.text,
-        "claimed": [finding.claim.low, finding.claim.high],
-        "network": finding.network,
-        "pair": list(finding.pair or ()),
-        "verdict": finding.word,
-        "ratio": finding.ratio,
-        "interval": [finding.low, finding.high],
-        "reason": finding.reason,
+        "claim": result.claim.text,
+        "claimed": [result.claim.low, result.claim.high],
+        "network": result.network,
+        "pair": list(result.pair or ()),
+        "conclusion": result.conclusion,
+        "ratio": result.ratio,
+        "interval": [result.low, result.high],
+        "reason": result.reason,
     }
 
 
-def _draw(found: Found, findings: list[claims.Finding], reports: Path) -> list[str]:
+def _draw(found: Found, results: list[claims.ClaimResult], reports: Path) -> list[str]:
     drawn = []
     for network, rows in found.items():
         drawn.append(drawing.times(network, rows, reports, f"{STAGE}/times-{network}.png"))
         if rows[REFERENCE].losses:
             drawn.append(drawing.losses(network, rows, reports, f"{STAGE}/loss-{network}.png"))
-    if any(finding.ratio is not None for finding in findings):
-        drawn.append(drawing.claims(findings, reports, f"{STAGE}/claims.png"))
+    if any(result.ratio is not None for result in results):
+        drawn.append(drawing.claims(results, reports, f"{STAGE}/claims.png"))
     return drawn
 
 

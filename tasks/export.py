@@ -12,7 +12,7 @@ from paddleship.conversion import exporting, shape_buckets
 from paddleship.data import dataset
 from paddleship.lineage import sources
 from paddleship.model import classes
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.candidate import Candidate, Program
@@ -52,7 +52,7 @@ def export(params: Params) -> Report:
             options={"onednn": False},
         )
         candidate, findings = exporting.export(
-            Subject.of(params),
+            SourceModel.of(params),
             beside,
             base,
             probes=probes,

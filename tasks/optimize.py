@@ -15,7 +15,7 @@ from paddleship.conversion.converting import Converter, Outcome
 from paddleship.data import dataset
 from paddleship.image import requirements
 from paddleship.lineage import custody
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 from paddleship.reports.verdict import Check, Verdict
@@ -43,7 +43,7 @@ def optimize(params: Params) -> Report:
             timeout_s=params.optimize.timeout_s,
             batches=calibration.batches(Path(params.paths.prepared), count=params.optimize.calibration_rows),
             tune_seconds=params.optimize.tune_seconds,
-            subject=Subject.of(params),
+            source_model=SourceModel.of(params),
             requirements=requirements.folder(),
         )
         for name in names:

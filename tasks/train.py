@@ -10,7 +10,7 @@ from typing import Any
 from paddleship.config.params import Params
 from paddleship.data import dataset
 from paddleship.model import building, classes, training
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
@@ -67,7 +67,7 @@ def train(params: Params) -> Report:
     )
     sample = preprocess.collate(splits["validation"].examples[:_PROBED])
     trained = {name: tensor.numpy() for name, tensor in training.ask(layer, sample, form).items()}
-    with isolate.Isolated("the model from its checkpoint", Eager, Subject.of(params), timeout_s=params.verify.timeout_s) as restored:
+    with isolate.Isolated("the model from its checkpoint", Eager, SourceModel.of(params), timeout_s=params.verify.timeout_s) as restored:
         answers = restored.call("run", sample)
 
     score = task.score_name

@@ -19,7 +19,7 @@ from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.diagnosis.verify_report import Verified, row
 from paddleship.errors import CandidateError, ModelError
 from paddleship.lineage import custody
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.proof import answering, ids, influences, inputs, limits, proving, regression_cases, training_parity
 from paddleship.proof.proving import Proof
 from paddleship.proof.reference import TO_STATIC
@@ -62,7 +62,7 @@ def verify(params: Params) -> Report:
     compared_weights = _compare_weights(params, models_under_test)
     further = partial(_further, preprocess, held_out.take(range(len(rows), len(held_out))), max_batch)
     proved = proving.prove(
-        Subject.of(params),
+        SourceModel.of(params),
         cases,
         models_under_test,
         settings=params.verify,
@@ -71,7 +71,7 @@ def verify(params: Params) -> Report:
         compared_weights=compared_weights,
         search=Search(specs, Path(params.paths.exported), further, real=True, seed=params.seed),
     )
-    hidden = influences.find(Subject.of(params), proved.evidence, timeout_s=params.verify.timeout_s)
+    hidden = influences.find(SourceModel.of(params), proved.evidence, timeout_s=params.verify.timeout_s)
     proved = replace(proved, findings=influences.add(hidden.findings, proved.findings))
     if refused := next((case for case in real if case.name in proved.refused), None):
         advice = "" if refused.rows else ": allow only sizes that it takes, in model.dimensions, or for text in preprocess.max_length"
@@ -134,7 +134,7 @@ def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[st
     """The sides of the program's control flow that inputs took."""
     decisions = regions.read(Path(params.paths.exported))
     agreed = bool(proved.judgements[TO_STATIC])
-    return regions.judge(decisions, proved.taken, require_coverage=params.verify.require_branch_coverage, agreed=agreed)
+    return regions.judge(decisions, proved.taken_branches, require_coverage=params.verify.require_branch_coverage, agreed=agreed)
 
 
 def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str, Diagnosis]:
@@ -144,12 +144,12 @@ def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str,
         folder = None if name == TO_STATIC else Path(params.paths.candidates) / name
         if judgement and params.verify.layers:
             print(f"{name}: asking layer by layer")
-            found[name] = explaining.along(Subject.of(params), folder, proved.evidence, settings=params.verify)
+            found[name] = explaining.along(SourceModel.of(params), folder, proved.evidence, settings=params.verify)
         if judgement:
             continue
         print(f"{name}: looking for the cause")
         found[name] = explaining.explain(
-            Subject.of(params),
+            SourceModel.of(params),
             folder,
             evidence=proved.evidence,
             answers=proved.answers[name],
@@ -171,7 +171,7 @@ def _train(params: Params, preprocess: Preprocess) -> TrainingParity:
     places = [slice(start, min(start + size, count)) for start in range(0, count, size)]
     batches = [(preprocess.collate(examples[place]), rows.labels[place]) for place in places]
     print(f"training {len(batches)} steps, eager and to_static")
-    return training_parity.compare(Subject.of(params), batches, params.train, task=params.data.task, settings=params.verify)
+    return training_parity.compare(SourceModel.of(params), batches, params.train, task=params.data.task, settings=params.verify)
 
 
 if __name__ == "__main__":

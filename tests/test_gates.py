@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from paddleship.acceptance import judging
-from paddleship.acceptance.http_load import Load
+from paddleship.acceptance.http_load import LoadResult
 from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
 from paddleship.benchmark.load_scenarios import ScenarioResults
 from paddleship.config.params import Accept, Package, Select, Verify
 from paddleship.conversion.converting import Outcome
 from paddleship.diagnosis import verify_report
-from paddleship.graphmodes.racing import Measurement
+from paddleship.graphmodes.comparison import ModeResult
 from paddleship.model.training import History
 from paddleship.proof import evidence, invariance_checks, parity, proving, training_parity, walks
 from paddleship.proof.inputs import Case
@@ -73,7 +73,7 @@ def unlabelled():
 def served(classes=(), **changes):
     """What `accept` makes of a server that differs from a right one."""
     answers = [{**one, "label": np.array([CLASSES[row.argmax()] for row in one["scores"]], object)} for one in given()]
-    idle = Load((1.0,), 1.0, (), ())
+    idle = LoadResult((1.0,), 1.0, (), ())
     right = Observed(ROWS, "digest", [0, 1], answers, [], idle, idle, {0: [answers[0]]}, [], {})
     checks, _ = judging.checks(replace(right, **changes), known(), judging.Served("float32", classes), Verify())
     return checks
@@ -120,7 +120,7 @@ def one_row_moved(table):
     return np.concatenate([table[:5] + 1e-3, table[6:7] + 9, table[6:] + 1e-3])
 
 
-def drifted(name, value):
+def varied(name, value):
     return invariance_checks.add(PASSED, {name: value}, invariance_checks.limits(PASSED, Verify(), precision="float32")).checks
 
 
@@ -167,7 +167,7 @@ def history(**changes):
 
 
 def modes(count):
-    rows = {mode: Measurement(mode) for mode in ("paddle-eager", "paddle-sot")}
+    rows = {mode: ModeResult(mode) for mode in ("paddle-eager", "paddle-sot")}
     return [compare_graph_modes._enough("mlp", dict([*rows.items()][:count]), None)]
 
 
@@ -212,10 +212,10 @@ GATES = {
     "output_flip_rate": (lambda: judged("int8", kind=2 - TABLES["kind"]), lambda: judged("int8")),
     "walked_agreement": (lambda: walked(lambda table: np.roll(table, 1, axis=0)), lambda: walked(lambda table: table * 1.001)),
     "walked_row_error": (lambda: walked(one_row_moved), lambda: walked(lambda table: table * 1.001)),
-    "repeat_ratio": (lambda: drifted("repeat_ratio", 2.1), lambda: drifted("repeat_ratio", 1.9)),
-    "threads_ratio": (lambda: drifted("threads_ratio", float("nan")), lambda: drifted("threads_ratio", 0.0)),
-    "batch_ratio": (lambda: drifted("batch_ratio", 4.1), lambda: drifted("batch_ratio", 3.9)),
-    "departure_ratio": (lambda: drifted("departure_ratio", float("inf")), lambda: drifted("departure_ratio", 0.0)),
+    "repeat_ratio": (lambda: varied("repeat_ratio", 2.1), lambda: varied("repeat_ratio", 1.9)),
+    "threads_ratio": (lambda: varied("threads_ratio", float("nan")), lambda: varied("threads_ratio", 0.0)),
+    "batch_ratio": (lambda: varied("batch_ratio", 4.1), lambda: varied("batch_ratio", 3.9)),
+    "departure_ratio": (lambda: varied("departure_ratio", float("inf")), lambda: varied("departure_ratio", 0.0)),
     "departure_share": (
         lambda: invariance_checks.add(PASSED, {"departure_share": 0.9}, {"departure_share": 0.5}).checks,
         lambda: invariance_checks.add(PASSED, {"departure_share": 0.1}, {"departure_share": 0.5}).checks,
@@ -251,7 +251,7 @@ GATES = {
     "ready": (lambda: accept._refused("ready", "the container ended with 1", "").verdict.checks, None),
     "first_answer": (lambda: accept._refused("first_answer", "the server answered 500", "").verdict.checks, None),
     "unanswered_batches": (lambda: served(faults=["all rows: the server answered 500"]), served),
-    "failed_requests": (lambda: served(load=Load((1.0,), 1.0, ("the server answered 500",), ())), served),
+    "failed_requests": (lambda: served(load=LoadResult((1.0,), 1.0, ("the server answered 500",), ())), served),
     "hostile_requests": (lambda: served(hostile=["no JSON: 500"]), served),
     "max_batch": (lambda: served(max_batch=ROWS + 1), served),
     "concurrent_batches": (lambda: served(concurrent_answers={}), served),

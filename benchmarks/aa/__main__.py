@@ -1,8 +1,8 @@
 """`make aa-bench`: the benchmark's verdicts on what is known: the same model against itself, and one made 10% slower.
 
-Every race has the model, the same once more, and the slowed one, in ONNX Runtime at about a millisecond. Prints a
+Every repetition has the model, the same once more, and the slowed one, in ONNX Runtime at about a millisecond. Prints a
 table for people and, as the last line, its figures as JSON; exits 3 when a goal is missed. `SHORT=1` is the form that
-CI runs: one shorter race. A race that is disturbed by other work takes longer; it must not take more than a minute.
+CI runs: one shorter repetition. One that is disturbed by other work takes longer; it must not take more than a minute.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Difference
 from paddleship.system import host
-from paddleship.system.isolate import Load
+from paddleship.system.isolate import Factory
 
 _RACES, _SLOWDOWN, _LIMIT_S = 20, 0.1, 60.0
 _SETTINGS = Benchmark(
@@ -38,8 +38,8 @@ _SHORT = _SETTINGS.model_copy(update={"starts": 2, "blocks": 60, "max_seconds": 
 
 
 @dataclass(frozen=True)
-class Race:
-    """One race: verdicts and intervals of both, the noise, starts, seconds, others' share of the machine, and A/A by start."""
+class Repetition:
+    """One benchmark: verdicts and intervals of both, the A/A ratio, starts, seconds, others' share of the machine, and A/A by start."""
 
     same: str
     slowed: str
@@ -55,19 +55,19 @@ def main() -> None:
     silence_paddle()
     short = bool(os.environ.get("SHORT"))
     print(HEADER)
-    races = []
+    repetitions = []
     with tempfile.TemporaryDirectory() as work:
         folder = model.make(Path(work) / "model")
         for _ in range(1 if short else _RACES):
-            races.append(race(folder, _SHORT if short else _SETTINGS))
-            print(line(races[-1]), flush=True)
-    figures = summary(races)
+            repetitions.append(repeat(folder, _SHORT if short else _SETTINGS))
+            print(line(repetitions[-1]), flush=True)
+    figures = summary(repetitions)
     print(json.dumps(figures | {"host": host.fingerprint()}))
     sys.exit(0 if met(figures) else 3)
 
 
-def race(folder: Path, settings: Benchmark) -> Race:
-    participants: dict[str, Load] = {
+def repeat(folder: Path, settings: Benchmark) -> Repetition:
+    participants: dict[str, Factory] = {
         "model": (runtimes.load, (folder,)),
         "same": (runtimes.load, (folder,)),
         "slowed": (model.load_slowed, (folder, _SLOWDOWN)),
@@ -75,51 +75,53 @@ def race(folder: Path, settings: Benchmark) -> Race:
     start = time.monotonic()
     comparison = benchmarking.compare(participants, model.batches(), settings, thread_count=1)
     taken = time.monotonic() - start
-    found, noise = comparison.found, comparison.noise
+    found, aa_ratio = comparison.found, comparison.aa_ratio
     same, slowed = comparison.speedup("same"), comparison.speedup("slowed")
-    if not (noise and same and slowed):
+    if not (aa_ratio and same and slowed):
         raise SystemExit("; ".join(each.reason for each in found.values() if each.reason))
     by_start = [*paired(found["model"], found["same"], 1), *paired(found["model"], comparison.again, 1)]
-    verdicts = [str(comparison.verdict(name)) for name in ("same", "slowed")]
+    verdicts = [str(comparison.difference(name)) for name in ("same", "slowed")]
     p50 = float(np.median(found["model"].samples(1)))
-    return Race(*verdicts, (same, slowed, noise), comparison.starts, taken, comparison.others.busy_share, by_start, p50)
+    return Repetition(*verdicts, (same, slowed, aa_ratio), comparison.starts, taken, comparison.others.busy_share, by_start, p50)
 
 
-HEADER = f"{'the same':36} {'10% slower':36} {'noise':18} {'starts':>6} {'seconds':>7} {'other load':>10} {'p50 ms':>7}"
+HEADER = f"{'the same':36} {'10% slower':36} {'A/A ratio':18} {'starts':>6} {'seconds':>7} {'other load':>10} {'p50 ms':>7}"
 
 
-def line(found: Race) -> str:
-    same, slowed, noise = found.intervals
+def line(found: Repetition) -> str:
+    same, slowed, aa_ratio = found.intervals
     return (
-        f"{f'{found.same} {_show(same)}':36} {f'{found.slowed} {_show(slowed)}':36} {f'{noise.low:.3f} to {noise.high:.3f}':18} "
+        f"{f'{found.same} {_show(same)}':36} {f'{found.slowed} {_show(slowed)}':36} {f'{aa_ratio.low:.3f} to {aa_ratio.high:.3f}':18} "
         f"{found.starts:6} {found.seconds:7.1f} {found.busy_share:10.0%} {found.p50_ms:7.3f}"
     )
 
 
-def summary(races: Sequence[Race]) -> dict[str, float | int]:
+def summary(repetitions: Sequence[Repetition]) -> dict[str, float | int]:
     """Counts, times, and the spread of the A/A ratio within a pair of processes and between pairs."""
-    starts = [start for each in races for start in each.by_start if len(start) > 1]
+    starts = [start for each in repetitions for start in each.by_start if len(start) > 1]
     medians = np.array([np.median(start) for start in starts])
     widths = np.array([1.4826 * np.median(np.abs(start - np.median(start))) for start in starts])  # disturbed blocks do not widen it
     errors = 1.2533 * widths / np.array([len(start) for start in starts]) ** 0.5  # of a median of normal values
     between = float(np.var(medians, ddof=1) - np.mean(errors**2))
     return {
-        "races": len(races),
-        "same_cannot_tell": sum(each.same == Difference.CANNOT_TELL for each in races),
-        "same_cannot_tell_goal": int(np.ceil(0.95 * len(races))),
-        "slowed_worse": sum(each.slowed == Difference.WORSE for each in races),
-        "slowed_worse_goal": int(np.ceil(0.95 * len(races))),
-        "longest_s": round(max(each.seconds for each in races), 1),
+        "repetitions": len(repetitions),
+        "same_cannot_tell": sum(each.same == Difference.CANNOT_TELL for each in repetitions),
+        "same_cannot_tell_goal": int(np.ceil(0.95 * len(repetitions))),
+        "slowed_worse": sum(each.slowed == Difference.WORSE for each in repetitions),
+        "slowed_worse_goal": int(np.ceil(0.95 * len(repetitions))),
+        "longest_s": round(max(each.seconds for each in repetitions), 1),
         "longest_s_goal": _LIMIT_S,
-        "median_s": round(float(np.median([each.seconds for each in races])), 1),
-        "slowed_ratio_median": round(float(np.median([each.intervals[1].value for each in races])), 4),
-        "same_half_width_median": round(float(np.median([(each.intervals[0].high - each.intervals[0].low) / 2 for each in races])), 4),
-        "same_interval_holds_1": sum(each.intervals[0].low <= 1 <= each.intervals[0].high for each in races),
+        "median_s": round(float(np.median([each.seconds for each in repetitions])), 1),
+        "slowed_ratio_median": round(float(np.median([each.intervals[1].value for each in repetitions])), 4),
+        "same_half_width_median": round(
+            float(np.median([(each.intervals[0].high - each.intervals[0].low) / 2 for each in repetitions])), 4
+        ),
+        "same_interval_holds_1": sum(each.intervals[0].low <= 1 <= each.intervals[0].high for each in repetitions),
         "block_spread": round(float(np.median(widths)), 4),
         "pair_of_processes_spread": round(float(np.std(medians, ddof=1)), 4),
         "between_processes_spread": round(max(0.0, between) ** 0.5, 4),
-        "other_load_share_median": round(float(np.median([each.busy_share for each in races])), 3),
-        "p50_ms": round(float(np.median([each.p50_ms for each in races])), 3),
+        "other_load_share_median": round(float(np.median([each.busy_share for each in repetitions])), 3),
+        "p50_ms": round(float(np.median([each.p50_ms for each in repetitions])), 3),
     }
 
 

@@ -1,7 +1,7 @@
 """`make bench`: ten models through the stages; eager, to_static and every candidate side by side, and whether the choice was right.
 
 Prints a table for people and, as the last line, its figures as JSON; exits 3 when a goal is missed. `SHORT=1` is the
-form that CI runs: one small model. Names of subjects choose some: `python -m benchmarks.choice textcnn lstm`. `PEERS=1` races
+form that CI runs: one small model. Names of subjects choose some: `python -m benchmarks.choice textcnn lstm`. `PEERS=1` compares
 each choice with what others choose by default from the same float ONNX file; names of peers choose some.
 """
 
@@ -46,7 +46,7 @@ def main() -> None:
         sys.exit(f"error: {error}")
     start = time.monotonic()
     results = []
-    with tempfile.TemporaryDirectory() as work, redirect_stdout(sys.stderr):  # what the races say of their progress
+    with tempfile.TemporaryDirectory() as work, redirect_stdout(sys.stderr):  # what the benchmarks say of their progress
         for name in names:
             results.append(hold(name, Path(work) / name, short=short, peers=rivals))
             print(f"{len(results)}/{len(names)} {line(results[-1])}", file=sys.stderr, flush=True)
@@ -65,7 +65,7 @@ def table(results: Sequence[Result]) -> str:
     widths = {name: max(len(_title(name)), 8) + 2 for name in participants}
     head = f"{'p50 ms, one thread':18}" + "".join(f"{_title(name):>{width}}" for name, width in widths.items())
     body = [f"{result.name:18}" + "".join(f"{_cell(result, name):>{width}}" for name, width in widths.items()) for result in results]
-    marks = "[chosen]  – could not be made  ✗ refused by verify  † failed in the race"
+    marks = "[chosen]  – could not be made  ✗ refused by verify  † failed in the benchmark"
     missing = [(result.name, name, row["reason"]) for result in results for name, row in result.rows.items() if row.get("reason")]
     reasons = [f"{subject}, {name}: {reason[:200]}" for subject, name, reason in missing]
     return "\n".join([head, *body, marks, "", *map(line, results), "", *reasons])

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.choice import peer_race, subjects
+from benchmarks.choice import peer_comparison, subjects
 from paddleship.benchmark import benchmarking
 from paddleship.benchmark.sampling import speedup
 from paddleship.benchmark.workload import Workload
@@ -23,11 +23,11 @@ from paddleship.config.params import Params
 from paddleship.reports.statuses import Status
 from paddleship.shipped import runtimes
 from paddleship.statistics.estimates import Interval
-from paddleship.system.isolate import Load
+from paddleship.system.isolate import Factory
 
 ROOT = Path(__file__).parents[2]
 _STAGES = ("prepare", "train", "export", "optimize", "verify", "benchmark")
-_MORE = 10  # times the samples of the race that chose
+_MORE = 10  # times the samples of the benchmark that chose
 _NEAR = 1.5  # times the chosen one's latency: what is farther is not the best one, whatever the noise
 
 
@@ -62,11 +62,11 @@ class Result:
     regret: Regret | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     failed: str = ""
-    peers: dict[str, peer_race.Row] = field(default_factory=dict)
+    peers: dict[str, peer_comparison.Row] = field(default_factory=dict)
 
 
 def hold(name: str, work: Path, *, short: bool, peers: Sequence[str] = ()) -> Result:
-    """Put the subject through the stages up to benchmark, and race its choice with `peers`. A failed stage is in the result, not raised."""
+    """Put the subject through the stages up to benchmark, and compare its choice with `peers`. A failed stage is in the result."""
     work.mkdir(parents=True)
     (work / "seed").write_text("7", encoding="utf-8")
     values = params.merge(params.read(ROOT / "params.yaml"), subjects.settings(name, work, short=short))
@@ -85,7 +85,7 @@ def hold(name: str, work: Path, *, short: bool, peers: Sequence[str] = ()) -> Re
     regret = look_again(settings, rows, chosen)
     trained = _report(work / "reports", "train")["metrics"]
     score = trained.get("validation_accuracy", trained.get("validation_r2"))
-    others = peer_race.race(settings, chosen, peers, work / "peers") if peers else {}
+    others = peer_comparison.compare(settings, chosen, peers, work / "peers") if peers else {}
     return Result(name, rows, chosen, score, regret, seconds, peers=others)
 
 
@@ -107,7 +107,7 @@ def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: 
     )
     folder = Path(settings.paths.candidates)
     batches = Workload.of(Path(settings.paths.prepared)).batches([1])
-    participants: dict[str, Load] = {name: (runtimes.load, (folder / name,)) for name in (chosen, *rivals)}
+    participants: dict[str, Factory] = {name: (runtimes.load, (folder / name,)) for name in (chosen, *rivals)}
     found = benchmarking.compare(participants, batches, again, thread_count=settings.optimize.threads).found
     apart = {name: speedup(found[chosen], found[name], 1) or Interval(0, 0, math.inf) for name in rivals}
     best = max(apart, key=lambda name: apart[name].value, default=chosen)

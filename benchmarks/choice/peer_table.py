@@ -1,11 +1,11 @@
-"""The race with peers as a table for people and as figures: our choice, each peer, and whom we lose to."""
+"""The comparison with peers as a table for people and as figures: our choice, each peer, and whom we lose to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.choice.peer_race import OURS, Row
+from benchmarks.choice.peer_comparison import OURS, Row
 from paddleship.statistics.estimates import Difference
 
 Rows = Mapping[str, Row]

@@ -16,7 +16,7 @@ from paddleship.conversion import calibration
 from paddleship.errors import CandidateError, ParamsError
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.runtimes import Runtime, registry
-from paddleship.system.isolate import Load
+from paddleship.system.isolate import Factory
 
 _FORMS = Path(__file__).with_name("peer_forms.py")
 _CALIBRATED = 75  # batches of four rows: 300 rows, which nncf takes by default
@@ -62,7 +62,7 @@ class Peer:
             return f"it made nothing within {_TIMEOUT_S} s"
         return last_line(done.stderr) if done.returncode else ""
 
-    def load(self, folder: Path, candidate: Path) -> Load:
+    def load(self, folder: Path, candidate: Path) -> Factory:
         """What loads its form in a process to come; `candidate` is ours of the same float file, which knows the outputs' names."""
         return load, (self.engine, self.environment.site, folder, candidate)
 

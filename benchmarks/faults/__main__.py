@@ -63,8 +63,8 @@ def measure(name: str, work: Path, seeds: int, elsewhere: Collection[str] = ()) 
     with isolate.Isolated(name, Forge, name, work, timeout_s=_TIMEOUT_S, environment=isolate.threads(1)) as forge:
         outcomes: list[Outcome] = forge.call("faulty", 0, elsewhere)
         print(f"{name}: {len(outcomes)} faulty exports asked", flush=True)
-        evidence, subject = forge.call("originals", 0)
-        outcomes += hidden.ask(name, subject, evidence)
+        evidence, source_model = forge.call("evidence", 0)
+        outcomes += hidden.ask(name, source_model, evidence)
         print(f"{name}: {len(hidden.HIDDEN)} hidden influences asked", flush=True)
         for seed in range(1, seeds + 1):
             outcomes += forge.call("honest", seed)
@@ -138,7 +138,7 @@ def summary(rows: Sequence[tuple[Outcome, bool, bool | None]]) -> dict[str, floa
         "polygraphy_false_alarms": sum(bool(row[2]) for row in honest) if asked else None,
         "honest_noise_ratio_max": max(row[0].noise_ratio for row in honest),
         "honest_typical_ratio_max": max(row[0].typical_ratio for row in honest),
-        "honest_drift_ratio_max": max(row[0].drift_ratio for row in honest),
+        "honest_invariance_ratio_max": max(row[0].invariance_ratio for row in honest),
         "smallest_fault_ratio": min(row[0].change for row in real),
     }
 

@@ -13,7 +13,7 @@ from benchmarks.faults.models import FLOAT32_ONLY, INPUTS
 from paddleship.config.params import Model
 from paddleship.conversion import exporting, to_onnx
 from paddleship.model import building
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.proof import evidence as evidences
 from paddleship.proof import ids, inputs
 from paddleship.proof.evidence import Evidence
@@ -36,23 +36,23 @@ class Exports:
         self._name, self._work = name, work
         self._specs = tuple(item.spec() for item in INPUTS[name])
 
-    def evidence(self, seed: int) -> tuple[Evidence, Subject]:
-        subject = Subject(
+    def evidence(self, seed: int) -> tuple[Evidence, SourceModel]:
+        source_model = SourceModel(
             Model(factory="benchmarks.faults.models:build", kwargs={"name": self._name}, inputs=INPUTS[self._name]), self._work / f"{seed}"
         )
-        self._save(subject, seed)
+        self._save(source_model, seed)
         cases = inputs.generate(self._specs, seed=seed, max_batch=32)
         cases += ids.walk(self._specs, [case.inputs for case in cases], max_batch=32)
-        eager = Eager(subject)
+        eager = Eager(source_model)
         reference = [eager.run(case.inputs) for case in cases]
         if self._name in FLOAT32_ONLY:
-            return evidences.gather(cases, reference, None, nudged=self._nudged(subject, cases), why="float32 only"), subject
+            return evidences.gather(cases, reference, None, nudged=self._nudged(source_model, cases), why="float32 only"), source_model
         bare = evidences.gather(cases, reference, None)
-        return evidences.gather(cases, reference, self.truth(subject, bare), task="classification"), subject
+        return evidences.gather(cases, reference, self.truth(source_model, bare), task="classification"), source_model
 
-    def _nudged(self, subject: Subject, cases: list[Case]) -> list[list[Arrays]]:
+    def _nudged(self, source_model: SourceModel, cases: list[Case]) -> list[list[Arrays]]:
         """As `verify` measures a model without float64."""
-        eager = ReferenceWorker(subject)
+        eager = ReferenceWorker(source_model)
         found = []
         for seed in range(2):
             eager.become("float32")
@@ -60,44 +60,44 @@ class Exports:
             found.append([eager.run(case.inputs) for case in cases])
         return found
 
-    def _save(self, subject: Subject, seed: int) -> None:
+    def _save(self, source_model: SourceModel, seed: int) -> None:
         import paddle
 
         paddle.set_default_dtype("float32")
         paddle.seed(seed)
-        building.save(building.build(subject.model), subject.checkpoint, {})
+        building.save(building.build(source_model.model), source_model.checkpoint, {})
 
-    def recoded(self, subject: Subject, change: str) -> Subject:
-        """The subject with a fault in its code."""
-        return replace(subject, model=subject.model.model_copy(update={"kwargs": {"name": self._name, "change": change}}))
+    def recoded(self, source_model: SourceModel, change: str) -> SourceModel:
+        """The source_model with a fault in its code."""
+        return replace(source_model, model=source_model.model.model_copy(update={"kwargs": {"name": self._name, "change": change}}))
 
-    def reweighted(self, subject: Subject, change: Callable[[Weights, Weights], Weights]) -> Subject:
-        """The subject with changed weights; `change` is given its own, and those of another training."""
+    def reweighted(self, source_model: SourceModel, change: Callable[[Weights, Weights], Weights]) -> SourceModel:
+        """The source_model with changed weights; `change` is given its own, and those of another training."""
         import paddle
 
         paddle.set_default_dtype("float32")
         paddle.seed(_STALE)
-        stale, layer = building.build(subject.model), building.build(subject.model)
-        building.restore(layer, subject.checkpoint)
+        stale, layer = building.build(source_model.model), building.build(source_model.model)
+        building.restore(layer, source_model.checkpoint)
         weights, other = ({name: tensor.numpy() for name, tensor in one.state_dict().items()} for one in (layer, stale))
         layer.set_state_dict(change(weights, other))
         folder = self._work / "changed"
         building.save(layer, folder, {})
-        return replace(subject, checkpoint=folder)
+        return replace(source_model, checkpoint=folder)
 
-    def truth(self, subject: Subject, evidence: Evidence) -> list[Arrays]:
-        """What the subject answers in float64."""
-        exact = Eager(subject, dtype="float64")
+    def truth(self, source_model: SourceModel, evidence: Evidence) -> list[Arrays]:
+        """What the source_model answers in float64."""
+        exact = Eager(source_model, dtype="float64")
         return [exact.run(case.inputs) for case in evidence.cases]
 
-    def export(self, subject: Subject, evidence: Evidence) -> Path:
+    def export(self, source_model: SourceModel, evidence: Evidence) -> Path:
         import paddle
 
         paddle.set_default_dtype("float32")
         folder = self._work / "exported"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        saved = exporting.save_program(subject, folder, self._specs)
+        saved = exporting.save_program(source_model, folder, self._specs)
         probes = [case.inputs for case in evidence.cases]
         outputs = exporting.describe_outputs(self._specs, probes, evidence.reference)
         Candidate(
@@ -120,10 +120,10 @@ class Exports:
         """The export in every runtime that takes it, the program itself first."""
         return {kind: runtimes.load(folder) for kind, folder in self._folders(exported).items()}
 
-    def compare_weights(self, subject: Subject) -> dict[str, WeightComparison]:
-        """What comparing the files of the last export with the subject's checkpoint finds."""
+    def compare_weights(self, source_model: SourceModel) -> dict[str, WeightComparison]:
+        """What comparing the files of the last export with the source_model's checkpoint finds."""
         folders = {PROGRAM: "exported", "paddle-onednn": "onednn", "onnxruntime": "onnx"}
-        worker = WeightsWorker(subject.checkpoint, self._work / "exported")
+        worker = WeightsWorker(source_model.checkpoint, self._work / "exported")
         return {kind: worker.compare(self._work / folder) for kind, folder in folders.items()}
 
     def _folders(self, exported: Path) -> dict[str, Path]:

@@ -149,7 +149,7 @@ class LongestKept(Wrapped):
         return {"ids": np.ascontiguousarray(inputs["ids"][:, :48])}
 
 
-class NoTurns:
+class NoInferenceThread:
     """A server that lets every caller into the runtime at once, the runtime itself behind a lock."""
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class NoTurns:
         answer = function(*arguments)
         return type("Done", (), {"result": lambda _: answer})()
 
-    def close(self) -> None:
+    def shutdown(self) -> None:
         """Nothing is waiting."""
 
 

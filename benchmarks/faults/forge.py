@@ -11,11 +11,11 @@ import numpy as np
 
 from benchmarks.faults import small
 from benchmarks.faults.exports import PROGRAM, Exports
-from benchmarks.faults.faults import FAULTS, Fault, NoTurns
+from benchmarks.faults.faults import FAULTS, Fault, NoInferenceThread
 from benchmarks.faults.models import FLOAT32_ONLY
 from benchmarks.faults.small import SMALL, Small
 from paddleship.config.params import Verify
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.proof import invariance, invariance_checks, proving
 from paddleship.proof.answering import AnswerWorker, ModelUnderTest
 from paddleship.proof.evidence import Evidence
@@ -23,7 +23,7 @@ from paddleship.proof.parity import Judgement
 from paddleship.proof.weights import CHECK as WEIGHTS
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.shipped.common.spec import Arrays
-from paddleship.shipped.runtimes.turns import Turns
+from paddleship.shipped.runtimes import inference_thread
 from paddleship.weights.comparing import WeightComparison
 
 SETTINGS = Verify()
@@ -49,11 +49,11 @@ class Outcome:
     change: float
     noise_ratio: float
     typical_ratio: float
-    drift_ratio: float
+    invariance_ratio: float
     pair: tuple[Arrays, Arrays] = field(repr=False)
 
 
-class Near:
+class InProcessWorker:
     """An AnswerWorker in this very process, called like one in another."""
 
     def __init__(self, answering: AnswerWorker) -> None:
@@ -69,50 +69,50 @@ class Forge:
     def __init__(self, name: str, work: Path) -> None:
         self._name, self._exports = name, Exports(name, work)
 
-    def originals(self, seed: int) -> tuple[Evidence, Subject]:
+    def evidence(self, seed: int) -> tuple[Evidence, SourceModel]:
         """The model itself, and what it answers."""
         return self._exports.evidence(seed)
 
     def honest(self, seed: int) -> list[Outcome]:
         """A clean export in each runtime."""
-        evidence, subject = self._exports.evidence(seed)
-        made = self._made(subject, evidence)
-        return list(self._ask(HONEST, evidence, made, compared_weights=self._exports.compare_weights(subject)))
+        evidence, source_model = self._exports.evidence(seed)
+        made = self._made(source_model, evidence)
+        return list(self._ask(HONEST, evidence, made, compared_weights=self._exports.compare_weights(source_model)))
 
     def faulty(self, seed: int, elsewhere: Collection[str] = ()) -> list[Outcome]:
         """Every fault that can be put into this model: in each runtime where it changes the export, else around one.
 
         Those named in `elsewhere` are left to other models.
         """
-        evidence, subject = self._exports.evidence(seed)
-        runtimes = self._made(subject, evidence)
+        evidence, source_model = self._exports.evidence(seed)
+        runtimes = self._made(source_model, evidence)
         clean = {kind: [runtime.run(case.inputs) for case in evidence.cases] for kind, runtime in runtimes.items()}
         outcomes: list[Outcome] = []
         for fault in FAULTS:
             if self._name in fault.models and fault.name not in elsewhere:
                 last = next(reversed(runtimes))
-                made = {last: fault.wrap(runtimes[last])} if fault.wrap else self._made(self._broken(subject, fault), evidence)
-                compared_weights = {} if fault.wrap else self._exports.compare_weights(subject)
+                made = {last: fault.wrap(runtimes[last])} if fault.wrap else self._made(self._broken(source_model, fault), evidence)
+                compared_weights = {} if fault.wrap else self._exports.compare_weights(source_model)
                 outcomes += self._ask(fault.name, evidence, made, clean, compared_weights=compared_weights, concurrent=fault.concurrent)
         for kind in () if self._name in FLOAT32_ONLY else SMALL:  # without a truth, nobody tells faults of a few roundings
             for size in () if kind.name in elsewhere else small.SIZES:
-                made = self._made(self._slightly_broken(subject, evidence, kind, size), evidence)
-                outcomes += self._ask(kind.name, evidence, made, clean, compared_weights=self._exports.compare_weights(subject))
+                made = self._made(self._slightly_broken(source_model, evidence, kind, size), evidence)
+                outcomes += self._ask(kind.name, evidence, made, clean, compared_weights=self._exports.compare_weights(source_model))
         return outcomes
 
-    def _made(self, subject: Subject, evidence: Evidence) -> dict[str, Any]:
-        return self._exports.load(self._exports.export(subject, evidence))
+    def _made(self, source_model: SourceModel, evidence: Evidence) -> dict[str, Any]:
+        return self._exports.load(self._exports.export(source_model, evidence))
 
-    def _broken(self, subject: Subject, fault: Fault) -> Subject:
+    def _broken(self, source_model: SourceModel, fault: Fault) -> SourceModel:
         if fault.code:
-            return self._exports.recoded(subject, fault.code)
+            return self._exports.recoded(source_model, fault.code)
         if fault.weights is None:
             raise ValueError(f"{fault.name!r} changes nothing: give it weights, code or wrap")
-        return self._exports.reweighted(subject, fault.weights)
+        return self._exports.reweighted(source_model, fault.weights)
 
-    def _slightly_broken(self, subject: Subject, evidence: Evidence, kind: Small, size: float) -> Subject:
-        def broken(dose: float) -> Subject:
-            return self._exports.reweighted(subject, lambda weights, _: kind.change(weights, dose))
+    def _slightly_broken(self, source_model: SourceModel, evidence: Evidence, kind: Small, size: float) -> SourceModel:
+        def broken(dose: float) -> SourceModel:
+            return self._exports.reweighted(source_model, lambda weights, _: kind.change(weights, dose))
 
         def moved(dose: float) -> float:
             answers = self._exports.truth(broken(dose), evidence)
@@ -167,8 +167,8 @@ class Forge:
 def _question(evidence: Evidence, runtime: Any, *, exact: bool, concurrent: bool) -> tuple[Judgement, list[Arrays]]:
     """What the gate says of one runtime, and what that answered; in this very process, to ask many."""
     answers: list[Arrays] = []
-    model_under_test = ModelUnderTest(lambda: runtime, (), share=NoTurns if concurrent else Turns)
-    return proving.question(Near(AnswerWorker(model_under_test)), evidence, answers, exact=exact, settings=SETTINGS), answers
+    model_under_test = ModelUnderTest(lambda: runtime, (), share=NoInferenceThread if concurrent else inference_thread)
+    return proving.question(InProcessWorker(AnswerWorker(model_under_test)), evidence, answers, exact=exact, settings=SETTINGS), answers
 
 
 def allclose_refuses(pair: tuple[Arrays, Arrays]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks.faults.forge import HONEST, RANDOM_INPUT, Outcome
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.proof import influences
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.influences import Cause
@@ -19,18 +19,20 @@ HIDDEN = {
 _TIMEOUT_S = 120
 
 
-def ask(name: str, subject: Subject, evidence: Evidence) -> list[Outcome]:
+def ask(name: str, source_model: SourceModel, evidence: Evidence) -> list[Outcome]:
     """The outcome of the model `name` as it is, and with each hidden influence; refused only counts with the right cause."""
-    outcomes = [_outcome(HONEST, name, evidence, *_errors(subject, evidence, tuple(Cause)))]
+    outcomes = [_outcome(HONEST, name, evidence, *_errors(source_model, evidence, tuple(Cause)))]
     for kind, (change, cause) in HIDDEN.items():
-        changed = replace(subject, model=subject.model.model_copy(update={"kwargs": {**subject.model.kwargs, "change": change}}))
+        changed = replace(
+            source_model, model=source_model.model.model_copy(update={"kwargs": {**source_model.model.kwargs, "change": change}})
+        )
         outcomes.append(_outcome(kind, name, evidence, *_errors(changed, evidence, (cause,))))
     return outcomes
 
 
-def _errors(subject: Subject, evidence: Evidence, causes: Sequence[Cause]) -> tuple[bool, str]:
+def _errors(source_model: SourceModel, evidence: Evidence, causes: Sequence[Cause]) -> tuple[bool, str]:
     """Whether one of these causes was found, and what was said."""
-    found = influences.find(subject, evidence, timeout_s=_TIMEOUT_S)
+    found = influences.find(source_model, evidence, timeout_s=_TIMEOUT_S)
     return any(cause in causes for cause in found.causes), "; ".join(finding.message for finding in found.findings)
 
 

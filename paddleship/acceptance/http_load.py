@@ -15,7 +15,7 @@ _BUSY_S, _PAUSE_S = 30, 0.05
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadResult:
     """The result: latency in ms of every request that was answered with 200, total time in seconds, and failures.
 
     `answers` has the distinct answers to each body; exactly one if the server is deterministic.
@@ -43,7 +43,7 @@ def _sent(client: Client, body: bytes) -> tuple[int, bytes]:
 
 def closed_loop(
     connect: Callable[[], Client], bodies: Sequence[bytes], *, requests: int, concurrency: int, seconds: float = float("inf")
-) -> Load:
+) -> LoadResult:
     """Send `requests` requests, cycling through `bodies`, over `concurrency` connections; after `seconds`, only unsent bodies."""
     numbers, samples, failures = itertools.count(), [], []
     answers: list[set[bytes]] = [set() for _ in bodies]
@@ -71,4 +71,4 @@ def closed_loop(
         thread.start()
     for thread in threads:
         thread.join()
-    return Load(tuple(samples), time.perf_counter() - begin, tuple(failures), tuple(map(frozenset, answers)))
+    return LoadResult(tuple(samples), time.perf_counter() - begin, tuple(failures), tuple(map(frozenset, answers)))

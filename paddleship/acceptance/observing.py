@@ -13,7 +13,7 @@ import numpy as np
 
 from paddleship.acceptance import hostile
 from paddleship.acceptance.client import Client, ServerError
-from paddleship.acceptance.http_load import Load, closed_loop
+from paddleship.acceptance.http_load import LoadResult, closed_loop
 from paddleship.acceptance.questions import Question, mixed, plain_request, questions, repeated, repeated_bytes, within
 from paddleship.acceptance.triton import Outputs, TritonClient, read_answer, request_body
 from paddleship.numerics import differences
@@ -42,8 +42,8 @@ class Observed:
     asked: list[int]
     answers: list[Outputs]
     faults: list[str]
-    load: Load
-    concurrent_load: Load
+    load: LoadResult
+    concurrent_load: LoadResult
     concurrent_answers: dict[int, list[Outputs]]
     hostile: list[str]
     example: dict[str, Any]

@@ -1,8 +1,8 @@
 """Measure latency, throughput, memory and cold start of several participants, side by side on this machine.
 
 Every ratio is taken between neighbouring blocks of a participant and of a baseline in the same run. The baseline runs twice, and the
-ratio between its two processes is the noise: no verdict rests on a difference of that size. Sampling continues for participants that are
-not decided, until `max_seconds`. Not measured: the network, and several models on one machine.
+ratio between its two processes is the A/A ratio: no verdict rests on a difference of that size. Sampling continues for participants that
+are not decided, until `max_seconds`. Not measured: the network, and several models on one machine.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from paddleship.benchmark import system_metrics
 from paddleship.benchmark.comparison import AGAIN, Comparison
-from paddleship.benchmark.sampling import Race, speedup
-from paddleship.benchmark.worker import Engine, loop
+from paddleship.benchmark.sampling import Sampler, speedup
 from paddleship.benchmark.worker_process import WorkerProcess
 from paddleship.config import preflight
 from paddleship.config.params import Benchmark
@@ -22,7 +21,7 @@ from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays
 from paddleship.statistics import estimates
 from paddleship.system import host
-from paddleship.system.isolate import Load
+from paddleship.system.isolate import Factory
 from paddleship.system.progress import Progress
 
 _CURVE_BLOCKS = 4
@@ -36,7 +35,7 @@ Examine = Callable[[str, WorkerProcess], None]
 
 
 def compare(
-    participants: Mapping[str, Load],
+    participants: Mapping[str, Factory],
     batches: Mapping[int, Sequence[Batch]],
     settings: Benchmark,
     *,
@@ -44,7 +43,6 @@ def compare(
     baseline: str | None = None,
     questions: Sequence[Batch] = (),
     judge: Judge | None = None,
-    engine: Engine = loop,
 ) -> Comparison:
     """Measure all participants against `baseline` (default: the first one), within about `max_seconds`.
 
@@ -56,20 +54,20 @@ def compare(
     base, available = baseline or next(iter(participants)), host.core_numbers()
     cores = system_metrics.cores_for(thread_count)
     everyone = {**participants, base + AGAIN: participants[base]}
-    race = Race(everyone, batches, settings, thread_count=thread_count, cores=cores, engine=engine)
-    starts = _run(race, batches, settings, base, _examiner(race, questions, judge, base) if judge else None, began=began)
-    _refuse_leaks(race, settings, size)
+    sampler = Sampler(everyone, batches, settings, thread_count=thread_count, cores=cores)
+    starts = _run(sampler, batches, settings, base, _examiner(sampler, questions, judge, base) if judge else None, began=began)
+    _refuse_leaks(sampler, settings, size)
     parts = {count: _parts(count, thread_count, available) for count in settings.concurrency}
-    _scale_processes(race, list(participants), parts, size, deadline=began + settings.max_seconds + race.lost_s)
-    found = dict(race.found)
+    _scale_processes(sampler, list(participants), parts, size, deadline=began + settings.max_seconds + sampler.lost_s)
+    found = dict(sampler.found)
     again = found.pop(base + AGAIN)
     pinned = bool(cores) and thread_count < len(available)
-    left_out = _left_out(race, list(participants), batches, settings, starts, thread_count=thread_count, cores=len(available))
+    left_out = _left_out(sampler, list(participants), batches, settings, starts, thread_count=thread_count, cores=len(available))
     return Comparison(found, again, base, size, settings.effect, monitor.seen(), pinned, starts, time.monotonic() - began, left_out)
 
 
 def _left_out(
-    race: Race,
+    sampler: Sampler,
     names: Sequence[str],
     batches: Mapping[int, Sequence[Batch]],
     settings: Benchmark,
@@ -85,12 +83,12 @@ def _left_out(
             f"there was time for {starts} of {settings.starts} starts, so the intervals say little of how processes of one program "
             "differ: raise benchmark.max_seconds"
         )
-    measured = [(name, list(race.found[name].blocks), list(race.found[name].rates)) for name in names if name in race.left()]
+    measured = [(name, list(sampler.found[name].blocks), list(sampler.found[name].rates)) for name in names if name in sampler.left()]
     return (*said, *preflight.left_out(measured, sizes=list(batches), counts=settings.concurrency, thread_count=thread_count, cores=cores))
 
 
 def _run(
-    race: Race, batches: Mapping[int, Sequence[Batch]], settings: Benchmark, base: str, examine: Examine | None, *, began: float
+    sampler: Sampler, batches: Mapping[int, Sequence[Batch]], settings: Benchmark, base: str, examine: Examine | None, *, began: float
 ) -> int:
     """Run all starts of all participants, then further starts of undecided ones. Returns the number of starts."""
     size, *others = batches
@@ -99,17 +97,17 @@ def _run(
     end = began + settings.max_seconds * (1 - _TOGETHER_SHARE * bool(settings.concurrency))
     alone_s = _TOGETHER_S if 1 in settings.concurrency else 0
     progress = Progress("measuring", settings.starts, "starts")
-    wanted: Sequence[str] = list(race.found)
+    wanted: Sequence[str] = list(sampler.found)
     starts, last_s = 0, 0.0
-    while starts == 0 or (wanted and time.monotonic() + last_s < end + race.lost_s):
+    while starts == 0 or (wanted and time.monotonic() + last_s < end + sampler.lost_s):
         start = time.monotonic()
         first = starts == 0
         left = max(1, settings.starts - starts)
         sizes = {size: blocks, **(dict.fromkeys(others, _CURVE_BLOCKS) if first else {})}
-        seconds = {size: (end + race.lost_s - start) / left / 2, **dict.fromkeys(others, curve_s)}
-        race.round(wanted, blocks=sizes, seconds=seconds, alone_s=alone_s if first else 0, examine=examine)
+        seconds = {size: (end + sampler.lost_s - start) / left / 2, **dict.fromkeys(others, curve_s)}
+        sampler.round(wanted, blocks=sizes, seconds=seconds, alone_s=alone_s if first else 0, examine=examine)
         starts, last_s = starts + 1, time.monotonic() - start if not first else _without_curve(start, curve_s * len(others))
-        wanted = race.left() if starts < settings.starts else _undecided(race, base, size, settings.effect)
+        wanted = sampler.left() if starts < settings.starts else _undecided(sampler, base, size, settings.effect)
         progress.advance()
     return starts
 
@@ -118,48 +116,48 @@ def _without_curve(start: float, curve_s: float) -> float:
     return max(0.0, time.monotonic() - start - curve_s)
 
 
-def _undecided(race: Race, base: str, size: int, effect: float) -> list[str]:
+def _undecided(sampler: Sampler, base: str, size: int, effect: float) -> list[str]:
     """The participants to start once more, with the baseline and its second process; empty if all are decided."""
-    found, left = race.found, race.left()
+    found, left = sampler.found, sampler.left()
     if base not in left or base + AGAIN not in left:
         return []
-    noise = speedup(found[base], found[base + AGAIN], size)
+    aa_ratio = speedup(found[base], found[base + AGAIN], size)
     open_ones = [
         name
         for name in left
         if name not in (base, base + AGAIN)
         and (seen := speedup(found[base], found[name], size))
-        and not estimates.settled(seen, noise, effect=effect)
+        and not estimates.settled(seen, aa_ratio, effect=effect)
     ]
     return [base, base + AGAIN, *open_ones] if open_ones else []
 
 
-def _examiner(race: Race, questions: Sequence[Batch], judge: Judge, base: str) -> Examine:
+def _examiner(sampler: Sampler, questions: Sequence[Batch], judge: Judge, base: str) -> Examine:
     """A function that asks a participant the known questions after its load, and removes it if it answers differently from `base`."""
 
     def examine(name: str, worker: WorkerProcess) -> None:
         if name.removesuffix(AGAIN) == base:
             return
         if reason := judge(name, worker.answer(questions)):
-            race.judge(name, Status.WRONG, f"after it was under load it answers differently from eager: {reason}")
+            sampler.exclude(name, Status.WRONG, f"after it was under load it answers differently from eager: {reason}")
 
     return examine
 
 
-def _refuse_leaks(race: Race, settings: Benchmark, size: int) -> None:
+def _refuse_leaks(sampler: Sampler, settings: Benchmark, size: int) -> None:
     """Measure participants whose memory grew, or was seen too seldom, for longer: caches grow ever more slowly, a leak does not stop."""
-    for name in race.left():
-        growth = race.found[name].growth()
-        if growth.low <= settings.max_growth_bytes if growth else len(race.found[name].samples(size)) < estimates.ENOUGH["p50_ms"]:
+    for name in sampler.left():
+        growth = sampler.found[name].growth()
+        if growth.low <= settings.max_growth_bytes if growth else len(sampler.found[name].samples(size)) < estimates.ENOUGH["p50_ms"]:
             continue
         seconds = min(_ENDURANCE_S, settings.max_seconds / 6)
-        growth = estimates.lasting_slope(race.watch_memory(name, size=size, seconds=seconds))
-        if growth and growth.low > settings.max_growth_bytes and name in race.left():
+        growth = estimates.lasting_slope(sampler.watch_memory(name, size=size, seconds=seconds))
+        if growth and growth.low > settings.max_growth_bytes and name in sampler.left():
             reason = (
                 f"its memory grows by {growth.value:,.0f} bytes per 1,000 requests (at least {growth.low:,.0f}; the limit is "
                 f"{settings.max_growth_bytes:,}): it would fill a server, so it cannot be chosen"
             )
-            race.judge(name, Status.LEAKS, reason)
+            sampler.exclude(name, Status.LEAKS, reason)
 
 
 def _parts(count: int, thread_count: int, available: Sequence[int]) -> list[Sequence[int]]:
@@ -168,7 +166,9 @@ def _parts(count: int, thread_count: int, available: Sequence[int]) -> list[Sequ
     return parts if len(parts[-1]) == thread_count else []
 
 
-def _scale_processes(race: Race, names: Sequence[str], parts: Mapping[int, Sequence[Sequence[int]]], size: int, *, deadline: float) -> None:
+def _scale_processes(
+    sampler: Sampler, names: Sequence[str], parts: Mapping[int, Sequence[Sequence[int]]], size: int, *, deadline: float
+) -> None:
     """Measure the throughput of several processes of a participant, as a server runs them, while there is time; the baselines last."""
     cost_s = 0.0
     for count, cores in parts.items():
@@ -176,6 +176,6 @@ def _scale_processes(race: Race, names: Sequence[str], parts: Mapping[int, Seque
             start = time.monotonic()
             if start + cost_s > deadline:
                 return
-            if len(cores) > 1 and name in race.left():  # one process was measured before
-                race.run_together(name, cores, size=size, seconds=_TOGETHER_S)
+            if len(cores) > 1 and name in sampler.left():  # one process was measured before
+                sampler.run_together(name, cores, size=size, seconds=_TOGETHER_S)
                 cost_s = max(cost_s, (time.monotonic() - start) * (count + 1) / count)

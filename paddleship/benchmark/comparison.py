@@ -34,18 +34,18 @@ class Comparison:
     left_out: tuple[str, ...] = ()
 
     @property
-    def noise(self) -> Interval | None:
-        """The ratio of the baseline to itself: the noise of this machine."""
+    def aa_ratio(self) -> Interval | None:
+        """The ratio of the baseline to itself in a second process."""
         return speedup(self.found[self.baseline], self.again, self.size)
 
     def speedup(self, name: str) -> Interval | None:
         """How many times faster than the baseline; None if one of the two was not measured."""
         return speedup(self.found[self.baseline], self.found[name], self.size)
 
-    def verdict(self, name: str) -> Difference | None:
+    def difference(self, name: str) -> Difference | None:
         """The verdict against the baseline, for differences of `effect`."""
         found = self.speedup(name)
-        return estimates.verdict(found, self.noise, effect=self.effect) if found and name != self.baseline else None
+        return estimates.difference(found, self.aa_ratio, effect=self.effect) if found and name != self.baseline else None
 
     def disturbed(self, limit: float) -> str | None:
         """Why the figures are not valid: other load took more than `limit` of the processor time; None if it took less."""
@@ -78,7 +78,7 @@ class Comparison:
                 f"{', '.join(restless)} did not reach a stable latency in most warm-ups: raise benchmark.warmup_s, or use a "
                 "machine with less other load"
             )
-        undecided = [name for name in self.found if self.verdict(name) == Difference.CANNOT_TELL]
+        undecided = [name for name in self.found if self.difference(name) == Difference.CANNOT_TELL]
         if undecided:
             said.append(
                 f"{', '.join(undecided)} cannot be distinguished from {self.baseline} at {self.effect:.0%}: raise benchmark.max_seconds, "

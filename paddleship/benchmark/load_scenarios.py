@@ -16,7 +16,7 @@ from paddleship.errors import BadInput
 from paddleship.loadgen import Measured, MultiStream, Offline, Peak, Scenario, SingleStream
 from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import percentiles
-from paddleship.system.isolate import Isolated, Load, threads
+from paddleship.system.isolate import Factory, Isolated, threads
 
 _ENOUGH = loadgen.needed(0.99)  # queries for a 99th percentile
 
@@ -57,7 +57,7 @@ class ScenarioResults:
 class LoadWorker:
     """The object in the child process: one loaded model, and the rows by number."""
 
-    def __init__(self, load: Load, workload: Workload) -> None:
+    def __init__(self, load: Factory, workload: Workload) -> None:
         make, arguments = load
         self._model = make(*arguments)
         self._preprocess, self._examples = workload.preprocess, workload.examples
@@ -75,7 +75,7 @@ class LoadWorker:
         self._model.run(batch)
 
 
-def measure(name: str, load: Load, workload: Workload, *, settings: Benchmark, thread_count: int, seed: int) -> ScenarioResults:
+def measure(name: str, load: Factory, workload: Workload, *, settings: Benchmark, thread_count: int, seed: int) -> ScenarioResults:
     """Run every scenario on one model, for at most `scenario_seconds` each."""
     limit_s = settings.timeout_s + settings.max_seconds
     try:

@@ -21,7 +21,7 @@ from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import FILE, Candidate
 from paddleship.shipped.common.spec import TensorSpec
 from paddleship.shipped.runtimes import registry
-from paddleship.system.isolate import Load
+from paddleship.system.isolate import Factory
 
 BASELINES = ("eager", "to_static")
 
@@ -47,12 +47,12 @@ class Participants:
         paths = self.params.paths
         return Path(paths.checkpoint) if name in BASELINES else Path(paths.candidates) / name
 
-    def load(self, name: str) -> Load:
+    def load(self, name: str) -> Factory:
         """The function and arguments that load it in a process of its own."""
-        subject = eager.Subject.of(self.params)
+        source_model = eager.SourceModel.of(self.params)
         if name == "eager":
-            return eager.load, (subject,)
-        return (eager.load_static, (subject, self._traced())) if name == "to_static" else (runtimes.load, (self.folder(name),))
+            return eager.load, (source_model,)
+        return (eager.load_static, (source_model, self._traced())) if name == "to_static" else (runtimes.load, (self.folder(name),))
 
     def precision(self, name: str) -> str:
         return "float32" if name in BASELINES else Candidate.load(self.folder(name)).precision

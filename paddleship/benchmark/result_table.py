@@ -32,7 +32,7 @@ def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: i
         "speedup": speedup.value if speedup else None,
         "speedup_low": speedup.low if speedup else None,
         "speedup_high": speedup.high if speedup else None,
-        "verdict": comparison.verdict(name),
+        "difference": comparison.difference(name),
         "load_ms": _median(found.load_ms),
         "first_call_ms": _median(found.first_call_ms),
         "new_shape_ms": _median(found.new_shape_ms),
@@ -73,12 +73,12 @@ def curves(comparison: Comparison, batches: Mapping[int, Sequence[Batch]]) -> di
 
 def facts(comparison: Comparison) -> dict[str, Any]:
     """How the benchmark was run, and warnings about its figures."""
-    noise = comparison.noise
+    aa_ratio = comparison.aa_ratio
     return {
         "baseline": comparison.baseline,
         "effect": comparison.effect,
-        "noise_ratio_low": noise.low if noise else None,
-        "noise_ratio_high": noise.high if noise else None,
+        "aa_ratio_low": aa_ratio.low if aa_ratio else None,
+        "aa_ratio_high": aa_ratio.high if aa_ratio else None,
         "starts": comparison.starts,
         "pinned": comparison.pinned,
         "other_load_share": round(comparison.others.busy_share, 4),

@@ -33,11 +33,11 @@ class Change:
     before: estimates.Interval
     after: estimates.Interval
     change: estimates.Interval
-    verdict: estimates.Difference
+    difference: estimates.Difference
 
     def __str__(self) -> str:
         span = f"{self.change.value:.3f} ({self.change.low:.3f} to {self.change.high:.3f})"
-        return f"{self.name:26} {self.before.value:7.2f}× {self.after.value:7.2f}×   {span:26} {self.verdict}"
+        return f"{self.name:26} {self.before.value:7.2f}× {self.after.value:7.2f}×   {span:26} {self.difference}"
 
 
 def write(comparison: Comparison, folder: Path) -> None:
@@ -112,14 +112,14 @@ def compare(earlier: Path, later: Path) -> list[Change]:
             )
     gains = _gains(before, old["baseline"], old["batch_size"]), _gains(after, new["baseline"], new["batch_size"])
     changes = {name: estimates.change(gains[0][name], starts) for name, starts in gains[1].items() if name in gains[0]}
-    noise = changes.pop(new["baseline"] + AGAIN, None)
+    aa_ratio = changes.pop(new["baseline"] + AGAIN, None)
     return [
         Change(
             name,
             before=estimates.ratio(gains[0][name]),
             after=estimates.ratio(gains[1][name]),
             change=change,
-            verdict=estimates.verdict(change, noise, effect=new["effect"]),
+            difference=estimates.difference(change, aa_ratio, effect=new["effect"]),
         )
         for name, change in changes.items()
     ]

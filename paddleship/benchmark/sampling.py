@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.benchmark import system_metrics
-from paddleship.benchmark.worker import BenchWorker, Engine, WarmUp, loop
+from paddleship.benchmark.worker import BenchWorker, WarmUp
 from paddleship.benchmark.worker_process import WorkerProcess, together
 from paddleship.config.params import Benchmark
 from paddleship.errors import PaddleshipError
@@ -24,7 +24,7 @@ from paddleship.reports.statuses import Status
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Interval
-from paddleship.system.isolate import Isolated, Load, threads
+from paddleship.system.isolate import Factory, Isolated, threads
 
 _FEWEST_BLOCKS = 2
 _FEWEST_CALLS = 7  # of a batch size: three to warm up, and two in each of the fewest blocks
@@ -110,7 +110,7 @@ def paired(slower: Measurement, faster: Measurement, size: int) -> list[list[flo
     return list(starts.values())
 
 
-class Race:
+class Sampler:
     """The participants, their measurements so far, and those that have not failed.
 
     `lost_s` is the time spent on failed calls, such as waiting for a process that hangs; it is not subtracted from the others' time.
@@ -118,17 +118,16 @@ class Race:
 
     def __init__(
         self,
-        participants: Mapping[str, Load],
+        participants: Mapping[str, Factory],
         batches: Mapping[int, Sequence[Batch]],
         settings: Benchmark,
         *,
         thread_count: int,
         cores: Sequence[int] = (),
-        engine: Engine = loop,
     ) -> None:
         self.found = {name: Measurement(name) for name in participants}
-        self._contestants, self._batches, self._settings = participants, batches, settings
-        self._thread_count, self._cores, self._engine = thread_count, cores, engine
+        self._participants, self._batches, self._settings = participants, batches, settings
+        self._thread_count, self._cores = thread_count, cores
         self.lost_s = 0.0
         self._starts = 0
         self._row_ms: dict[str, float] = {}
@@ -136,7 +135,7 @@ class Race:
     def left(self) -> list[str]:
         return [name for name, measurement in self.found.items() if measurement.status == Status.MEASURED]
 
-    def judge(self, name: str, status: Status, reason: str) -> None:
+    def exclude(self, name: str, status: Status, reason: str) -> None:
         """Record why a participant is removed; its measurements are kept."""
         self._note(name, status=status, reason=reason)
 
@@ -161,10 +160,10 @@ class Race:
             for size, count in blocks.items():
                 able = {name: worker for name, worker in workers.items() if self._affordable(name, size, seconds[size] / len(workers))}
                 self._measure(size, able, start, count, seconds[size])
-            for name in self._in_race(workers):
+            for name in self._still_in(workers):
                 if alone_s:
                     self._guarded(name, self._busy_together, name, [workers[name]], next(iter(blocks)), alone_s)
-            for name in self._in_race(workers):
+            for name in self._still_in(workers):
                 if examine:
                     self._guarded(name, examine, name, workers[name])
         finally:
@@ -224,8 +223,8 @@ class Race:
         )
 
     def _open(self, name: str, cores: Sequence[int]) -> WorkerProcess:
-        load, arguments = self._contestants[name]
-        given = (load, arguments, dict(self._batches), tuple(cores), self._engine)
+        load, arguments = self._participants[name]
+        given = (load, arguments, dict(self._batches), tuple(cores))
         return WorkerProcess(
             Isolated(name, BenchWorker, *given, timeout_s=self._settings.timeout_s, environment=threads(self._thread_count))
         )
@@ -234,7 +233,7 @@ class Race:
         end = time.monotonic() + seconds - self.lost_s
         typical: dict[str, float] = {}
         limit_s = min(self._settings.warmup_s, seconds / 3 / max(len(workers), 1))
-        for name in self._in_race(workers):
+        for name in self._still_in(workers):
             warm_up = self._guarded(name, workers[name].warm_up, size, limit_s)
             if warm_up:
                 typical[name] = warm_up.typical_ms
@@ -244,7 +243,7 @@ class Race:
         for block in range(blocks):
             if block >= _FEWEST_BLOCKS and time.monotonic() > end + self.lost_s + seconds:
                 break
-            for turn, name in enumerate(_turned(self._in_race(typical), block)):
+            for turn, name in enumerate(_turned(self._still_in(typical), block)):
                 room = int(left_ms / blocks / len(typical) / typical[name])
                 count = max(1, min(self._settings.samples_per_block, room))
                 self._guarded(name, self._block, name, workers[name], size, (start, block, turn), count)
@@ -256,7 +255,7 @@ class Race:
     def _block(self, name: str, worker: WorkerProcess, size: int, place: tuple[int, int, int], count: int) -> None:
         samples, places, changed = worker.measure(size, count)
         if changed:
-            self.judge(name, Status.WRONG, f"its answers changed under load: {changed}")
+            self.exclude(name, Status.WRONG, f"its answers changed under load: {changed}")
             return
         self.found[name] = seen = self.found[name].with_block(size, Block(*place, tuple(samples), tuple(places)))
         if size == next(iter(self._batches)):
@@ -280,7 +279,7 @@ class Race:
     def _note(self, name: str, **changes: Any) -> None:
         self.found[name] = replace(self.found[name], **changes)
 
-    def _in_race(self, names: Mapping[str, Any]) -> list[str]:
+    def _still_in(self, names: Mapping[str, Any]) -> list[str]:
         return [name for name in names if name in self.left()]
 
     def _guarded(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -290,7 +289,7 @@ class Race:
             return work(*arguments)
         except PaddleshipError as error:
             self.lost_s += time.monotonic() - began
-            self.judge(name, Status.FAILED, str(error))
+            self.exclude(name, Status.FAILED, str(error))
             return None
 
 

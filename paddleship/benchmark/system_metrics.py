@@ -56,7 +56,7 @@ def high_water_bytes(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
-class Watch:
+class MemoryMonitor:
     """Record the memory of a process tree every 20 ms in a thread, during the block.
 
     `peak_device_bytes` is None if no GPU memory was seen.
@@ -68,7 +68,7 @@ class Watch:
         self.peak_bytes = 0
         self.peak_device_bytes: int | None = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> MemoryMonitor:
         self._thread.start()
         return self
 

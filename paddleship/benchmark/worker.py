@@ -1,7 +1,6 @@
 """The object in a participant's worker process: loads one model, warms it up, and measures it.
 
-An Engine is the function that makes the load: it asks for batches by index and returns the time of each answer. `loop` is the
-default, a closed loop.
+The load is a closed loop: the next request when the last one is answered, batch after batch.
 """
 
 from __future__ import annotations
@@ -18,25 +17,12 @@ from paddleship.numerics import differences
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays
 
-Engine = Callable[[Callable[[Sequence[int]], Any], int, int], Sequence[float]]
-"""engine(answer, places, count): ask `answer` for `count` of the batches 0 to places - 1; milliseconds of each, in the order asked."""
-
 _SETTLE_S = 0.002  # at the start of every block, not measured, because another participant used the caches
 _WINDOWS = 3  # number of successive windows of a warm-up whose medians must agree
 _WINDOW_S = 0.03
 _AGREE = 0.05
 _KEPT_BYTES = 16_000_000  # of first answers, which later ones are compared with
 _SAME = 1e-3  # of the size of an answer: far above rounding, far below a different answer
-
-
-def loop(answer: Callable[[Sequence[int]], Any], places: int, count: int) -> Sequence[float]:
-    """Closed loop: one batch after the other, in turn."""
-    samples = []
-    for place in range(count):
-        start = time.perf_counter_ns()
-        answer([place % places])
-        samples.append((time.perf_counter_ns() - start) / 1e6)
-    return samples
 
 
 @dataclass(frozen=True)
@@ -61,13 +47,12 @@ class BenchWorker:
         arguments: tuple[Any, ...],
         batches: Mapping[int, Sequence[Batch]],
         cores: Sequence[int] = (),
-        engine: Engine = loop,
     ) -> None:
         system_metrics.pin(cores)
         start = time.perf_counter_ns()
         self._model = load(*arguments)
         self._load_ns = time.perf_counter_ns() - start
-        self._batches, self._engine = batches, engine
+        self._batches = batches
         self._known: set[Any] = set()
         self._first: dict[tuple[int, int], Arrays] = {}
         self._kept_bytes = 0
@@ -96,21 +81,20 @@ class BenchWorker:
 
     def measure(self, size: int, count: int) -> tuple[list[float], list[int], str]:
         """Milliseconds of `count` calls, the indices of their batches, and what was wrong with the last answer (empty: nothing)."""
-        batches, asked, last = self._batches[size], [], {}
+        batches, samples, places = self._batches[size], [], []
         end = time.perf_counter() + _SETTLE_S
         while True:
             self._model.run(batches[self._turn % len(batches)])
             if time.perf_counter() >= end:
                 break
-
-        def answer(places: Sequence[int]) -> None:
-            place = (places[0] + self._turn) % len(batches)
-            asked.append(place)
-            last["answer"] = self._model.run(batches[place])
-
-        samples = list(self._engine(answer, len(batches), count))
+        for step in range(count):
+            place = (self._turn + step) % len(batches)
+            start = time.perf_counter_ns()
+            answer = self._model.run(batches[place])
+            samples.append((time.perf_counter_ns() - start) / 1e6)
+            places.append(place)
         self._turn += count
-        return samples, asked[-len(samples) :], self._compare(size, asked[-1], last["answer"])
+        return samples, places, self._compare(size, places[-1], answer)
 
     def busy(self, size: int, seconds: float) -> tuple[int, float]:
         """Answer without pauses for this time. Returns the number of batches, and the seconds."""

@@ -50,11 +50,11 @@ class WorkerProcess:
     def _call(self, method: str, *arguments: Any) -> Any:
         self._stop(False)
         try:
-            with system_metrics.Watch(self._child.pid) as watch:
+            with system_metrics.MemoryMonitor(self._child.pid) as memory:
                 return self._child.call(method, *arguments)
         finally:
-            self.peak_bytes = max(self.peak_bytes, watch.peak_bytes)
-            self.peak_device_bytes = system_metrics.more(self.peak_device_bytes, watch.peak_device_bytes)
+            self.peak_bytes = max(self.peak_bytes, memory.peak_bytes)
+            self.peak_device_bytes = system_metrics.more(self.peak_device_bytes, memory.peak_device_bytes)
             self.resident_bytes = system_metrics.resident_bytes(self._child.pid)
             self._stop(True)
 

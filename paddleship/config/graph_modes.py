@@ -40,13 +40,13 @@ _DYNAMIC, _STATIC, _TORCH = (f"paddleship.graphmodes.{name}" for name in ("paddl
 MODES: dict[ModeName, Mode] = {
     mode.name: mode
     for mode in (
-        Mode("paddle-eager", "Paddle eager", f"{_DYNAMIC}:Eager", "weights (paddle.save)"),
+        Mode("paddle-eager", "Paddle eager", f"{_DYNAMIC}:PaddleEagerMode", "weights (paddle.save)"),
         Mode("paddle-static", "Paddle Program and Executor, by hand", f"{_STATIC}:Static", "program (save_inference_model)"),
         Mode("paddle-to-static", "Paddle to_static, full graph", f"{_DYNAMIC}:ToStatic", "program (jit.save)"),
         Mode("paddle-sot", "Paddle to_static, SOT", f"{_DYNAMIC}:Sot", "program (jit.save)"),
         Mode("paddle-inference", "Paddle Inference", f"{_DYNAMIC}:Inference", "program (jit.save)", trains=False),
         Mode("paddle-inference-onednn", "Paddle Inference with oneDNN", f"{_DYNAMIC}:OneDnn", "program (jit.save)", trains=False),
-        Mode("torch-eager", "PyTorch eager", f"{_TORCH}:Eager", "pickled module (torch.save)"),
+        Mode("torch-eager", "PyTorch eager", f"{_TORCH}:TorchEagerMode", "pickled module (torch.save)"),
         Mode("torchscript", "TorchScript, scripted and frozen", f"{_TORCH}:TorchScript", "program (torch.jit.save)"),
         Mode("torch-compile", "torch.compile", f"{_TORCH}:Compiled", "program (torch.export.save)"),
     )

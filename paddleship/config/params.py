@@ -194,7 +194,7 @@ class Verify(Section):
         8, description="largest error of a float32 candidate, in units of eager float32's own error"
     )
     typical_limit: Annotated[float, Field(gt=0)] = Field(3, description="the same for the root mean square error")
-    drift_limit: Annotated[float, Field(gt=0)] = Field(
+    invariance_limit: Annotated[float, Field(gt=0)] = Field(
         2, description="largest change when rows are asked again or by several callers, and of the exported program on eager's kernels"
     )
     max_flip_rate: Annotated[float, Field(ge=0, le=1)] = Field(0.02, description="share of decisions that a lower precision may change")

@@ -19,18 +19,18 @@ from typing import Any
 
 from paddleship.controlflow import branches
 from paddleship.controlflow.branches import Site, Span
-from paddleship.controlflow.tracing import Spot, Ways, following
+from paddleship.controlflow.tracing import Spot, TakenBranches, following
 from paddleship.shipped.common.references import is_users
 
 
 @dataclass
 class Decisions:
-    """The decision at each spot: `regions` are in the program; `ways` are those that Python took (True, False, or rounds of a loop).
+    """The decision at each spot: `regions` are in the program; `taken` are those that Python took (True, False, or rounds of a loop).
 
     `constants` are conditions for which Python read a tensor that the program does not compute.
     """
 
-    ways: Ways
+    taken: TakenBranches
     regions: set[Spot] = field(default_factory=set)
     constants: set[Spot] = field(default_factory=set)
 
@@ -42,7 +42,7 @@ class Decisions:
             return
         if isinstance(condition, paddle.Tensor):
             self.constants.add((site, layer))
-        self.ways.add(site, layer, way())
+        self.taken.add(site, layer, way())
 
 
 @contextmanager
@@ -51,13 +51,13 @@ def watching(layer: Any) -> Iterator[Decisions]:
     from paddle.jit import dy2static, not_to_static
     from paddle.jit.dy2static import program_translator
 
-    decisions = Decisions(Ways.of(layer))
+    decisions = Decisions(TakenBranches.of(layer))
     originals = (dy2static.IfElse, dy2static.While, program_translator._FUNCTION_CACHE._code_to_ast_caches)
 
     def choose(condition: Any, *arguments: Any, **options: Any) -> Any:
         frame = sys._getframe(1)
         if site := _choice(frame):
-            decisions.note(site, decisions.ways.layer(frame), condition, lambda: int(bool(condition)))
+            decisions.note(site, decisions.taken.layer(frame), condition, lambda: int(bool(condition)))
         return originals[0](condition, *arguments, **options)
 
     def repeat(condition: Callable[[], Any], body: Callable[[], Any], *arguments: Any, **options: Any) -> Any:
@@ -65,13 +65,13 @@ def watching(layer: Any) -> Iterator[Decisions]:
         rounds = _Rounds(condition, body)
         result = originals[1](rounds.ask, rounds.go, *arguments, **options)
         if site := _loop(frame, body):
-            decisions.note(site, decisions.ways.layer(frame), rounds.first, lambda: rounds.count)
+            decisions.note(site, decisions.taken.layer(frame), rounds.first, lambda: rounds.count)
         return result
 
     try:
         dy2static.IfElse, dy2static.While = not_to_static(choose), not_to_static(repeat)
         program_translator._FUNCTION_CACHE._code_to_ast_caches = _NeverCached()
-        with following(decisions.ways):
+        with following(decisions.taken):
             yield decisions
     finally:
         dy2static.IfElse, dy2static.While = originals[:2]

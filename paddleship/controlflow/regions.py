@@ -39,13 +39,13 @@ class Decision:
 
 def decisions(seen: Decisions) -> list[Decision]:
     """What was seen in one conversion, in the order of the files."""
-    spots = sorted({*seen.regions, *seen.ways.taken}, key=lambda spot: (spot[0].file, spot[0].line, spot[0].column, spot[1]))
+    spots = sorted({*seen.regions, *seen.taken.by_spot}, key=lambda spot: (spot[0].file, spot[0].line, spot[0].column, spot[1]))
     return [
         Decision(
             site,
             layer,
             (site, layer) in seen.regions,
-            tuple(sorted(seen.ways.taken.get((site, layer), ()))),
+            tuple(sorted(seen.taken.by_spot.get((site, layer), ()))),
             (site, layer) in seen.constants,
         )
         for site, layer in spots
@@ -84,7 +84,7 @@ def judge(
     """Findings, one for each line, and the metrics `regions`, `regions_exercised` (share of their sides), `sides`, `sides_exercised` and
     `frozen_branches`.
 
-    `found` is of an export, `taken` of eager on the inputs of the proof (`TracedEager.taken`). `agreed` says that the
+    `found` is of an export, `taken` of eager on the inputs of the proof (`TracedEager.taken_branches`). `agreed` says that the
     program answered these inputs as eager does: a branch that was decided otherwise is then a warning, since what it
     skips is perhaps only a cache that is filled once.
     """

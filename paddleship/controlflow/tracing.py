@@ -13,7 +13,7 @@ import numpy as np
 
 from paddleship.controlflow import branches
 from paddleship.controlflow.branches import BODY, OUTSIDE, TEST, Place, Site
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.shipped.common.references import is_users
 from paddleship.shipped.common.spec import Arrays
 
@@ -22,19 +22,19 @@ Spot = tuple[Site, str]  # a site, and the path of the sublayer that ran it ("" 
 
 
 @dataclass
-class Ways:
+class TakenBranches:
     """The ways that were taken at each spot: True and False of a condition, or the number of rounds of a loop."""
 
     names: Mapping[int, str] = field(default_factory=dict, repr=False)
-    taken: dict[Spot, set[int]] = field(default_factory=dict)
+    by_spot: dict[Spot, set[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, layer: Any) -> Ways:
-        """Ways for a model, whose sublayers distinguish the spots of one site."""
+    def of(cls, layer: Any) -> TakenBranches:
+        """For a model, whose sublayers distinguish the spots of one site."""
         return cls({id(part): name for name, part in layer.named_sublayers(include_self=True)})
 
     def add(self, site: Site, layer: str, way: int) -> None:
-        self.taken.setdefault((site, layer), set()).add(way)
+        self.by_spot.setdefault((site, layer), set()).add(way)
 
     def layer(self, frame: FrameType | None) -> str:
         """The path of the sublayer whose method runs in this frame, or called the function that runs in it."""
@@ -48,12 +48,12 @@ class Ways:
 
 
 @contextmanager
-def following(ways: Ways) -> Iterator[None]:
+def following(taken: TakenBranches) -> Iterator[None]:
     """Record the ways that the user's functions take in the block, on this thread. Generators are not recorded."""
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
         frame.f_trace_lines = False
-        return follower(ways, frame)
+        return follower(taken, frame)
 
     before = sys.gettrace()
     sys.settrace(trace)
@@ -63,13 +63,13 @@ def following(ways: Ways) -> Iterator[None]:
         sys.settrace(before)
 
 
-def follower(ways: Ways, frame: FrameType) -> Callable[[FrameType, str, Any], Any] | None:
+def follower(taken: TakenBranches, frame: FrameType) -> Callable[[FrameType, str, Any], Any] | None:
     """The trace function for a frame of the user's code with branches; None for any other frame."""
     places, table = _parts(frame.f_code)
     if not places:
         return None
     frame.f_trace_opcodes = True
-    return _Follower(ways, ways.layer(frame), places, table)
+    return _Follower(taken, taken.layer(frame), places, table)
 
 
 # By identity: equal code in two files compares equal. The code is kept alive, because its id could be reused.
@@ -86,8 +86,8 @@ def _parts(code: CodeType) -> _Parts:
 class _Follower:
     """Traces one frame by instruction; a condition is decided when the next instruction is not part of it."""
 
-    def __init__(self, ways: Ways, layer: str, places: list[Place], table: list[tuple[int, ...] | None]) -> None:
-        self._ways, self._layer, self._places, self._table = ways, layer, places, table
+    def __init__(self, taken: TakenBranches, layer: str, places: list[Place], table: list[tuple[int, ...] | None]) -> None:
+        self._taken, self._layer, self._places, self._table = taken, layer, places, table
         self._outside = (OUTSIDE,) * len(places)
         self._last: tuple[int, ...] | None = self._outside
         self._rounds = [0] * len(places)
@@ -114,27 +114,27 @@ class _Follower:
         site = self._places[index].site
         if not site.loops:
             if before == TEST:
-                self._ways.add(site, self._layer, int(after == BODY))
+                self._taken.add(site, self._layer, int(after == BODY))
         elif after == BODY and before == TEST:
             self._rounds[index] += 1
         elif after == TEST and before == OUTSIDE:
             self._rounds[index] = 0  # an exception may have left the loop before
         elif after == OUTSIDE:
-            self._ways.add(site, self._layer, self._rounds[index])
+            self._taken.add(site, self._layer, self._rounds[index])
             self._rounds[index] = 0
 
 
 class TracedEager(Eager):
     """The eager model in float32, which records the ways that its inputs took."""
 
-    def __init__(self, subject: Subject) -> None:
-        super().__init__(subject)
-        self._ways = Ways.of(self.layer)
+    def __init__(self, source_model: SourceModel) -> None:
+        super().__init__(source_model)
+        self._taken = TakenBranches.of(self.layer)
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
-        with following(self._ways):
+        with following(self._taken):
             return super().run(inputs)
 
-    def taken(self) -> dict[Spot, set[int]]:
+    def taken_branches(self) -> dict[Spot, set[int]]:
         """The ways at each spot, over all inputs so far."""
-        return self._ways.taken
+        return self._taken.by_spot

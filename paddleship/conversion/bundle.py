@@ -12,7 +12,7 @@ from typing import Any
 from paddleship.config.params import Code
 from paddleship.errors import CandidateError
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.shipped.common import layers
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import sha256
@@ -24,27 +24,27 @@ _OURS = Path(__file__).parents[1].resolve()
 
 @dataclass(frozen=True)
 class Packer:
-    """Writes a subject into a folder from which it can be built without the user's checkout."""
+    """Writes a source_model into a folder from which it can be built without the user's checkout."""
 
-    subject: Subject
+    source_model: SourceModel
 
     def __call__(self, _source: Path, target: Path, _batches: Sequence[Batch]) -> None:
         """Copy code and weights. Raises CandidateError."""
-        if self.subject.code is None:
+        if self.source_model.code is None:
             raise CandidateError("the folder of the model's code is unknown here")
-        for file, place in sources(self.subject.code).items():
+        for file, place in sources(self.source_model.code).items():
             (target / CODE / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target / CODE / place)
-        shutil.copyfile(self.subject.checkpoint / building.WEIGHTS, target / layers.WEIGHTS)
+        shutil.copyfile(self.source_model.checkpoint / building.WEIGHTS, target / layers.WEIGHTS)
 
     def describe(self, candidate: Candidate) -> Candidate:
         """The candidate's description: eager takes every size, so there is one program, and it names its outputs itself."""
-        settings = self.subject.model
+        settings = self.source_model.model
         if not _is_json(settings.kwargs):
             raise CandidateError(
                 f"model.kwargs {settings.kwargs} cannot be kept as JSON: use strings, numbers, lists and mappings with string keys"
             )
-        now = sha256(self.subject.checkpoint / building.WEIGHTS)
+        now = sha256(self.source_model.checkpoint / building.WEIGHTS)
         if now != candidate.weights_sha256:
             raise CandidateError(
                 f"the checkpoint ({now[:12]}) is not the one that the exported program was made from ({candidate.weights_sha256[:12]}): "
@@ -55,7 +55,7 @@ class Packer:
             "factory": settings.factory,
             "kwargs": settings.kwargs,
             "absent": settings.absent,
-            "seed": self.subject.seed,
+            "seed": self.source_model.seed,
         }
         return replace(candidate, options=options, sources={}, programs=())
 

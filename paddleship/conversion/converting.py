@@ -13,7 +13,7 @@ from paddleship.conversion import bundle, calibration, no_pip, re_export, to_onn
 from paddleship.conversion.tuning import Trial
 from paddleship.errors import CandidateError, RegistrationError
 from paddleship.image import requirements, sandbox
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import new_folder
@@ -51,7 +51,7 @@ class Converter:
     """Makes candidates of the program in `exported`; intermediate files that several of them need are made once, in `scratch`.
 
     Everything runs in child processes, and every candidate answers `probe` once in a process of its own. `batches` of real rows
-    calibrate quantised candidates. `tune_seconds` are spent on the settings of each. `subject` is the eager model, for candidates that
+    calibrate quantised candidates. `tune_seconds` are spent on the settings of each. `source_model` is the eager model, for candidates that
     are made from it. `requirements` is the folder with the packages of each image, which the code of `paddle-eager` may import.
     """
 
@@ -65,14 +65,14 @@ class Converter:
         timeout_s: float,
         batches: Sequence[Batch] = (),
         tune_seconds: float = 0,
-        subject: Subject | None = None,
+        source_model: SourceModel | None = None,
         requirements: Path | None = None,
     ) -> None:
         self._exported, self._scratch = exported, scratch
         self._base = Candidate.load(exported, stage="export")
         self._parts = {program.folder: program.sizes for program in self._base.programs} or {".": {}}
         self._threads, self._probe, self._timeout_s, self._batches = threads, probe, timeout_s, batches
-        self._tune_seconds, self._subject, self._requirements = tune_seconds, subject, requirements
+        self._tune_seconds, self._source_model, self._requirements = tune_seconds, source_model, requirements
         self._onnx: Path | CandidateError | None = None
 
     def make(self, name: str, target: Path) -> Outcome:
@@ -104,10 +104,10 @@ class Converter:
         self._each(words, lambda sizes: self._maker(kind, sizes), source, folder, calibrated=kind.calibrated or bool(kind.change))
         return made
 
-    def _eager(self, why: str) -> Subject:
-        if self._subject is None:
+    def _eager(self, why: str) -> SourceModel:
+        if self._source_model is None:
             raise CandidateError(f"{why}, which is not at hand here")
-        return self._subject
+        return self._source_model
 
     def _converted(self) -> Path:
         """The program as ONNX, converted once, because two conversions may differ. Raises CandidateError, each time."""
@@ -141,7 +141,7 @@ class Converter:
             isolate.run(words, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
 
     def _try(self, made: Candidate, folder: Path) -> None:
-        load: isolate.Load = (runtimes.load, (folder,))
+        load: isolate.Factory = (runtimes.load, (folder,))
         runtime = registry.of(made.name)
         if runtime.source == "eager" and self._requirements is not None:
             load = sandbox.load, (folder, requirements.names(requirements.of(runtime, self._requirements)))

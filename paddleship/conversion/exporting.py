@@ -17,7 +17,7 @@ from paddleship.controlflow import deciding, regions
 from paddleship.conversion import places, shape_buckets
 from paddleship.errors import BadInput, ModelError, OutputError
 from paddleship.model import building
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.reports.finding import Finding
 from paddleship.shipped import runtimes
@@ -31,7 +31,7 @@ from paddleship.system import isolate
 
 
 def export(
-    subject: Subject,
+    source_model: SourceModel,
     folder: Path,
     base: Candidate,
     *,
@@ -46,7 +46,7 @@ def export(
     instance was never called. If the program does not keep every dynamic dimension, the `sizes` of shape_buckets are tried. Raises
     ModelError with the user's line if nothing converts.
     """
-    with isolate.Isolated("the eager model", Eager, subject, timeout_s=timeout_s) as eager:
+    with isolate.Isolated("the eager model", Eager, source_model, timeout_s=timeout_s) as eager:
         answers: list[Arrays] = [eager.call("run", probe) for probe in probes]
         nestings = [eager.call("nesting", probe) for probe in probes]
     constants = [structure.constants(nesting) for nesting in nestings]
@@ -55,7 +55,7 @@ def export(
     nesting = nestings[0]
     warm_shapes = tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes)
     base = replace(base, outputs=describe_outputs(base.inputs, probes, answers), nesting=nesting, warm_shapes=warm_shapes)
-    attempt = Attempt(subject, folder, base, probes, answers, timeout_s, tuple(skip))
+    attempt = Attempt(source_model, folder, base, probes, answers, timeout_s, tuple(skip))
     first = attempt.make(())
     if isinstance(first, Candidate):
         return first, []
@@ -91,7 +91,7 @@ class WrongError(ModelError):
 class Attempt:
     """The inputs of an attempt to export."""
 
-    subject: Subject
+    source_model: SourceModel
     folder: Path
     base: Candidate
     probes: Sequence[Batch]
@@ -117,9 +117,11 @@ class Attempt:
             (self.folder / program.folder).mkdir(exist_ok=True)
             specs = shape_buckets.fixed(self.base.inputs, program.sizes)
             saved = isolate.run(
-                "the export", save_program, self.subject, self.folder / program.folder, specs, self.skip, timeout_s=self.timeout_s
+                "the export", save_program, self.source_model, self.folder / program.folder, specs, self.skip, timeout_s=self.timeout_s
             )
-        check_form(self.subject.model.factory, [spec.name for spec in self.base.outputs], structure.constants(self.base.nesting), saved)
+        check_form(
+            self.source_model.model.factory, [spec.name for spec in self.base.outputs], structure.constants(self.base.nesting), saved
+        )
         return replace(self.base, sources=saved.sources, weights_sha256=saved.weights, programs=programs).save(self.folder)
 
     def _compared(self, exported: Sequence[Arrays]) -> WrongError | None:
@@ -171,25 +173,27 @@ def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answe
     return tuple(outputs)
 
 
-def save_program(subject: Subject, folder: Path, specs: Sequence[TensorSpec], skip: Sequence[str] = ()) -> Saved:
+def save_program(source_model: SourceModel, folder: Path, specs: Sequence[TensorSpec], skip: Sequence[str] = ()) -> Saved:
     """Convert a fresh instance and save it.
 
     Run it in a child process: Paddle may crash, and an instance or process that has converted or answered before may put remembered
     state into the program. Raises ModelError with the user's line.
     """
-    layer = building.build(subject.model)
-    weights = building.restore(layer, subject.checkpoint)
+    layer = building.build(source_model.model)
+    weights = building.restore(layer, source_model.checkpoint)
     layer.eval()
     _leave_to_python(layer, skip)
     names = places.collect(layer)
     try:
         with deciding.watching(layer) as decisions:
-            sources, constants = convert_layer(layer, folder, building.form(layer, subject.model).give({spec.name: spec for spec in specs}))
+            sources, constants = convert_layer(
+                layer, folder, building.form(layer, source_model.model).give({spec.name: spec for spec in specs})
+            )
     except ModelError:
         raise
     except Exception as failure:
         raise ModelError(
-            f"{subject.model.factory!r} does not convert to a static graph ({explain(failure)}): "
+            f"{source_model.model.factory!r} does not convert to a static graph ({explain(failure)}): "
             "keep Python values, numpy and data-dependent Python control flow out of forward, and name every input in model.inputs"
         ) from None
     regions.write(folder, regions.decisions(decisions))

@@ -10,7 +10,7 @@ from typing import Any
 from paddleship.conversion import exporting, shape_buckets
 from paddleship.errors import CandidateError
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.shipped.common.arguments import Form
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import TensorSpec
@@ -20,12 +20,12 @@ Change = Callable[[Any, Form, Sequence[Batch]], Any]
 
 @dataclass(frozen=True)
 class ReExporter:
-    """Exports the program of a subject for one set of fixed sizes, after `change`; error messages name `verb`.
+    """Exports the program of a source_model for one set of fixed sizes, after `change`; error messages name `verb`.
 
     `change` gets the layer in evaluation mode, the mapping of inputs to arguments, and batches of real rows.
     """
 
-    subject: Subject
+    source_model: SourceModel
     specs: Sequence[TensorSpec]
     fixed: Mapping[str, int]
     change: Change
@@ -35,11 +35,11 @@ class ReExporter:
         """Raises CandidateError with a plain message if Paddle cannot export the changed model."""
         import paddle
 
-        layer = building.build(self.subject.model)
-        building.restore(layer, self.subject.checkpoint)
+        layer = building.build(self.source_model.model)
+        building.restore(layer, self.source_model.checkpoint)
         layer.eval()
         try:
-            form = building.form(layer, self.subject.model)
+            form = building.form(layer, self.source_model.model)
             specs = {spec.name: spec for spec in shape_buckets.fixed(self.specs, self.fixed)}
             exporting.convert_layer(self.change(layer, form, batches), target, form.give(specs))
         except CandidateError:

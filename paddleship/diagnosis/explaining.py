@@ -15,7 +15,7 @@ from paddleship.diagnosis import contents, passes, replay, symptoms
 from paddleship.diagnosis.replay import LayerError, Located
 from paddleship.errors import BadInput, OutOfTime
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.proof.evidence import EPSILON, FLOAT64_TRUTH, NOISE_FLOOR, Evidence
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common.candidate import Candidate
@@ -72,7 +72,7 @@ class Inspection:
 
 
 def explain(
-    subject: Subject,
+    source_model: SourceModel,
     folder: Path | None,
     *,
     evidence: Evidence,
@@ -92,13 +92,13 @@ def explain(
     limit = settings.noise_limit * (replay.coarseness(Candidate.load(folder).precision) if folder is not None else 1)
     inspection = Inspection()
     findings = [
-        *_facts(subject, folder, preprocess),
+        *_facts(source_model, folder, preprocess),
         *_weights(compared_weights, inspection),
-        *_contents(subject, folder, settings, inspection),
+        *_contents(source_model, folder, settings, inspection),
     ]
     ratios = symptoms.case_ratios(evidence, answers) if answers is not None else []
     if answers is not None:
-        specs = [item.spec() for item in subject.model.inputs]
+        specs = [item.spec() for item in source_model.model.inputs]
         findings += symptoms.read(evidence, answers, specs, limit=limit)
     if {finding.kind for finding in findings} & _SUFFICIENT or _by_chance(failed):
         return Diagnosis(findings)
@@ -109,7 +109,7 @@ def explain(
     if folder is not None and max(ratios, default=inf) <= limit and (coarse := _coarse(folder, failed)):
         return Diagnosis([*findings, *coarse])  # no single answer is wrong, so there is no layer or pass to look for
     place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
-    located = _locate(subject, _stripped(subject, folder), evidence, place, settings, say)
+    located = _locate(source_model, _stripped(source_model, folder), evidence, place, settings, say)
     if isinstance(located, str):
         inspection.left.append(f"layers (replay failed: {located})")
     else:
@@ -131,22 +131,22 @@ def told_apart(findings: Sequence[Finding]) -> list[Finding]:
     return [finding for finding in dict.fromkeys(findings) if finding.kind not in follows]
 
 
-def along(subject: Subject, folder: Path | None, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Diagnosis:
+def along(source_model: SourceModel, folder: Path | None, evidence: Evidence, *, settings: Verify, say: Say = lambda _: None) -> Diagnosis:
     """The errors of every sublayer alone, for a proven model; empty if they could not be replayed."""
     if _is_eager(folder):
         return Diagnosis([])
-    located = _locate(subject, _stripped(subject, folder), evidence, _small(evidence), settings, say)
+    located = _locate(source_model, _stripped(source_model, folder), evidence, _small(evidence), settings, say)
     return Diagnosis([], [] if isinstance(located, str) else located.errors)
 
 
 def blame(
-    subject: Subject, candidate: Candidate, evidence: Evidence, *, settings: Verify, said: str = "", say: Say = lambda _: None
+    source_model: SourceModel, candidate: Candidate, evidence: Evidence, *, settings: Verify, said: str = "", say: Say = lambda _: None
 ) -> Finding | None:
     """The first sublayer for which the conversion fails like that of the whole candidate, with the same error text `said`.
 
     None if each sublayer alone can be converted, or fails differently.
     """
-    located = _locate(subject, replace(candidate, preprocess={}, programs=()), evidence, _small(evidence), settings, say, unmade=True)
+    located = _locate(source_model, replace(candidate, preprocess={}, programs=()), evidence, _small(evidence), settings, say, unmade=True)
     if isinstance(located, str):
         return None
     dead = replay.first_dead(located.errors)
@@ -155,12 +155,12 @@ def blame(
     return next((finding for finding in located.findings if finding.where), None)
 
 
-def _facts(subject: Subject, folder: Path | None, preprocess: Mapping[str, Any] | None) -> list[Finding]:
+def _facts(source_model: SourceModel, folder: Path | None, preprocess: Mapping[str, Any] | None) -> list[Finding]:
     """Compare the candidate's description with its files."""
     if folder is None:
         return []
     candidate, found = Candidate.load(folder), []
-    if candidate.weights_sha256 and candidate.weights_sha256 != (now := sha256(subject.checkpoint / building.WEIGHTS)):
+    if candidate.weights_sha256 and candidate.weights_sha256 != (now := sha256(source_model.checkpoint / building.WEIGHTS)):
         message = f"the candidate was made from the weights {candidate.weights_sha256[:12]}, the checkpoint now is {now[:12]}"
         found.append(Finding("weights-differ", "error", message, "convert again from this checkpoint: `dvc repro export optimize`"))
     if preprocess is not None and candidate.preprocess != preprocess:
@@ -185,14 +185,14 @@ def _weights(compared_weights: WeightComparison | None, inspection: Inspection) 
     return compared_weights.problems()
 
 
-def _contents(subject: Subject, folder: Path | None, settings: Verify, inspection: Inspection) -> list[Finding]:
+def _contents(source_model: SourceModel, folder: Path | None, settings: Verify, inspection: Inspection) -> list[Finding]:
     what = "modes, dtypes and inputs of the program"
     if folder is None or not contents.is_readable(Candidate.load(folder)):
         inspection.left.append(what)
         return []
     try:
         found: list[Finding] = isolate.run(
-            "reading the candidate", contents.inspect, folder, subject.checkpoint, timeout_s=settings.timeout_s
+            "reading the candidate", contents.inspect, folder, source_model.checkpoint, timeout_s=settings.timeout_s
         )
     except BadInput as obstacle:
         inspection.left.append(f"{what} (they could not be read: {obstacle})")
@@ -225,7 +225,7 @@ def _small(evidence: Evidence) -> int:
 
 
 def _locate(
-    subject: Subject, candidate: Candidate, evidence: Evidence, place: int, settings: Verify, say: Say, *, unmade: bool = False
+    source_model: SourceModel, candidate: Candidate, evidence: Evidence, place: int, settings: Verify, say: Say, *, unmade: bool = False
 ) -> Located | str:
     batch = evidence.cases[place].inputs
     shape = [array.shape for array in batch.values()]
@@ -234,7 +234,7 @@ def _locate(
     with tempfile.TemporaryDirectory(prefix="paddleship-replay-") as work:
         try:
             return replay.locate(
-                subject,
+                source_model,
                 batch,
                 candidate=candidate,
                 work=Path(work),
@@ -249,12 +249,12 @@ def _locate(
             return str(obstacle)
 
 
-def _stripped(subject: Subject, folder: Path | None) -> Candidate:
+def _stripped(source_model: SourceModel, folder: Path | None) -> Candidate:
     """The parts of a candidate that the replay needs: runtime, options, precision, threads."""
     if folder is not None:
         return replace(Candidate.load(folder), preprocess={}, programs=())
-    specs = tuple(item.spec() for item in subject.model.inputs)
-    return Candidate("to_static", subject.model.factory, registry.of(PROGRAM).name, "float32", 1, specs, (), {}, "", "")
+    specs = tuple(item.spec() for item in source_model.model.inputs)
+    return Candidate("to_static", source_model.model.factory, registry.of(PROGRAM).name, "float32", 1, specs, (), {}, "", "")
 
 
 def _sizes_apart(inputs: Mapping[str, Any], batch: Mapping[str, Any]) -> int:

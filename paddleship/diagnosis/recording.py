@@ -17,7 +17,7 @@ import numpy as np
 
 from paddleship.errors import BadInput
 from paddleship.model import building
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.references import is_users
@@ -63,15 +63,15 @@ class Call:
 class Recorder:
     """The eager model with a hook on every sublayer."""
 
-    def __init__(self, subject: Subject, folder: Path) -> None:
-        self._subject = subject
+    def __init__(self, source_model: SourceModel, folder: Path) -> None:
+        self._source_model = source_model
         self._folder = folder
 
     def record(self, batch: Batch, other: Batch | None) -> list[Call]:
         """Record all calls for one batch; a second batch of other sizes shows which axes are dynamic."""
-        eager = Eager(self._subject)
+        eager = Eager(self._source_model)
         notes = _listen(eager, batch)
-        shapes = {note.path: note.shapes for note in _listen(Eager(self._subject), other)} if other else {}
+        shapes = {note.path: note.shapes for note in _listen(Eager(self._source_model), other)} if other else {}
         calls = []
         for note in notes:
             dynamic = _dynamic(note.shapes, shapes.get(note.path))
@@ -85,7 +85,7 @@ class Recorder:
         """Run every sublayer again in float64. Returns the calls, with a reason if an answer depends on more than the inputs."""
         layers: dict[str, Any] | None
         try:
-            eager = Eager(self._subject, dtype="float64")
+            eager = Eager(self._source_model, dtype="float64")
             layers = dict(eager.layer.named_sublayers(include_self=True))
         except BadInput:
             layers = None

@@ -22,7 +22,7 @@ from paddleship.config.catalogue import PROGRAM
 from paddleship.diagnosis.recording import Call, Recorder, given
 from paddleship.diagnosis.sublayers import ExportWorker
 from paddleship.errors import CandidateError
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.numerics import differences
 from paddleship.proof.evidence import EPSILON, NOISE_FLOOR
 from paddleship.reports.finding import Finding
@@ -77,7 +77,7 @@ class Located:
 
 
 def locate(
-    subject: Subject,
+    source_model: SourceModel,
     batch: Batch,
     *,
     candidate: Candidate,
@@ -97,10 +97,10 @@ def locate(
     """
     deadline = time.monotonic() + timeout_s
     work.mkdir(parents=True, exist_ok=True)
-    with isolate.Isolated("the recording", Recorder, subject, work, timeout_s=timeout_s, environment=isolate.threads(1)) as recorder:
+    with isolate.Isolated("the recording", Recorder, source_model, work, timeout_s=timeout_s, environment=isolate.threads(1)) as recorder:
         calls: list[Call] = recorder.call("truth", recorder.call("record", batch, other))
     with ExitStack() as stack:
-        exporter = stack.enter_context(Revived("the export of sublayers", ExportWorker, subject, work, timeout_s=_PER_LAYER_S))
+        exporter = stack.enter_context(Revived("the export of sublayers", ExportWorker, source_model, work, timeout_s=_PER_LAYER_S))
         environment = isolate.threads(candidate.threads)
         replayer = stack.enter_context(Revived(candidate.name, ReplayWorker, work, timeout_s=_PER_LAYER_S, environment=environment))
         setup = ReplaySetup(exporter, replayer, candidate, work, floor)

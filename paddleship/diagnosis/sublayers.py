@@ -16,7 +16,7 @@ from paddleship.conversion.exporting import convert_layer
 from paddleship.diagnosis.recording import Call, given, put
 from paddleship.errors import CandidateError, RegistrationError
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.references import explain, is_users, resolve
 from paddleship.shipped.common.spec import TensorSpec
@@ -32,9 +32,9 @@ class ExportWorker:
     `work` holds the recording, and gets a folder `<number>` for each sublayer.
     """
 
-    def __init__(self, subject: Subject, work: Path) -> None:
-        layer = building.build(subject.model)
-        building.restore(layer, subject.checkpoint)
+    def __init__(self, source_model: SourceModel, work: Path) -> None:
+        layer = building.build(source_model.model)
+        building.restore(layer, source_model.checkpoint)
         layer.eval()
         self._layers = dict(layer.named_sublayers(include_self=True))
         self._work = work

@@ -13,7 +13,7 @@ import numpy as np
 from paddleship.config.params import Input, Model
 from paddleship.doctor.eager_probe import ProbeResult, ProbeWorker
 from paddleship.errors import BadInput, CandidateError, ProcessDied, ProcessHung
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.proof.inputs import Case
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import batch_dimension, row_dimensions
@@ -34,7 +34,7 @@ class NotSurvivedError(BadInput):
 
 
 def examine(
-    subject: Subject, cases: Sequence[Case], *, timeout_s: float, budget_s: float = math.inf, max_crashes: int = MAX_CRASHES
+    source_model: SourceModel, cases: Sequence[Case], *, timeout_s: float, budget_s: float = math.inf, max_crashes: int = MAX_CRASHES
 ) -> ProbeResult:
     """Run the eager model on the cases; after `budget_s` only on small ones, after `max_crashes` crashes only on cases that worked before.
 
@@ -47,7 +47,7 @@ def examine(
         left = [case for case in cases if case.name not in crashes and (case.name in survived or not late)]
         if not left:
             raise NotSurvivedError(next(case for case in cases if case.name in crashes), next(iter(crashes.values())))
-        with isolate.Isolated(EAGER, ProbeWorker, subject, timeout_s=timeout_s, environment=isolate.threads(1)) as worker:
+        with isolate.Isolated(EAGER, ProbeWorker, source_model, timeout_s=timeout_s, environment=isolate.threads(1)) as worker:
             if findings := worker.call("look"):
                 return ProbeResult(findings)
             skipped_slow, end = _ask(worker, left, survived, budget_s)
@@ -55,7 +55,7 @@ def examine(
                 crashes[end[0]] = end[1]
                 continue
             probed: ProbeResult = worker.call("conclude")
-            unused, influence_unknown = _without_influence(worker, [item.name for item in subject.model.inputs])
+            unused, influence_unknown = _without_influence(worker, [item.name for item in source_model.model.inputs])
             skipped = tuple(case.name for case in cases if case not in left and case.name not in crashes)
             return replace(
                 probed,

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.controlflow.tracing import Spot, Ways
+from paddleship.controlflow.tracing import Spot, TakenBranches
 from paddleship.doctor import ast_lint, memory, structure_checks, watching
 from paddleship.doctor.ast_lint import Suspect
 from paddleship.errors import ModelError, OutputError, ProcessDied, ProcessHung
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.numerics import differences
 from paddleship.proof.inputs import Case
 from paddleship.reports.finding import Finding
@@ -48,7 +48,7 @@ class ProbeResult:
     unused: tuple[str, ...] = ()
     influence_unknown: tuple[str, ...] = ()
     forward: str | None = None
-    taken: dict[Spot, set[int]] = field(default_factory=dict)
+    taken_branches: dict[Spot, set[int]] = field(default_factory=dict)
     crashes: dict[str, ProcessDied | ProcessHung] = field(default_factory=dict)
     skipped_after_crashes: tuple[str, ...] = ()
     skipped_slow: tuple[str, ...] = ()
@@ -57,26 +57,26 @@ class ProbeResult:
 class ProbeWorker:
     """Runs the examined eager model; without a checkpoint, seeded weights are saved as one."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, source_model: SourceModel) -> None:
         import paddle
 
         self._paddle = paddle
-        self._seed = subject.seed
-        self._specs: Mapping[str, TensorSpec] = {item.name: item.spec() for item in subject.model.inputs}
+        self._seed = source_model.seed
+        self._specs: Mapping[str, TensorSpec] = {item.name: item.spec() for item in source_model.model.inputs}
         self._nesting: Tree = None
         self._constants: list[dict[str, Any]] = []
-        self._reseed(subject.seed)
+        self._reseed(source_model.seed)
         with watching.layers() as self._built:
-            self._layer = building.build(subject.model)
-        if subject.checkpoint.exists():
-            building.restore(self._layer, subject.checkpoint)
+            self._layer = building.build(source_model.model)
+        if source_model.checkpoint.exists():
+            building.restore(self._layer, source_model.checkpoint)
         else:
-            building.save(self._layer, subject.checkpoint, {"seed": subject.seed})
+            building.save(self._layer, source_model.checkpoint, {"seed": source_model.seed})
         self._layer.eval()
-        self._form = building.form(self._layer, subject.model)
-        self._absent = subject.model.absent
+        self._form = building.form(self._layer, source_model.model)
+        self._absent = source_model.model.absent
         self._twin, self._before = _twin(self._layer), memory.snapshot(self._layer)
-        self._running, self._ways = watching.Watch(), Ways.of(self._layer)
+        self._running, self._taken = watching.Watch(), TakenBranches.of(self._layer)
         self._cases: list[Case] = []
         self._answers: dict[str, Arrays] = {}
         self._refused: dict[str, ModelError] = {}
@@ -89,7 +89,7 @@ class ProbeWorker:
         """Whether the model answers this case."""
         self._cases.append(case)
         try:
-            with watching.layers(self._running), watching.lines(self._running, self._ways, randomness=not self._answers):
+            with watching.layers(self._running), watching.lines(self._running, self._taken, randomness=not self._answers):
                 self._answers[case.name] = self._ask(self._layer, case.inputs)
             self._constants.append(structure.constants(self._nesting))
         except ModelError as refusal:
@@ -119,7 +119,7 @@ class ProbeWorker:
             self._nesting,
             suspects,
             forward=where,
-            taken=self._ways.taken,
+            taken_branches=self._taken.by_spot,
         )
 
     def influence(self, name: str) -> bool | None:

@@ -24,13 +24,13 @@ from paddleship.doctor import asking, exercising, graph_breaks, messages, sizes
 from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
 from paddleship.errors import BadInput, CandidateError, OutOfTime
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.proof import answering, ids, influences, inputs, proving
 from paddleship.proof import evidence as evidences
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
 from paddleship.proof.proving import Proof
-from paddleship.proof.reference import TO_STATIC, Known
+from paddleship.proof.reference import TO_STATIC, EarlierAnswers
 from paddleship.proof.searching import Search
 from paddleship.reports.finding import Finding, Severity
 from paddleship.reports.statuses import Status
@@ -69,7 +69,7 @@ def examine(
     """
     began = time.monotonic()
     chosen = [name for name, kind in registry.kinds().items() if kind.examined] if candidates is None else candidates
-    examiner = Examiner(Subject(model, checkpoint or work / "checkpoint", seed), work, tuple(chosen), settings, seconds, say)
+    examiner = Examiner(SourceModel(model, checkpoint or work / "checkpoint", seed), work, tuple(chosen), settings, seconds, say)
     with Deadline(seconds).binding():
         try:
             examiner.examine()
@@ -89,9 +89,15 @@ class Examiner:
     """
 
     def __init__(
-        self, subject: Subject, work: Path, candidates: tuple[str, ...], settings: Verify, seconds: float, say: Callable[[str], None]
+        self,
+        source_model: SourceModel,
+        work: Path,
+        candidates: tuple[str, ...],
+        settings: Verify,
+        seconds: float,
+        say: Callable[[str], None],
     ) -> None:
-        self._subject = subject
+        self._source_model = source_model
         self._work = work
         self._candidates = candidates
         self._settings = settings
@@ -111,7 +117,11 @@ class Examiner:
         probed = self._probe()
         if not messages.errors(probed.findings) and self._exercise(probed):
             probed = self._probe()
-        self.findings += [*probed.findings, *messages.refusals(probed, self._cases, self._subject.model), *messages.skipped_slow(probed)]
+        self.findings += [
+            *probed.findings,
+            *messages.refusals(probed, self._cases, self._source_model.model),
+            *messages.skipped_slow(probed),
+        ]
         if not messages.errors(self.findings):
             self.findings += messages.nothing_finite(probed)
         if not probed.answers:
@@ -129,35 +139,35 @@ class Examiner:
     @property
     def model(self) -> Model:
         """The model with the ranges that were used to draw its inputs."""
-        return self._subject.model
+        return self._source_model.model
 
     def _say(self, words: str) -> None:
         self.doing = words
         self._report(words)
 
     def _draw(self) -> list[Case]:
-        specs = [item.spec() for item in self._subject.model.inputs]
-        most, rules = min(self._settings.max_batch, _MAX_BATCH), self._subject.model.rules
-        drawn = inputs.generate(specs, seed=self._subject.seed, max_batch=most, dimensions=rules)
+        specs = [item.spec() for item in self._source_model.model.inputs]
+        most, rules = min(self._settings.max_batch, _MAX_BATCH), self._source_model.model.rules
+        drawn = inputs.generate(specs, seed=self._source_model.seed, max_batch=most, dimensions=rules)
         cases = [case for case in drawn if len(case.rows) in (0, *_BATCHES, most)]
         return cases + ids.walk(specs, [case.inputs for case in cases], max_batch=self._settings.max_batch)
 
     def _probe(self) -> ProbeResult:
         """Observe eager. If it rejects or crashes on rows, and inputs may hold lengths, they are drawn again as lengths."""
-        lengths = asking.bounded(self._subject.model)
+        lengths = asking.bounded(self._source_model.model)
         first = self._watch(max_crashes=asking.MAX_CRASHES if lengths is None else 1)
         if lengths is not None and not asking.all_answered(first, self._cases):
-            drawn, before = self._cases, self._subject
-            self._subject = replace(before, model=lengths)
+            drawn, before = self._cases, self._source_model
+            self._source_model = replace(before, model=lengths)
             self._cases = self._draw()
             self._say("watching the eager model again, with lengths within the generated rows")
             second = self._watch()
             if isinstance(second, ProbeResult) and asking.answered(second, self._cases) > asking.answered(first, drawn):
                 self.findings += messages.lengths(before.model, lengths, first, drawn)
                 return second
-            self._cases, self._subject = drawn, before
+            self._cases, self._source_model = drawn, before
         if isinstance(first, asking.NotSurvivedError):
-            return ProbeResult([messages.killed(first, self._subject.model)])
+            return ProbeResult([messages.killed(first, self._source_model.model)])
         if isinstance(first, BadInput):
             raise first
         return first
@@ -165,13 +175,13 @@ class Examiner:
     def _watch(self, *, max_crashes: int = asking.MAX_CRASHES) -> ProbeResult | BadInput:
         most, budget = min(self._settings.timeout_s, _HANGS * self._seconds), _WATCHING * self._seconds
         try:
-            return asking.examine(self._subject, self._cases, timeout_s=most, budget_s=budget, max_crashes=max_crashes)
+            return asking.examine(self._source_model, self._cases, timeout_s=most, budget_s=budget, max_crashes=max_crashes)
         except BadInput as error:
             return error
 
     def _exercise(self, probed: ProbeResult) -> bool:
         """Whether other fresh weights were found with which fewer outputs are empty or constant."""
-        fresh = self._subject.checkpoint == self._work / "checkpoint"
+        fresh = self._source_model.checkpoint == self._work / "checkpoint"
         if not fresh or not probed.answers or not (unvarying := exercising.unvarying(self._cases, probed.answers)):
             return False
         self._say(f"looking for weights that vary {', '.join(unvarying)}")
@@ -179,7 +189,7 @@ class Examiner:
         seconds = exercising.SECONDS
         try:
             found: bool = isolate.run(
-                "the search", exercising.search, self._subject, cases, seconds, timeout_s=seconds + self._settings.timeout_s
+                "the search", exercising.search, self._source_model, cases, seconds, timeout_s=seconds + self._settings.timeout_s
             )
         except BadInput:
             return False
@@ -189,10 +199,10 @@ class Examiner:
         """The program in `work/exported`, or the error."""
         folder = self._work / "exported"
         folder.mkdir(parents=True, exist_ok=True)
-        specs = [item.spec() for item in self._subject.model.inputs]
+        specs = [item.spec() for item in self._source_model.model.inputs]
         try:
             program, obstacle = isolate.run(
-                "the conversion", graph_breaks.convert, self._subject, folder, specs, timeout_s=self._settings.timeout_s
+                "the conversion", graph_breaks.convert, self._source_model, folder, specs, timeout_s=self._settings.timeout_s
             )
         except CandidateError as error:
             program, obstacle = None, messages.crash(error)
@@ -212,7 +222,7 @@ class Examiner:
         self._say("looking for all graph breaks")
         batches = [case.inputs for case in self._cases if case.name in probed.answers][:2]
         try:
-            found: list[Finding] = isolate.run("SOT", graph_breaks.collect, self._subject, batches, timeout_s=self._settings.timeout_s)
+            found: list[Finding] = isolate.run("SOT", graph_breaks.collect, self._source_model, batches, timeout_s=self._settings.timeout_s)
         except CandidateError:
             return []
         return [finding for finding in found if finding.where != obstacle.where]
@@ -229,17 +239,17 @@ class Examiner:
         made = {outcome.name: self._work / outcome.name for outcome in outcomes if outcome.made}
         models_under_test = {name: answering.candidate(folder) for name, folder in made.items()}
         self._say("comparing all weights and answers")
-        compared_weights = candidate_files.compare(Files(self._subject.checkpoint, exported, made), timeout_s=self._settings.timeout_s)
+        compared_weights = candidate_files.compare(Files(self._source_model.checkpoint, exported, made), timeout_s=self._settings.timeout_s)
         proved = proving.prove(
-            self._subject,
+            self._source_model,
             answered,
             models_under_test,
             settings=self._settings,
             compared_weights=compared_weights,
             say=self._report,
             probe_inputs=False,
-            known=Known(probed.answers, probed.taken),
-            search=Search([item.spec() for item in self._subject.model.inputs], exported, seed=self._subject.seed),
+            earlier=EarlierAnswers(probed.answers, probed.taken_branches),
+            search=Search([item.spec() for item in self._source_model.model.inputs], exported, seed=self._source_model.seed),
         )
         self.rows = {outcome.name: messages.row(outcome, proved) for outcome in outcomes}
         self._evidence = proved.evidence
@@ -267,7 +277,7 @@ class Examiner:
         yield messages.causes([*decided, *found, *(self._wrong(wrong[0], proved, probed) if wrong else [])])
 
     def _control_flow(self, proved: Proof) -> list[Finding]:
-        return regions.judge(regions.read(self._work / "exported"), proved.taken)[0]
+        return regions.judge(regions.read(self._work / "exported"), proved.taken_branches)[0]
 
     def _frozen(self, proved: Proof) -> list[Finding]:
         """Decisions during the conversion, for a program that is wrong."""
@@ -290,7 +300,7 @@ class Examiner:
         self._say(f"looking for the line that {outcome.name} fails on")
         planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
         said = messages.operator(outcome)
-        first = explaining.blame(self._subject, planned, proved.evidence, settings=self._settings, said=said)
+        first = explaining.blame(self._source_model, planned, proved.evidence, settings=self._settings, said=said)
         return replace(finding, where=first.where) if first else finding
 
     def _hidden(self, probed: ProbeResult) -> None:
@@ -302,15 +312,15 @@ class Examiner:
         if evidence is None:
             return
         self._say("looking for hidden influences")
-        found = influences.find(self._subject, evidence, timeout_s=self._settings.timeout_s).findings
+        found = influences.find(self._source_model, evidence, timeout_s=self._settings.timeout_s).findings
         self.findings = messages.influenced(self.findings, found)
         self.rows = messages.distrusted(self.rows, found)
 
     def _candidate(self, probed: ProbeResult, program: Saved, answered: Sequence[Case]) -> Candidate:
-        specs = tuple(item.spec() for item in self._subject.model.inputs)
+        specs = tuple(item.spec() for item in self._source_model.model.inputs)
         rows = [case for case in answered if case.group == "rows"] or list(answered)
         outputs = exporting.describe_outputs(specs, [case.inputs for case in rows], [probed.answers[case.name] for case in rows])
-        factory = self._subject.model.factory
+        factory = self._source_model.model.factory
         exporting.check_form(factory, [spec.name for spec in outputs], structure.constants(probed.nesting), program)
         return Candidate(
             name=PROGRAM,
@@ -344,7 +354,7 @@ class Examiner:
         self._say(f"looking for the cause of wrong answers in {name}")
         failed = [check.name for check in judgement.checks if not check.passed]
         explained = explaining.explain(
-            self._subject,
+            self._source_model,
             folder,
             evidence=proved.evidence,
             answers=proved.answers[name],

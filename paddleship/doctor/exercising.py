@@ -12,7 +12,7 @@ import numpy as np
 
 from paddleship.errors import BadInput, ModelError
 from paddleship.model import building
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics.differences import Array
 from paddleship.proof import exercise
 from paddleship.proof.inputs import Case
@@ -29,17 +29,17 @@ def unvarying(cases: Sequence[Case], answers: Mapping[str, Arrays]) -> list[str]
     return [name for name, one in found.items() if one.missing]
 
 
-def search(subject: Subject, cases: Sequence[Case], seconds: float) -> bool:
+def search(source_model: SourceModel, cases: Sequence[Case], seconds: float) -> bool:
     """Replace the checkpoint by other fresh weights with which fewer outputs are empty or constant; False if none were found in time.
 
     Biases are drawn again and matrices scaled, so that scores fall on both sides of a threshold.
     """
     end = time.monotonic() + seconds
-    eager = Eager(subject)
+    eager = Eager(source_model)
     rows = [case for case in cases if case.group == "rows"]
     fresh = {name: tensor.numpy() for name, tensor in eager.layer.named_parameters()}
     best, kept = len(unvarying(rows, _ask(eager, rows))), fresh
-    random = np.random.default_rng(subject.seed)
+    random = np.random.default_rng(source_model.seed)
     for attempt in range(10**6):
         if not best or time.monotonic() > end:
             break
@@ -55,7 +55,7 @@ def search(subject: Subject, cases: Sequence[Case], seconds: float) -> bool:
     if kept is fresh:
         return False
     _fill(eager, kept)
-    building.save(eager.layer, subject.checkpoint, {"seed": subject.seed, "scaled": True})
+    building.save(eager.layer, source_model.checkpoint, {"seed": source_model.seed, "scaled": True})
     return True
 
 

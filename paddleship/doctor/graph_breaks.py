@@ -18,7 +18,7 @@ from paddleship.conversion.exporting import Saved
 from paddleship.doctor import ast_lint
 from paddleship.errors import ModelError, OutputError
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.references import explain, is_users, user_line
@@ -154,10 +154,10 @@ class Obstacle(Finding):
         return Finding(**{**values, **changed})
 
 
-def convert(subject: Subject, folder: Path, specs: Sequence[TensorSpec]) -> tuple[Saved | None, Obstacle | None]:
+def convert(source_model: SourceModel, folder: Path, specs: Sequence[TensorSpec]) -> tuple[Saved | None, Obstacle | None]:
     """Export as `paddleship.conversion.exporting` does. Returns facts about the program, or the error."""
     try:
-        return exporting.save_program(subject, folder, specs), None
+        return exporting.save_program(source_model, folder, specs), None
     except OutputError as error:
         return None, outputs(error)
     except ModelError as error:
@@ -200,7 +200,7 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
     )
 
 
-def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:
+def collect(source_model: SourceModel, batches: Sequence[Batch]) -> list[Finding]:
     """The graph breaks of a new instance, by line: warnings, and notes for lines that only SOT cannot convert.
 
     Eager answers these batches, so an error of SOT itself is not an error of the model.
@@ -219,10 +219,10 @@ def collect(subject: Subject, batches: Sequence[Batch]) -> list[Finding]:
             found.setdefault(where, _break(info.reason, where))
 
     InfoCollector().register = register
-    layer = building.build(subject.model)
-    building.restore(layer, subject.checkpoint)
+    layer = building.build(source_model.model)
+    building.restore(layer, source_model.checkpoint)
     layer.eval()
-    form = building.form(layer, subject.model)
+    form = building.form(layer, source_model.model)
     static = paddle.jit.to_static(layer, full_graph=False)
     for batch in batches:
         try:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.controlflow import tracing
-from paddleship.controlflow.tracing import Ways
+from paddleship.controlflow.tracing import TakenBranches
 from paddleship.doctor.ast_lint import Line
 from paddleship.shipped.common.references import is_users
 
@@ -111,7 +111,7 @@ def _caller(layer: Any) -> str | None:
 
 
 @contextmanager
-def lines(watch: Watch, ways: Ways, *, randomness: bool = False) -> Iterator[None]:
+def lines(watch: Watch, taken: TakenBranches, *, randomness: bool = False) -> Iterator[None]:
     """Record which layers and lines of the user run in the block, which ways they take, and optionally which lines draw random numbers."""
     import paddle
 
@@ -135,7 +135,7 @@ def lines(watch: Watch, ways: Ways, *, randomness: bool = False) -> Iterator[Non
             watch.called[id(layer)] = layer
         if not is_users(frame.f_code.co_filename):
             return None
-        follow = tracing.follower(ways, frame)
+        follow = tracing.follower(taken, frame)
         return local if follow is None else _both(follow, local)
 
     before = sys.gettrace()

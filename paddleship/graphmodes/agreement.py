@@ -34,8 +34,8 @@ def judge(
 
     A mode that does not train has no losses.
     """
-    answer = noise([found["answer"]], [[reference["answer"]]], [truth["answer"]])
-    loss = noise(found["losses"], [reference["losses"], *reordered], truth["losses"]) if found["losses"] else None
+    answer = noise_ratio([found["answer"]], [[reference["answer"]]], [truth["answer"]])
+    loss = noise_ratio(found["losses"], [reference["losses"], *reordered], truth["losses"]) if found["losses"] else None
     wrong = [
         f"{what} {ratio:.3g} × eager's own error from the float64 truth (limit {limit:g})"
         for what, ratio in (("its answers are", answer), ("its first losses are", loss))
@@ -45,7 +45,7 @@ def judge(
     return Agreement(answer, loss, reason)
 
 
-def noise(found: Sequence[Any], references: Sequence[Sequence[Any]], truth: Sequence[Any]) -> float:
+def noise_ratio(found: Sequence[Any], references: Sequence[Sequence[Any]], truth: Sequence[Any]) -> float:
     """The largest error over all places, in units of the references' largest so far: errors grow with steps.
 
     Infinite where nothing can be compared: a truth without a finite number, or references that are NaN where the truth is not.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from paddleship.config.graph_modes import REFERENCE, ModeName
-from paddleship.graphmodes import racing
-from paddleship.graphmodes.racing import Measurement
+from paddleship.graphmodes import comparison
+from paddleship.graphmodes.comparison import ModeResult
 from paddleship.statistics.estimates import Interval
 
-Word = Literal["confirmed", "refuted", "cannot tell", "untested"]
+Conclusion = Literal["confirmed", "refuted", "cannot tell", "untested"]
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimResult:
     """One claim for one network and one pair of modes, with the 95% interval of the ratio where there is one."""
 
     claim: Claim
     network: str
     pair: tuple[ModeName, ModeName] | None
-    word: Word
+    conclusion: Conclusion
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
@@ -82,22 +82,22 @@ CLAIMS = (
 SEVERAL_DEVICES = Claim("Static graph on several devices is ~25% faster", "1.15 to 1.35", 1.15, 1.35, "step_ms", ())
 
 
-def verdict(low: float, high: float, *, claimed: tuple[float, float], noise: Interval | None = None) -> Word:
+def conclude(low: float, high: float, *, claimed: tuple[float, float], aa_ratio: Interval | None = None) -> Conclusion:
     """By where the interval lies: inside the claimed range, outside of it, or across one of its ends.
 
-    `noise` is what the reference shows against itself; the interval is widened by it.
+    `aa_ratio` is what the reference shows against itself; the interval is widened by it.
     """
-    reach = noise.reach if noise else 1.0
+    reach = aa_ratio.reach if aa_ratio else 1.0
     low, high = low / reach, high * reach
     if claimed[0] <= low and high <= claimed[1]:
         return "confirmed"
     return "refuted" if high < claimed[0] or low > claimed[1] else "cannot tell"
 
 
-def settle(found: Mapping[str, Mapping[ModeName, Measurement]], *, devices: int) -> list[Finding]:
+def settle(found: Mapping[str, Mapping[ModeName, ModeResult]], *, devices: int) -> list[ClaimResult]:
     """Every claim for every network and pair that was measured. `devices` is how many accelerators this machine has."""
     settled = [
-        _find(claim, network, pair, measurements, noise=measurements[REFERENCE].noise.get(claim.quantity))
+        _find(claim, network, pair, measurements, aa_ratio=measurements[REFERENCE].aa_ratio.get(claim.quantity))
         for claim in CLAIMS
         for network, measurements in found.items()
         for pair in claim.pairs
@@ -108,25 +108,25 @@ def settle(found: Mapping[str, Mapping[ModeName, Measurement]], *, devices: int)
     )
     if devices > 1:
         why = f"this flow drives one device of the {devices}"
-    return [*settled, Finding(SEVERAL_DEVICES, "–", None, "untested", reason=why)]
+    return [*settled, ClaimResult(SEVERAL_DEVICES, "–", None, "untested", reason=why)]
 
 
 def _find(
     claim: Claim,
     network: str,
     pair: tuple[ModeName, ModeName],
-    measurements: Mapping[ModeName, Measurement],
+    measurements: Mapping[ModeName, ModeResult],
     *,
-    noise: Interval | None,
-) -> Finding:
+    aa_ratio: Interval | None,
+) -> ClaimResult:
     slow, fast = (measurements[mode] for mode in pair)
-    interval = racing.ratio(slow, fast, claim.quantity)
+    interval = comparison.ratio(slow, fast, claim.quantity)
     if interval is None:
         reason = f"{pair[0]}: {slow.reason}" if slow.reason else f"{pair[1]}: {fast.reason}"
-        return Finding(claim, network, pair, "untested", reason=reason)
+        return ClaimResult(claim, network, pair, "untested", reason=reason)
     ratio, low, high = interval
-    word = verdict(low, high, claimed=(claim.low, claim.high), noise=noise)
+    word = conclude(low, high, claimed=(claim.low, claim.high), aa_ratio=aa_ratio)
     reason = ""
     if word == "refuted":
         reason = "more than claimed" if low > claim.high else "the other way round" if high < 1 else "less than claimed"
-    return Finding(claim, network, pair, word, ratio, low, high, reason)
+    return ClaimResult(claim, network, pair, word, ratio, low, high, reason)

@@ -11,22 +11,22 @@ from pathlib import Path
 
 import numpy as np
 
-from paddleship.graphmodes.case import Array
+from paddleship.graphmodes.network_setup import Array
 from paddleship.numerics import differences
 
-_STRANGER = """
+_WITHOUT_CODE = """
 import sys
 
 sys.path += {site!r}
 
 import numpy as np
 
-class NotHere:
+class BlockedImports:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {absent!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}} (the model's code is not here)", name=name)
 
-sys.meta_path.insert(0, NotHere())
+sys.meta_path.insert(0, BlockedImports())
 folder = sys.argv[1]
 
 {loader}
@@ -39,7 +39,7 @@ _TOLERANCE = 1e-3  # of the answer's size: the same program, on the same kernels
 
 
 @dataclass(frozen=True)
-class Form:
+class SavedForm:
     """A saved form and the few lines that load it: `loader` is the source of a function called `name`."""
 
     folder: Path
@@ -49,13 +49,13 @@ class Form:
     expected: Array
 
 
-def loads_without_code(form: Form, *, site: str | None, timeout_s: float) -> tuple[bool, str]:
-    """Load the form and ask it in a stranger's process; whether it answered as before, and why not."""
+def loads_without_code(form: SavedForm, *, site: str | None, timeout_s: float) -> tuple[bool, str]:
+    """Load the form and ask it in a process that has no code of the model; whether it answered as before, and why not."""
     np.save(form.folder / "asked.npy", form.asked)
     packages = [str(Path(np.__file__).parents[1]), *([site] if site else [])]  # the interpreter is told to forget PYTHONPATH
-    script = _STRANGER.format(absent=_ABSENT, site=packages, loader=form.loader, name=form.name)
+    script = _WITHOUT_CODE.format(absent=_ABSENT, site=packages, loader=form.loader, name=form.name)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    with tempfile.TemporaryDirectory(prefix="paddleship-stranger-") as elsewhere:
+    with tempfile.TemporaryDirectory(prefix="paddleship-without-code-") as elsewhere:
         try:
             done = subprocess.run(
                 [sys.executable, "-I", "-c", script, str(form.folder.resolve())],

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from paddleship.config.graph_modes import ModeName
-from paddleship.graphmodes.claims import Finding
-from paddleship.graphmodes.racing import Measurement
+from paddleship.graphmodes.claims import ClaimResult
+from paddleship.graphmodes.comparison import ModeResult
 from paddleship.plots.charts import BLUE, GREEN, GREY, RED, save
 
 _COLORS = (BLUE, RED, GREEN, GREY, "#8a5fb0", "#c98a1b", "#333333", "#5bb5c4", "#d98cb3")
 _WORDS = {"confirmed": GREEN, "refuted": RED, "cannot tell": GREY}
 
 
-def times(network: str, measurements: Mapping[ModeName, Measurement], reports: Path, name: str) -> str:
+def times(network: str, measurements: Mapping[ModeName, ModeResult], reports: Path, name: str) -> str:
     """Bars of the median step, batch and single row of each mode."""
     shown = {mode: measurement for mode, measurement in measurements.items() if measurement.measured}
     figure, panels = _new(f"{network}: what each mode takes", panels=3, height=0.42 * len(shown) + 1.5)
@@ -35,7 +35,7 @@ def times(network: str, measurements: Mapping[ModeName, Measurement], reports: P
     return save(figure, reports, name)
 
 
-def losses(network: str, measurements: Mapping[ModeName, Measurement], reports: Path, name: str) -> str:
+def losses(network: str, measurements: Mapping[ModeName, ModeResult], reports: Path, name: str) -> str:
     """Loss against steps and against seconds of training, smoothed over a tenth of the curve."""
     figure, panels = _new(f"{network}: loss against steps and seconds", panels=2, height=3.6)
     trained = {mode: measurement for mode, measurement in measurements.items() if measurement.measured and measurement.losses}
@@ -53,17 +53,17 @@ def losses(network: str, measurements: Mapping[ModeName, Measurement], reports: 
     return save(figure, reports, name)
 
 
-def claims(findings: Sequence[Finding], reports: Path, name: str) -> str:
+def claims(results: Sequence[ClaimResult], reports: Path, name: str) -> str:
     """Each interval against the range that is claimed (blue)."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    shown = [finding for finding in findings if finding.ratio is not None]
+    shown = [result for result in results if result.ratio is not None]
     figure, (axes,) = _new("What is claimed (blue), and what this machine says", panels=1, height=0.3 * len(shown) + 1.6)
-    for place, finding in enumerate(shown):
-        axes.barh(place, finding.claim.high - finding.claim.low, left=finding.claim.low, color=BLUE, alpha=0.25, height=0.8)
-        axes.plot([finding.low, finding.high], [place, place], color=_WORDS[finding.word], linewidth=3)
-        axes.plot(finding.ratio, place, "o", color=_WORDS[finding.word], markersize=5)
-    words = [f"{finding.claim.text}: {finding.network}, {(finding.pair or ('', ''))[1]}" for finding in shown]
+    for place, result in enumerate(shown):
+        axes.barh(place, result.claim.high - result.claim.low, left=result.claim.low, color=BLUE, alpha=0.25, height=0.8)
+        axes.plot([result.low, result.high], [place, place], color=_WORDS[result.conclusion], linewidth=3)
+        axes.plot(result.ratio, place, "o", color=_WORDS[result.conclusion], markersize=5)
+    words = [f"{result.claim.text}: {result.network}, {(result.pair or ('', ''))[1]}" for result in shown]
     axes.set_yticks(range(len(shown)), words, fontsize=7)
     axes.invert_yaxis()
     axes.set_xscale("log")
@@ -75,7 +75,7 @@ def claims(findings: Sequence[Finding], reports: Path, name: str) -> str:
     return save(figure, reports, name)
 
 
-def _fastest(measurements: Mapping[ModeName, Measurement], quantity: str) -> ModeName | None:
+def _fastest(measurements: Mapping[ModeName, ModeResult], quantity: str) -> ModeName | None:
     timed = {mode: value for mode, measurement in measurements.items() if (value := measurement.median(quantity)) is not None}
     return min(timed, key=lambda mode: timed[mode], default=None)
 

@@ -13,7 +13,7 @@ from paddle.nn import functional as F
 from paddle.static import InputSpec
 
 from paddleship.errors import CandidateError
-from paddleship.graphmodes.case import Array, Case
+from paddleship.graphmodes.network_setup import Array, NetworkSetup
 
 
 def linear(features: int) -> Any:
@@ -35,13 +35,13 @@ LOSSES: dict[str, Any] = {"regression": F.mse_loss, "classification": F.cross_en
 OPTIMIZERS: dict[str, Any] = {"sgd": paddle.optimizer.SGD, "momentum": paddle.optimizer.Momentum, "adam": paddle.optimizer.Adam}
 
 
-class Eager:
+class PaddleEagerMode:
     """Layers, a loss and an optimizer, run line by line."""
 
-    def __init__(self, case: Case) -> None:
-        self.net = self.convert(network(case))
-        self.loss = LOSSES[case.task]
-        self.optimizer = OPTIMIZERS[case.optimizer](case.learning_rate, parameters=self.net.parameters())
+    def __init__(self, setup: NetworkSetup) -> None:
+        self.net = self.convert(network(setup))
+        self.loss = LOSSES[setup.task]
+        self.optimizer = OPTIMIZERS[setup.optimizer](setup.learning_rate, parameters=self.net.parameters())
 
     def convert(self, net: Any) -> Any:
         return net
@@ -68,7 +68,7 @@ class Eager:
         paddle.save(self.net.state_dict(), str(folder / "model.pdparams"))
 
 
-class ToStatic(Eager):
+class ToStatic(PaddleEagerMode):
     """The same layers, converted as a whole."""
 
     def convert(self, net: Any) -> Any:
@@ -90,11 +90,11 @@ class Inference:
 
     onednn = False
 
-    def __init__(self, case: Case) -> None:
-        exported = case.folder / "exported"
+    def __init__(self, setup: NetworkSetup) -> None:
+        exported = setup.folder / "exported"
         config = paddle.inference.Config(str(exported / "model.json"), str(exported / "model.pdiparams"))
-        config.set_cpu_math_library_num_threads(case.threads)
-        if case.device == "gpu":
+        config.set_cpu_math_library_num_threads(setup.threads)
+        if setup.device == "gpu":
             config.enable_use_gpu(256, 0)
         elif self.onednn:
             config.enable_mkldnn()
@@ -125,11 +125,11 @@ class OneDnn(Inference):
     onednn = True
 
 
-def export(case: Case, folder: Path) -> None:
+def export(setup: NetworkSetup, folder: Path) -> None:
     """What a person writes before a predictor can load a network."""
-    net = network(case)
+    net = network(setup)
     net.eval()
-    inputs = case.rows()[0]
+    inputs = setup.rows()[0]
     paddle.jit.save(
         paddle.jit.to_static(net, full_graph=True),
         str(folder / "model"),
@@ -168,7 +168,7 @@ def load_predictor(folder: str) -> Any:
 
 
 LOADERS: dict[type[Any], Callable[[str], Any]] = {
-    Eager: load_weights,
+    PaddleEagerMode: load_weights,
     ToStatic: load_program,
     Sot: load_program,
     Inference: load_predictor,
@@ -176,18 +176,18 @@ LOADERS: dict[type[Any], Callable[[str], Any]] = {
 }
 
 
-def written(mode: type[Any], case: Case) -> list[Any]:
+def written(mode: type[Any], setup: NetworkSetup) -> list[Any]:
     """What a person writes for this mode of this network."""
     own = [part for part in mode.__mro__ if part is not object]
-    return [*_network_code(case), *own, *([export] if issubclass(mode, Inference) else []), LOADERS[mode]]
+    return [*_network_code(setup), *own, *([export] if issubclass(mode, Inference) else []), LOADERS[mode]]
 
 
-def _network_code(case: Case) -> list[Any]:
-    if case.network == "reviews":
+def _network_code(setup: NetworkSetup) -> list[Any]:
+    if setup.network == "reviews":
         from examples.reviews import model
 
         return [model.Reviews, model.build]
-    return [NETWORKS[case.network]]
+    return [NETWORKS[setup.network]]
 
 
 def tensor_of(outputs: Any) -> Any:
@@ -197,22 +197,22 @@ def tensor_of(outputs: Any) -> Any:
     return outputs[0] if isinstance(outputs, list | tuple) else outputs
 
 
-def network(case: Case) -> Any:
-    """The layers of the case, filled with its weights where they are written already. Raises CandidateError."""
-    paddle.set_device(case.device)
-    paddle.set_default_dtype(case.dtype)
-    paddle.seed(case.seed)
-    net = NETWORKS[case.network](**case.kwargs)
-    if not (case.folder / "weights.npz").exists():
+def network(setup: NetworkSetup) -> Any:
+    """The layers of the setup, filled with its weights where they are written already. Raises CandidateError."""
+    paddle.set_device(setup.device)
+    paddle.set_default_dtype(setup.dtype)
+    paddle.seed(setup.seed)
+    net = NETWORKS[setup.network](**setup.kwargs)
+    if not (setup.folder / "weights.npz").exists():
         return net
-    weights, own = case.weights(), net.state_dict()
+    weights, own = setup.weights(), net.state_dict()
     if weights.keys() != own.keys():
-        raise CandidateError(f"the weights of {case.network} do not fit its layers ({sorted(weights.keys() ^ own.keys())[:3]})")
+        raise CandidateError(f"the weights of {setup.network} do not fit its layers ({sorted(weights.keys() ^ own.keys())[:3]})")
     net.set_state_dict(weights)
     return net
 
 
-def write_weights(case: Case) -> None:
-    """Fresh weights by the seed of the case, for all modes to start from."""
-    (case.folder / "weights.npz").unlink(missing_ok=True)
-    np.savez(case.folder / "weights.npz", **{name: tensor.numpy() for name, tensor in network(case).state_dict().items()})
+def write_weights(setup: NetworkSetup) -> None:
+    """Fresh weights by the seed of the setup, for all modes to start from."""
+    (setup.folder / "weights.npz").unlink(missing_ok=True)
+    np.savez(setup.folder / "weights.npz", **{name: tensor.numpy() for name, tensor in network(setup).state_dict().items()})

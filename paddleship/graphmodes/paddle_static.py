@@ -16,7 +16,7 @@ from paddle import nn, static
 from paddle.nn import functional as F
 
 from paddleship.errors import CandidateError
-from paddleship.graphmodes.case import Array, Case
+from paddleship.graphmodes.network_setup import Array, NetworkSetup
 
 
 def linear(x: Any, training: bool, features: int) -> Any:  # noqa: ARG001 called as the other networks are
@@ -86,25 +86,25 @@ OPTIMIZERS: dict[str, Any] = {"sgd": paddle.optimizer.SGD, "momentum": paddle.op
 class Static:
     """One program to train, one to answer, and the executor of both."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, setup: NetworkSetup) -> None:
         paddle.enable_static()
-        paddle.seed(case.seed)
-        network = NETWORKS[case.network]
-        inputs, labels = case.rows()
+        paddle.seed(setup.seed)
+        network = NETWORKS[setup.network]
+        inputs, labels = setup.rows()
         shape, dtype = [None, *inputs.shape[1:]], str(inputs.dtype)
         self.train_program, self.serve_program, startup = static.Program(), static.Program(), static.Program()
         with static.program_guard(self.train_program, startup):
             x = static.data("x", shape, dtype)
             y = static.data("y", [None, *labels.shape[1:]], str(labels.dtype))
-            self.loss = LOSSES[case.task](network(x, training=True, **case.kwargs), y)
-            OPTIMIZERS[case.optimizer](case.learning_rate).minimize(self.loss)
+            self.loss = LOSSES[setup.task](network(x, training=True, **setup.kwargs), y)
+            OPTIMIZERS[setup.optimizer](setup.learning_rate).minimize(self.loss)
         with static.program_guard(self.serve_program, static.Program()):
             self.x = static.data("x", shape, dtype)
-            self.out = network(self.x, training=False, **case.kwargs)
-        place = paddle.CUDAPlace(0) if case.device == "gpu" else paddle.CPUPlace()
+            self.out = network(self.x, training=False, **setup.kwargs)
+        place = paddle.CUDAPlace(0) if setup.device == "gpu" else paddle.CPUPlace()
         self.executor = static.Executor(place)
         self.executor.run(startup)
-        fill(case, place)
+        fill(setup, place)
 
     def begin_training(self) -> None:
         """Which program runs is said at every call."""
@@ -135,18 +135,18 @@ def load_inference_model(folder: str) -> Any:
 LOADERS: dict[type[Any], Callable[[str], Any]] = {Static: load_inference_model}
 
 
-def written(mode: type[Any], case: Case) -> list[Any]:
+def written(mode: type[Any], setup: NetworkSetup) -> list[Any]:
     """What a person writes for this mode of this network."""
-    parts = {"resnet50": [convolution, bottleneck, resnet50]}.get(case.network, [NETWORKS[case.network]])
+    parts = {"resnet50": [convolution, bottleneck, resnet50]}.get(setup.network, [NETWORKS[setup.network]])
     return [*parts, mode, LOADERS[mode]]
 
 
-def fill(case: Case, place: Any) -> None:
+def fill(setup: NetworkSetup, place: Any) -> None:
     """Carry the weights over, by name. Raises CandidateError when the program has no such parameter, or of another shape."""
     scope = static.global_scope()
-    for name, array in case.weights().items():
+    for name, array in setup.weights().items():
         variable = scope.find_var(name)
         shape = np.array(variable.get_tensor()).shape if variable else None
         if variable is None or shape != array.shape:
-            raise CandidateError(f"the static program of {case.network} has no parameter {name!r} of shape {array.shape} (got {shape})")
+            raise CandidateError(f"the static program of {setup.network} has no parameter {name!r} of shape {array.shape} (got {shape})")
         variable.get_tensor().set(array, place)

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from paddleship.errors import CandidateError
-from paddleship.graphmodes.case import Array, Case
+from paddleship.graphmodes.network_setup import Array, NetworkSetup
 
 
 def linear(features: int) -> Any:
@@ -88,15 +88,15 @@ OPTIMIZERS: dict[str, Any] = {
 }
 
 
-class Eager:
+class TorchEagerMode:
     """Modules, a loss and an optimizer, run line by line."""
 
-    def __init__(self, case: Case) -> None:
-        self.device = torch.device("cuda" if case.device == "gpu" else "cpu")
-        self.module = network(case).to(self.device)
+    def __init__(self, setup: NetworkSetup) -> None:
+        self.device = torch.device("cuda" if setup.device == "gpu" else "cpu")
+        self.module = network(setup).to(self.device)
         self.net = self.convert(self.module)
-        self.loss = LOSSES[case.task]
-        self.optimizer = OPTIMIZERS[case.optimizer](self.net.parameters(), lr=case.learning_rate)
+        self.loss = LOSSES[setup.task]
+        self.optimizer = OPTIMIZERS[setup.optimizer](self.net.parameters(), lr=setup.learning_rate)
 
     def convert(self, net: Any) -> Any:
         return net
@@ -123,7 +123,7 @@ class Eager:
         torch.save(self.module, folder / "model.pt")
 
 
-class TorchScript(Eager):
+class TorchScript(TorchEagerMode):
     """The same modules scripted, and frozen where they answer."""
 
     def convert(self, net: Any) -> Any:
@@ -139,7 +139,7 @@ class TorchScript(Eager):
         torch.jit.save(self.frozen, str(folder / "model.pt"))
 
 
-class Compiled(Eager):
+class Compiled(TorchEagerMode):
     """The same modules compiled when they are first called; what is saved is exported apart."""
 
     def convert(self, net: Any) -> Any:
@@ -172,29 +172,29 @@ def load_exported(folder: str) -> Any:
     return lambda inputs: net(torch.from_numpy(inputs)).detach().numpy()
 
 
-LOADERS: dict[type[Any], Callable[[str], Any]] = {Eager: load_pickle, TorchScript: load_script, Compiled: load_exported}
+LOADERS: dict[type[Any], Callable[[str], Any]] = {TorchEagerMode: load_pickle, TorchScript: load_script, Compiled: load_exported}
 
 
-def written(mode: type[Any], case: Case) -> list[Any]:
+def written(mode: type[Any], setup: NetworkSetup) -> list[Any]:
     """What a person writes for this mode of this network."""
     networks: dict[str, list[Any]] = {"linear": [linear], "reviews": [Reviews], "resnet50": [Bottleneck, ResNet50]}
-    return [*networks[case.network], *[part for part in mode.__mro__ if part is not object], LOADERS[mode]]
+    return [*networks[setup.network], *[part for part in mode.__mro__ if part is not object], LOADERS[mode]]
 
 
-def network(case: Case) -> Any:
-    """The modules of the case with Paddle's weights carried over. Raises CandidateError when one has no place."""
-    torch.manual_seed(case.seed)
-    torch.set_num_threads(case.threads)
-    net = NETWORKS[case.network](**case.kwargs)
+def network(setup: NetworkSetup) -> Any:
+    """The modules of the setup with Paddle's weights carried over. Raises CandidateError when one has no place."""
+    torch.manual_seed(setup.seed)
+    torch.set_num_threads(setup.threads)
+    net = NETWORKS[setup.network](**setup.kwargs)
     own = net.state_dict()
-    carried = {_name(name): torch.from_numpy(array) for name, array in case.weights().items()}
+    carried = {_name(name): torch.from_numpy(array) for name, array in setup.weights().items()}
     for path, part in net.named_modules():
         if isinstance(part, nn.Linear):
             name = f"{path}.weight" if path else "weight"
             carried[name] = carried[name].T.contiguous()  # Paddle keeps them as (in, out)
     missing = [name for name in own.keys() ^ carried.keys() if not name.endswith("num_batches_tracked")]
     if missing:
-        raise CandidateError(f"the weights of {case.network} do not fit its modules ({', '.join(sorted(missing)[:3])})")
+        raise CandidateError(f"the weights of {setup.network} do not fit its modules ({', '.join(sorted(missing)[:3])})")
     net.load_state_dict(carried, strict=False)
     return net
 

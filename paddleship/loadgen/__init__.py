@@ -17,28 +17,28 @@ import time
 from typing import Literal
 
 from paddleship.errors import ParamsError, Unavailable
-from paddleship.loadgen.peak import Peak, Trial
+from paddleship.loadgen.peak import Peak, RateTrial
 from paddleship.loadgen.scenarios import Answer, Measured, MultiStream, Offline, Scenario, Server, SingleStream
 from paddleship.loadgen.stopping import needed
 
 __all__ = [
     "Answer",
-    "Engine",
+    "LoadGenerator",
     "Measured",
     "MultiStream",
     "Offline",
     "Peak",
+    "RateTrial",
     "Scenario",
     "Server",
     "SingleStream",
-    "Trial",
     "needed",
     "peak_qps",
     "run",
     "unavailable",
 ]
 
-Engine = Literal["mlperf", "plain"]
+LoadGenerator = Literal["mlperf", "plain"]
 
 _CALIBRATION_S = 0.05
 _SLACK = 1.25
@@ -51,7 +51,7 @@ def unavailable() -> str:
     return mlperf.unavailable()
 
 
-def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, engine: Engine | None = None) -> Measured:
+def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, engine: LoadGenerator | None = None) -> Measured:
     """Run one scenario on the rows 0 to `rows` - 1, in this thread; repeatable from the seed but for the times.
 
     What `answer` raises is raised from here. Without `engine` it is LoadGen where it is installed. Raises ParamsError
@@ -81,7 +81,7 @@ def peak_qps(
     max_seconds: float,
     batch_size: int = 1,
     min_queries: int = 662,
-    engine: Engine | None = None,
+    engine: LoadGenerator | None = None,
 ) -> Peak:
     """Search the highest load of a Server that holds `slo_p99_ms` with confidence, in about `max_seconds`.
 

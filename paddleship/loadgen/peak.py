@@ -22,7 +22,7 @@ _LOWEST_SHARE = 1 / 32
 
 
 @dataclass(frozen=True)
-class Trial:
+class RateTrial:
     """One load that was tried: whether it held the objective, and its p99 (None when not one query was answered)."""
 
     target_qps: float
@@ -36,7 +36,7 @@ class Peak:
 
     slo_p99_ms: float
     measured: Measured | None
-    trials: list[Trial]
+    trials: list[RateTrial]
     reason: str
 
     @property
@@ -47,7 +47,7 @@ class Peak:
 def search(measure: Callable[[Server], Measured], lowest: Server, *, capacity_per_s: float, max_seconds: float) -> Peak:
     """Try loads from half of `capacity_per_s` on; `lowest` gives all of a scenario but its `target_qps`."""
     start = time.monotonic()
-    trials: list[Trial] = []
+    trials: list[RateTrial] = []
     best: Measured | None = None
     while (qps := _next(trials, capacity_per_s)) is not None:
         scenario = _at(lowest, qps, max_seconds / _RUNS)
@@ -55,13 +55,13 @@ def search(measure: Callable[[Server], Measured], lowest: Server, *, capacity_pe
             break
         measured = measure(scenario)
         p99_ms = percentile_of(measured.latencies_ms, 0.99) if measured.latencies_ms else None
-        trials.append(Trial(qps, p99_ms, measured.valid))
+        trials.append(RateTrial(qps, p99_ms, measured.valid))
         if measured.valid:
             best = measured
     return Peak(lowest.slo_p99_ms, best, trials, "" if best else _why_none(lowest, trials, capacity_per_s, max_seconds))
 
 
-def _next(trials: list[Trial], capacity_per_s: float) -> float | None:
+def _next(trials: list[RateTrial], capacity_per_s: float) -> float | None:
     """The load to try after these; None when the peak is known. No load below one that held is tried again."""
     if not trials:
         return capacity_per_s / 2
@@ -80,7 +80,7 @@ def _at(lowest: Server, qps: float, seconds: float) -> Server:
     return replace(lowest, target_qps=qps, min_seconds=max(seconds, lowest.min_seconds))
 
 
-def _why_none(lowest: Server, trials: list[Trial], capacity_per_s: float, max_seconds: float) -> str:
+def _why_none(lowest: Server, trials: list[RateTrial], capacity_per_s: float, max_seconds: float) -> str:
     if not trials:
         qps = capacity_per_s / 2
         return (

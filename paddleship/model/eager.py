@@ -24,7 +24,7 @@ from paddleship.shipped.common.structure import Tree
 
 
 @dataclass(frozen=True)
-class Subject:
+class SourceModel:
     """The eager model that is converted and proven: how to build it, its checkpoint, and where its code is."""
 
     model: Model
@@ -33,7 +33,7 @@ class Subject:
     code: Code | None = None
 
     @classmethod
-    def of(cls, params: Params) -> Subject:
+    def of(cls, params: Params) -> SourceModel:
         return cls(params.model, Path(params.paths.checkpoint), params.seed, params.code)
 
 
@@ -46,7 +46,7 @@ class Eager:
 
     def __init__(
         self,
-        subject: Subject,
+        source_model: SourceModel,
         *,
         dtype: str = "float32",
         static: bool = False,
@@ -55,16 +55,16 @@ class Eager:
     ) -> None:
         import paddle
 
-        layer = _build(subject, dtype)
+        layer = _build(source_model, dtype)
         if dtype != "float32" and any(tensor.dtype == paddle.float32 for tensor in layer.state_dict().values()):
             _cast(layer, dtype)  # the factory made float32 anyway; not the default, because `to` fails on recurrent layers
-        building.restore(layer, subject.checkpoint)
+        building.restore(layer, source_model.checkpoint)
         layer.eval()
-        self._names = [spec.name for spec in subject.model.inputs]
+        self._names = [spec.name for spec in source_model.model.inputs]
         self._dtype = dtype
         self._mode = nullcontext() if static else layers.Eagerly()
         self._doubled = Doubled() if by_operator else nullcontext()
-        self._form = building.form(layer, subject.model)
+        self._form = building.form(layer, source_model.model)
         given = self._form.give({spec.name: spec for spec in specs}) if specs else ()
         self._layer = building.to_static(layer, given) if static else layer
         self._paddle = paddle
@@ -94,24 +94,24 @@ class Eager:
         return array.astype(self._dtype) if array.dtype == np.float32 else array
 
 
-def _build(subject: Subject, dtype: str) -> Any:
+def _build(source_model: SourceModel, dtype: str) -> Any:
     """Build the layer with `dtype` as Paddle's default, or set it afterwards for a factory that assigns float32 values."""
     try:
-        return _born(subject, dtype)
+        return _born(source_model, dtype)
     except ModelError:
         if dtype == "float32":
             raise
-        return _born(subject, "float32")
+        return _born(source_model, "float32")
     finally:
         _set_default(dtype)
 
 
-def _born(subject: Subject, dtype: str) -> Any:
+def _born(source_model: SourceModel, dtype: str) -> Any:
     import paddle
 
-    paddle.seed(subject.seed)
+    paddle.seed(source_model.seed)
     _set_default(dtype)
-    return building.build(subject.model)
+    return building.build(source_model.model)
 
 
 def _cast(layer: Any, dtype: str) -> None:
@@ -129,11 +129,11 @@ def _set_default(dtype: str) -> None:
     paddle.set_default_dtype(dtype)
 
 
-def load(subject: Subject) -> Eager:
+def load(source_model: SourceModel) -> Eager:
     """Load the reference."""
-    return Eager(subject)
+    return Eager(source_model)
 
 
-def load_static(subject: Subject, specs: Sequence[TensorSpec]) -> Eager:
+def load_static(source_model: SourceModel, specs: Sequence[TensorSpec]) -> Eager:
     """Load `to_static` in memory, full graph."""
-    return Eager(subject, static=True, specs=specs)
+    return Eager(source_model, static=True, specs=specs)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,6 @@ from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays
 from paddleship.shipped.runtimes import registry
-from paddleship.shipped.runtimes.turns import Turns
 from paddleship.system.deadline import carried
 from paddleship.system.isolate import Isolated, threads
 from paddleship.system.progress import Progress
@@ -42,7 +41,7 @@ class ModelUnderTest:
     arguments: tuple[Any, ...]
     precision: str = "float32"
     thread_count: int = 1
-    share: Callable[[], Turns] = Turns
+    share: Callable[[], Executor] = runtimes.inference_thread
     exact: bool = False
 
 
@@ -66,7 +65,7 @@ class AnswerWorker:
 
     def together(self, batches: Sequence[Batch], callers: int) -> list[list[Arrays]]:
         """The answers to the batches for each of several concurrent callers, each starting with another batch."""
-        turns = self._share()
+        shared = self._share()
         found: list[list[Arrays]] = [[{} for _ in batches] for _ in range(callers)]
         start = threading.Barrier(callers)
 
@@ -74,14 +73,14 @@ class AnswerWorker:
             start.wait()
             for step in range(len(batches)):
                 place = (caller + step) % len(batches)
-                found[caller][place] = turns.submit(self._model.run, batches[place]).result()
+                found[caller][place] = shared.submit(self._model.run, batches[place]).result()
 
         running = [threading.Thread(target=ask, args=(caller,)) for caller in range(callers)]
         for thread in running:
             thread.start()
         for thread in running:
             thread.join()
-        turns.close()
+        shared.shutdown()
         return found
 
 

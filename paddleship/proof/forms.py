@@ -8,7 +8,7 @@ import numpy as np
 
 from paddleship.controlflow.tracing import Spot, TracedEager
 from paddleship.errors import ModelError
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics.differences import Array
 from paddleship.proof.evidence import EPSILON
 from paddleship.shipped.common.preprocess import Batch
@@ -20,8 +20,8 @@ Form = Literal["float32", "float64", "by operator", "static"]
 class ReferenceWorker:
     """The object in the child process: the eager model in one form after the other, so that Paddle is imported once."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
+    def __init__(self, source_model: SourceModel) -> None:
+        self._source_model = source_model
         self._eager: Eager | None = None
         self._traced: TracedEager | None = None
         self._random: np.random.Generator | None = None
@@ -30,12 +30,12 @@ class ReferenceWorker:
         self._eager = None  # only one set of weights in memory
         self._random = None
         if form == "float32":
-            self._traced = self._eager = TracedEager(self._subject)
+            self._traced = self._eager = TracedEager(self._source_model)
         elif form == "static":
-            self._eager = Eager(self._subject, static=True)
+            self._eager = Eager(self._source_model, static=True)
         else:
             by_operator = form == "by operator"
-            self._eager = Eager(self._subject, dtype="float32" if by_operator else form, by_operator=by_operator)
+            self._eager = Eager(self._source_model, dtype="float32" if by_operator else form, by_operator=by_operator)
 
     def nudge(self, seed: int) -> None:
         """Change every float32 weight, and from now on every float32 input, by up to two roundings."""
@@ -64,9 +64,9 @@ class ReferenceWorker:
         except ModelError as refusal:
             return str(refusal)
 
-    def taken(self) -> dict[Spot, set[int]]:
+    def taken_branches(self) -> dict[Spot, set[int]]:
         """The ways that eager float32 took at each `if` and loop of the user's code since the last call."""
-        taken = dict(self._traced.taken()) if self._traced else {}
+        taken = dict(self._traced.taken_branches()) if self._traced else {}
         if self._traced:
-            self._traced.taken().clear()
+            self._traced.taken_branches().clear()
         return taken

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import BadInput, ModelError
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.proof.circumstances import Circumstances
 from paddleship.proof.evidence import ROWS, Evidence
@@ -68,11 +68,11 @@ class Influences:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def find(subject: Subject, evidence: Evidence, *, timeout_s: float) -> Influences:
+def find(source_model: SourceModel, evidence: Evidence, *, timeout_s: float) -> Influences:
     """Ask eager a few cases again with other clocks, variables, earlier calls and processes."""
     rows = [place for place, case in enumerate(evidence.cases) if case.group == "rows"]
     places = sorted(rows, key=lambda place: sum(array.size for array in evidence.cases[place].inputs.values()))[:_CASES]
-    search = _Search(subject, evidence, places, timeout_s)
+    search = _Search(source_model, evidence, places, timeout_s)
     try:
         return search.run()
     except BadInput as error:
@@ -88,8 +88,8 @@ def add(found: Sequence[Finding], known: Sequence[Finding]) -> list[Finding]:
 class _Search:
     """One search: from the cheapest cause to those that need another process; it ends with the first one found that affects the others."""
 
-    def __init__(self, subject: Subject, evidence: Evidence, places: Sequence[int], timeout_s: float) -> None:
-        self._subject, self._evidence, self._timeout_s = subject, evidence, timeout_s
+    def __init__(self, source_model: SourceModel, evidence: Evidence, places: Sequence[int], timeout_s: float) -> None:
+        self._source_model, self._evidence, self._timeout_s = source_model, evidence, timeout_s
         self._places = places
         self._inputs = [evidence.cases[place].inputs for place in places]
         self._now = time.time()
@@ -167,7 +167,7 @@ class _Search:
             return str(error)
 
     def _child(self, shift: float = 0.0, variables: Mapping[str, str | None] | None = None) -> Isolated:
-        arguments = (self._subject, self._now + shift, dict(variables or {}))
+        arguments = (self._source_model, self._now + shift, dict(variables or {}))
         return Isolated("eager", InfluenceWorker, *arguments, timeout_s=self._timeout_s, environment=threads(1))
 
     def _ask(self, child: Isolated, shift: float = 0.0, *, inputs: Sequence[Batch] | None = None) -> list[Arrays | str]:
@@ -226,12 +226,14 @@ def _is_number(text: str) -> bool:
 class InfluenceWorker:
     """The object in the child process: eager float32 with a fake clock and environment."""
 
-    def __init__(self, subject: Subject, now: float, variables: Mapping[str, str | None]) -> None:
+    def __init__(self, source_model: SourceModel, now: float, variables: Mapping[str, str | None]) -> None:
         self._real_time = time.perf_counter
-        self._circumstances = Circumstances(now, variables=variables, package=subject.model.factory.partition(":")[0].partition(".")[0])
+        self._circumstances = Circumstances(
+            now, variables=variables, package=source_model.model.factory.partition(":")[0].partition(".")[0]
+        )
         self._now = now
         self._circumstances.install()
-        self._eager = Eager(subject)
+        self._eager = Eager(source_model)
 
     def ask(self, inputs: Batch, now: float) -> Arrays | str:
         """The answer at a time, with all generators seeded, or the error message."""

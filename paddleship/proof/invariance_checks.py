@@ -66,14 +66,14 @@ def limits(judgement: Judgement, settings: Verify, *, precision: str) -> dict[st
     """The limit of each change. Another batch may use another kernel, so its limit is twice as large."""
     if precision != "float32":
         return dict.fromkeys(_KINDS, max(settings.noise_limit, 2 * judgement.metrics["noise_ratio"]))
-    return {**dict.fromkeys(_KINDS, settings.drift_limit), "batch_ratio": 2 * settings.drift_limit}
+    return {**dict.fromkeys(_KINDS, settings.invariance_limit), "batch_ratio": 2 * settings.invariance_limit}
 
 
 def hold_to_eager(judgement: Judgement, evidence: Evidence, answers: Sequence[Arrays], *, settings: Verify) -> Judgement:
     """Add a check that the answers equal eager's, for a model with eager's own kernels."""
     if not judgement.metrics:
         return judgement
-    return add(judgement, {_DEPARTURE: invariance.departure(evidence, answers)}, {_DEPARTURE: settings.drift_limit})
+    return add(judgement, {_DEPARTURE: invariance.departure(evidence, answers)}, {_DEPARTURE: settings.invariance_limit})
 
 
 def departs(judgement: Judgement) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from paddleship.config.params import Verify
 from paddleship.controlflow.tracing import Spot
 from paddleship.errors import BadInput, OutOfTime
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
 from paddleship.proof import controls, exercise, invariance, invariance_checks, parity, reference
 from paddleship.proof.answering import Caller, ModelUnderTest, Queue, ask
@@ -24,7 +24,7 @@ from paddleship.proof.controls import Control
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
-from paddleship.proof.reference import TO_STATIC, EagerAnswers, Known, Say
+from paddleship.proof.reference import TO_STATIC, EagerAnswers, EarlierAnswers, Say
 from paddleship.proof.searching import Search
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.reports.finding import Finding
@@ -40,7 +40,7 @@ YARDSTICK = "negative_controls"  # the check of a candidate whose rule accepts w
 class Proof:
     """The result of a proof: one judgement per name, and the cases that eager rejected, with its error messages.
 
-    `answers` are the answers of each model under test, None if it died. `taken` are the ways that the inputs took in eager mode.
+    `answers` are the answers of each model under test, None if it died. `taken_branches` are those that the inputs took in eager mode.
     `compared_weights` are the comparisons of files with the checkpoint, also of the exported program. `controls` are the wrong answers
     that the judge was given, `unexercised` the outputs that were empty or constant. A model under test for which there was no time has no
     answers and no judgement. If `findings` contain an error, it is about eager or the judge, and nothing is proven.
@@ -51,7 +51,7 @@ class Proof:
     answers: dict[str, list[Arrays] | None] = field(repr=False)
     refused: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    taken: dict[Spot, set[int]] = field(default_factory=dict, repr=False)
+    taken_branches: dict[Spot, set[int]] = field(default_factory=dict, repr=False)
     controls: list[Control] = field(default_factory=list, repr=False)
     compared_weights: dict[str, WeightComparison] = field(default_factory=dict, repr=False)
     unexercised: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Proof:
 
 
 def prove(
-    subject: Subject,
+    source_model: SourceModel,
     cases: Sequence[Case],
     models_under_test: Mapping[str, ModelUnderTest],
     *,
@@ -73,20 +73,20 @@ def prove(
     compared_weights: Mapping[str, WeightComparison] | None = None,
     say: Say = print,
     probe_inputs: bool = True,
-    known: Known | None = None,
+    earlier: EarlierAnswers | None = None,
     search: Search | None = None,
 ) -> Proof:
     """Ask eager, the truth, `to_static` and every model under test all cases, and judge. Raises ModelError if eager answers none.
 
     `compared_weights` has the comparison of each candidate's files with the checkpoint. `probe_inputs`: also look for inputs that change
-    nothing. `known` are earlier answers of eager float32 on one thread, which are not asked again. `search`: look for further cases if
+    nothing. `earlier` are answers of eager float32 on one thread, which are not asked again. `search`: look for further cases if
     outputs or branches are not exercised.
     """
     order = sorted(models_under_test.items(), key=lambda item: not item[1].exact)
     with Queue(order, timeout_s=settings.timeout_s) as queue:
         precisions = {model_under_test.precision for model_under_test in models_under_test.values()}
         eager = reference.ask(
-            subject, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs, known=known, search=search
+            source_model, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs, earlier=earlier, search=search
         )
         return _prove(eager, queue, precisions, compared_weights or {}, settings=settings, say=say)
 
@@ -129,7 +129,7 @@ def _prove(
             judgements[name] = _unproven_rule(judgement, empty[controls.LOWER])
         judgements[name] = hold_to_checkpoint(judgements[name], compared_weights.get(name))
         _say_outcome(name, judgements[name], say, precision=model_under_test.precision, sound=sound)
-    return Proof(evidence, judgements, answers, eager.refused, findings, eager.taken, wrong, dict(compared_weights), unexercised)
+    return Proof(evidence, judgements, answers, eager.refused, findings, eager.taken_branches, wrong, dict(compared_weights), unexercised)
 
 
 def _unproven_rule(judgement: Judgement, findings: Sequence[Finding]) -> Judgement:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from paddleship.config.params import Verify
 from paddleship.controlflow.tracing import Spot
 from paddleship.errors import BadInput, CandidateError, ModelError
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
 from paddleship.proof import answering, exercise, invariance, searching
 from paddleship.proof import evidence as evidences
@@ -38,16 +38,16 @@ class EagerAnswers:
     static: list[Arrays] | str
     refused: dict[str, str]
     findings: list[Finding]
-    taken: dict[Spot, set[int]]
+    taken_branches: dict[Spot, set[int]]
     idle: dict[str, str]
 
 
 @dataclass(frozen=True)
-class Known:
+class EarlierAnswers:
     """Earlier answers of eager float32, by case name, and the ways that were taken."""
 
     answers: Mapping[str, Arrays]
-    taken: Mapping[Spot, set[int]]
+    taken_branches: Mapping[Spot, set[int]]
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ class _Float32:
 
     answers: dict[int, Arrays | str]
     again: dict[int, Arrays | str]
-    taken: dict[Spot, set[int]]
+    taken_branches: dict[Spot, set[int]]
     idle: dict[str, str]
     found: list[Found]
 
 
 def ask(
-    subject: Subject,
+    source_model: SourceModel,
     cases: Sequence[Case],
     settings: Verify,
     *,
@@ -72,21 +72,21 @@ def ask(
     labels: Array | None,
     say: Say,
     probe_inputs: bool = True,
-    known: Known | None = None,
+    earlier: EarlierAnswers | None = None,
     search: Search | None = None,
 ) -> EagerAnswers:
     """Ask the eager model all cases in each of its forms; an edge case on which it crashes is skipped like one that it rejects.
 
-    After a crash, only the remaining cases are asked. Cases in `known` are not asked in float32 again, except two. `search` looks for
+    After a crash, only the remaining cases are asked. Cases in `earlier` are not asked in float32 again, except two. `search` looks for
     further cases if something is not exercised. Raises ModelError if eager answers no row, or crashes on one.
     """
     crashes = Crashes(cases, say)
 
     def child() -> Isolated:
-        return Isolated("eager", ReferenceWorker, subject, timeout_s=settings.timeout_s, environment=threads(1))
+        return Isolated("eager", ReferenceWorker, source_model, timeout_s=settings.timeout_s, environment=threads(1))
 
     with child() as eager:
-        single = _float32(eager, child, cases, crashes, probe_inputs=probe_inputs, known=known, search=search, say=say)
+        single = _float32(eager, child, cases, crashes, probe_inputs=probe_inputs, earlier=earlier, search=search, say=say)
         cases = [*cases, *(one.case for one in single.found)]
         crashes.follow(cases)
         refused = {cases[place].name: answer for place, answer in single.answers.items() if isinstance(answer, str)}
@@ -101,7 +101,7 @@ def ask(
             evidence = evidences.gather(left, reference, exact, rule=rule, floor=floor, task=task, labels=labels, why=why)
         again = {index: single.again[place] for index, place in enumerate(kept) if place in single.again}
         findings = [*_eager_findings(evidence, again, settings), *(searching.findings(single.found) if search and search.real else [])]
-        return EagerAnswers(evidence, _static(eager, child, left), crashes.words | refused, findings, single.taken, single.idle)
+        return EagerAnswers(evidence, _static(eager, child, left), crashes.words | refused, findings, single.taken_branches, single.idle)
 
 
 def _kept(cases: Sequence[Case], answers: Mapping[int, Arrays | str], crashes: Crashes) -> dict[int, Arrays]:
@@ -122,22 +122,22 @@ def _float32(
     crashes: Crashes,
     *,
     probe_inputs: bool,
-    known: Known | None,
+    earlier: EarlierAnswers | None,
     search: Search | None,
     say: Say,
 ) -> _Float32:
     """Ask eager float32, in a new process after each crash; the ways are read after each case."""
     answers: dict[int, Arrays | str] = {}
     taken: dict[Spot, set[int]] = {}
-    if known is not None:
-        answers |= {place: known.answers[case.name] for place, case in enumerate(cases) if case.name in known.answers}
-        taken |= {spot: set(ways) for spot, ways in known.taken.items()}
+    if earlier is not None:
+        answers |= {place: earlier.answers[case.name] for place, case in enumerate(cases) if case.name in earlier.answers}
+        taken |= {spot: set(ways) for spot, ways in earlier.taken_branches.items()}
     while True:
         with _form(eager, child, "float32") as process:
             try:
                 for place, answer in ask_each("eager", process, cases, crashes.left(answers)):
                     answers[place] = answer
-                    taken = _joined([taken, process.call("taken")])
+                    taken = _joined([taken, process.call("taken_branches")])
                 kept = _kept(cases, answers, crashes)
                 again = dict(ask_each("eager, again", process, cases, [*kept][1::-1]))  # in reverse, so that no draw is repeated
             except CrashError as end:
@@ -147,7 +147,7 @@ def _float32(
             idle = _idle_inputs(process, asked, given) if probe_inputs else {}
             found = searching.find(search, process, asked, given, taken, say) if search else []
             answers |= {len(cases) + number: one.answer for number, one in enumerate(found)}
-            return _Float32(answers, again, _joined([taken, *(one.taken for one in found)]), idle, found)
+            return _Float32(answers, again, _joined([taken, *(one.taken_branches for one in found)]), idle, found)
 
 
 def _joined(taken: Iterable[Mapping[Spot, set[int]]]) -> dict[Spot, set[int]]:

@@ -52,7 +52,7 @@ class Found:
 
     case: Case
     answer: Arrays
-    taken: Mapping[Spot, set[int]]
+    taken_branches: Mapping[Spot, set[int]]
     exercised: tuple[str, ...]
 
 
@@ -66,8 +66,8 @@ def find(
 ) -> list[Found]:
     """Find cases that exercise something new, beyond `cases` with eager's `answers` and the ways `taken`.
 
-    `eager` answers with its method `run`, and returns the ways since the last call with `taken`. Cases that it rejects or answers with NaN
-    or infinity are left out; after a crash the search ends.
+    `eager` answers with its method `run`, and returns the branches since the last call with `taken_branches`. Cases that it rejects
+    or answers with NaN or infinity are left out; after a crash the search ends.
     """
     unseen, found = _Unseen(search.exported, cases, answers, taken), list[Found]()
     if not unseen.names():
@@ -75,11 +75,11 @@ def find(
     say(f"looking for inputs that exercise {', '.join(unseen.names())}, for at most {search.seconds:g} s")
     begun = time.monotonic()
     try:
-        eager.call("taken")
+        eager.call("taken_branches")
         for case in _tries(search, [case.inputs for case in cases if case.group == "rows"], begun + search.seconds / 2):
             if not unseen.names() or time.monotonic() > begun + search.seconds:
                 break
-            answer, ways = eager.call("run", case.inputs), eager.call("taken")
+            answer, ways = eager.call("run", case.inputs), eager.call("taken_branches")
             if _finite(answer) and (exercised := unseen.add(case, answer, ways)):
                 found.append(Found(case, answer, ways, exercised))
     except CandidateError:

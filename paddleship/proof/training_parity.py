@@ -21,7 +21,7 @@ import numpy as np
 from paddleship.config.params import Train, Verify
 from paddleship.errors import BadInput, ModelError
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.model.training import make_task
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array
@@ -70,14 +70,16 @@ class TrainingParity:
         return drawn
 
 
-def compare(subject: Subject, batches: Sequence[tuple[Batch, Array]], train: Train, *, task: str, settings: Verify) -> TrainingParity:
+def compare(
+    source_model: SourceModel, batches: Sequence[tuple[Batch, Array]], train: Train, *, task: str, settings: Verify
+) -> TrainingParity:
     """Train on `batches` (inputs and labels, one pair per step) in the three ways, and judge."""
     traces: dict[str, Trace] = {}
     environment = isolate.threads(1)
     ways = {"eager float64": ("float64", False), "eager": ("float32", False), "to_static": ("float32", True)}
     try:
         with isolate.Isolated(
-            "training", TrainingWorker, subject, train, task, timeout_s=settings.timeout_s, environment=environment
+            "training", TrainingWorker, source_model, train, task, timeout_s=settings.timeout_s, environment=environment
         ) as child:
             for name, (dtype, static) in ways.items():
                 traces[name] = Trace(*child.call("run", batches, dtype, static))
@@ -96,8 +98,8 @@ def refused(reason: str) -> TrainingParity:
 class TrainingWorker:
     """The object in the child process: trains new instances from the checkpoint."""
 
-    def __init__(self, subject: Subject, train: Train, task: str) -> None:
-        self._subject, self._train = subject, train
+    def __init__(self, source_model: SourceModel, train: Train, task: str) -> None:
+        self._source_model, self._train = source_model, train
         self._task = make_task(task, train)
 
     def run(self, batches: Sequence[tuple[Batch, Array]], dtype: str, static: bool, seed: int = 0) -> tuple[list[float], dict[str, Array]]:
@@ -105,18 +107,18 @@ class TrainingWorker:
         import paddle
         from paddle import optimizer
 
-        paddle.seed(self._subject.seed + seed)
+        paddle.seed(self._source_model.seed + seed)
         paddle.set_default_dtype(dtype)
-        layer = building.build(self._subject.model)
+        layer = building.build(self._source_model.model)
         if dtype != "float32" and any(tensor.dtype == paddle.float32 for tensor in layer.state_dict().values()):
             layer.to(dtype=dtype)
-        building.restore(layer, self._subject.checkpoint)
+        building.restore(layer, self._source_model.checkpoint)
         _still(layer)
         layer.train()
         adam = optimizer.AdamW(self._train.learning_rate, parameters=layer.parameters(), weight_decay=self._train.weight_decay)
-        form = building.form(layer, self._subject.model)
+        form = building.form(layer, self._source_model.model)
         called = building.to_static(layer) if static else layer
-        names = [item.name for item in self._subject.model.inputs]
+        names = [item.name for item in self._source_model.model.inputs]
         losses: list[float] = []
         first: dict[str, Array] = {}
         for inputs, labels in batches:

@@ -21,7 +21,7 @@ _FEWEST_POINTS = 4  # of a slope; three points are too easily on a line
 
 
 class Difference(StrEnum):
-    """The verdict on the interval of a ratio."""
+    """The difference that the interval of a ratio shows."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -59,12 +59,12 @@ def change(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) 
     return Interval(math.exp(value), math.exp(float(low)), math.exp(float(high)))
 
 
-def verdict(found: Interval, noise: Interval | None, *, effect: float) -> Difference:
-    """The verdict on a speedup: at least `effect`, with its whole interval beyond 1 and beyond the noise.
+def difference(found: Interval, aa_ratio: Interval | None, *, effect: float) -> Difference:
+    """The difference that a speedup shows: at least `effect`, with its whole interval beyond 1 and beyond the A/A ratio.
 
-    `noise` is the ratio of the baseline to itself.
+    `aa_ratio` is the ratio of the baseline to itself.
     """
-    floor = noise.reach if noise else 1.0
+    floor = aa_ratio.reach if aa_ratio else 1.0
     if found.low > floor and found.value >= 1 + effect:
         return Difference.BETTER
     if found.high < 1 / floor and found.value <= 1 / (1 + effect):
@@ -72,9 +72,11 @@ def verdict(found: Interval, noise: Interval | None, *, effect: float) -> Differ
     return Difference.CANNOT_TELL
 
 
-def settled(found: Interval, noise: Interval | None, *, effect: float) -> bool:
+def settled(found: Interval, aa_ratio: Interval | None, *, effect: float) -> bool:
     """Whether more samples are useless: the verdict is known, or the interval excludes a difference of `effect`."""
-    return verdict(found, noise, effect=effect) != Difference.CANNOT_TELL or (found.low > 1 / (1 + effect) and found.high < 1 + effect)
+    return difference(found, aa_ratio, effect=effect) != Difference.CANNOT_TELL or (
+        found.low > 1 / (1 + effect) and found.high < 1 + effect
+    )
 
 
 def slope(series: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:

@@ -25,7 +25,7 @@ from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.shipped.common.references import user_line
 from paddleship.system import deadline, defects, processes
 
-Load = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, to be called in a child process
+Factory = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, to be called in a child process
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NAMES_OPERATOR = re.compile(r"\[OP: ")
@@ -219,7 +219,7 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
     words = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(words, 1)  # runtimes print on both streams, which belong to the parent; answers use the pipe
     os.dup2(words, 2)
-    subject: Any = None
+    made: Any = None
     while True:
         try:
             method, arguments = pipe.recv()
@@ -228,10 +228,10 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
         try:
             if method == "load":
                 factory, rest = arguments
-                subject = factory(*rest)
-                value = subject if _plain(subject) else None
+                made = factory(*rest)
+                value = made if _plain(made) else None
             else:
-                value = getattr(subject, method)(*arguments)
+                value = getattr(made, method)(*arguments)
             answer = (True, value)
         except (PaddleshipError, Defect) as error:
             answer = (False, error)

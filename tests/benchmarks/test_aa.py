@@ -21,9 +21,9 @@ def test_the_slowed_model_gives_the_same_answers(folder):
     assert answer.shape == batch["x"].shape
 
 
-def races(same, slowed, seconds=10.0):
+def repetitions(same, slowed, seconds=10.0):
     intervals = (Interval(1.0, 0.99, 1.01), Interval(0.91, 0.9, 0.92), Interval(1.0, 0.99, 1.01))
-    return [bench.Race(*words, intervals, 3, seconds, 0.1, SPREAD, 1.0) for words in zip(same, slowed, strict=True)]
+    return [bench.Repetition(*words, intervals, 3, seconds, 0.1, SPREAD, 1.0) for words in zip(same, slowed, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def races(same, slowed, seconds=10.0):
     ],
 )
 def test_one_wrong_verdict_in_twenty_is_allowed_and_a_minute_each(same, slowed, seconds, expected):
-    assert bench.met(bench.summary(races(same, slowed, seconds))) is expected
+    assert bench.met(bench.summary(repetitions(same, slowed, seconds))) is expected

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import peer_environments
 from benchmarks.choice import peer_table, peers
 from benchmarks.choice.contest import ROOT
-from benchmarks.choice.peer_race import OURS, Row
+from benchmarks.choice.peer_comparison import OURS, Row
 from benchmarks.choice.peers import PEERS, Peer
 from benchmarks.peer_environments import Environment
 from paddleship.errors import CandidateError, ParamsError

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from sqlalchemy import create_engine, text
 
-from paddleship.graphmodes.racing import Measurement
+from paddleship.graphmodes.comparison import ModeResult
 from tasks.compare_graph_modes import _enough
 from tests.flows.helpers import PROGRAM, mlflow_runs, report_of
 
@@ -37,11 +37,11 @@ def test_the_flow_leaves_a_page_a_report_and_a_child_run_per_mode(compared):
 
 
 def test_a_network_with_nothing_to_compare_says_why():
-    rows = {"paddle-eager": Measurement("paddle-eager"), "torch-eager": Measurement("torch-eager", reason="PyTorch is not installed here")}
+    rows = {"paddle-eager": ModeResult("paddle-eager"), "torch-eager": ModeResult("torch-eager", reason="PyTorch is not installed here")}
     check = _enough("linear", rows, None)
     assert (check.passed, check.advice) == (False, "PyTorch is not installed here")
     assert _enough("reviews", {}, "data/prepared does not exist").advice == "data/prepared does not exist"
-    assert _enough("linear", {mode: Measurement(mode) for mode in rows}, None).passed
+    assert _enough("linear", {mode: ModeResult(mode) for mode in rows}, None).passed
 
 
 def test_rounds_that_give_no_interval_are_refused(compared):

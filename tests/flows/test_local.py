@@ -13,7 +13,7 @@ import pytest
 
 from flows import servers
 from flows.local import Local
-from flows.servers import Server
+from flows.servers import ServerProcess
 from paddleship.errors import BadInput, Unavailable
 from tests.flows.helpers import PROGRAM, is_alive
 
@@ -29,7 +29,7 @@ def web(tmp_path, free_port):
     """A real server, small: Python's own, on a folder."""
     port = free_port()
     command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(tmp_path)]
-    server = Server(name="web", state=tmp_path / "state", port=port, port_variable="WEB_PORT", command=command, health="/")
+    server = ServerProcess(name="web", state=tmp_path / "state", port=port, port_variable="WEB_PORT", command=command, health="/")
     yield server
     servers.stop(server.state, "web")
 

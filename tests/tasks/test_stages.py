@@ -193,7 +193,7 @@ def test_the_chain_from_export_to_benchmark_proves_and_chooses(benchmarked):
     assert benchmark["facts"]["winner"] in rows
     assert benchmark["metrics"]["speedup_low"] <= benchmark["metrics"]["speedup"] <= benchmark["metrics"]["speedup_high"]
     assert all(row["speedup_low"] <= row["speedup"] <= row["speedup_high"] for row in benchmark["candidates"].values())
-    assert {row["verdict"] for name, row in benchmark["candidates"].items() if name != "eager"} <= {"better", "worse", "cannot tell"}
+    assert {row["difference"] for name, row in benchmark["candidates"].items() if name != "eager"} <= {"better", "worse", "cannot tell"}
     assert benchmark["candidates"]["onnxruntime"]["file_bytes"] > 0
     assert [point["batch_size"] for point in benchmark["facts"]["curves"]["onnxruntime"]["batch_size"]] == [1, 32]
     assert json.loads((benchmarked / "models/benchmark/samples.json").read_text())["host"] == benchmark["host"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,6 +41,14 @@ def load(folder: Path, *, options: Mapping[str, Any] | None = None, thread_count
 
         return Rounded(candidate, loaded, candidate.options["bucket"])
     return loaded
+
+
+def inference_thread() -> ThreadPoolExecutor:
+    """One thread for callers of many threads to share a runtime by: the server answers on it, and verify proves answers from it.
+
+    A runtime shared by two threads may mix up their answers without an error, as a Paddle predictor does.
+    """
+    return ThreadPoolExecutor(1, thread_name_prefix="inference")
 
 
 def named_outputs(candidate: Candidate, arrays: list[np.ndarray[Any, Any]], inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from paddleship import __version__
 from paddleship.errors import PaddleshipError, RequestError
-from paddleship.shipped.runtimes.turns import Turns
+from paddleship.shipped import runtimes
 from paddleship.shipped.serving.bodies import received
 from paddleship.shipped.serving.connections import Guard
 from paddleship.shipped.serving.model import AnswerError, RefusedByModel, ServedModel
@@ -36,7 +36,7 @@ class Service:
     def __init__(self, load: Callable[[], ServedModel], guard: Guard, on_failure: Callable[[BaseException], None]) -> None:
         self.model: ServedModel | None = None
         self._load, self._guard, self._on_failure = load, guard, on_failure
-        self._turns = Turns()
+        self._thread = runtimes.inference_thread()
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -45,11 +45,11 @@ class Service:
         yield
         for task in background:
             task.cancel()
-        self._turns.close()
+        self._thread.shutdown()
 
     async def _make_ready(self) -> None:
         try:
-            self.model = await asyncio.wrap_future(self._turns.submit(self._loaded))
+            self.model = await asyncio.wrap_future(self._thread.submit(self._loaded))
         except asyncio.CancelledError:
             raise
         except BaseException as failure:
@@ -71,7 +71,7 @@ class Service:
 
     async def ready(self, _request: Request) -> Response:
         if self.model is not None and not self.model.answers:
-            await asyncio.wrap_future(self._turns.submit(self.model.probe))
+            await asyncio.wrap_future(self._thread.submit(self.model.probe))
         ready = self.model is not None and self.model.answers
         return _json({"ready": ready}, 200 if ready else 503)
 
@@ -99,7 +99,7 @@ class Service:
 
     async def _turn(self, request: Request, work: Callable[[], bytes]) -> bytes:
         """Run the work on the inference thread, unless the client disconnects before it starts. Raises ClientDisconnect."""
-        result: asyncio.Future[bytes] = asyncio.wrap_future(self._turns.submit(work))
+        result: asyncio.Future[bytes] = asyncio.wrap_future(self._thread.submit(work))
         gone = asyncio.ensure_future(request.receive())
         gone.add_done_callback(lambda _: result.cancel())  # no effect once the work is done
         try:

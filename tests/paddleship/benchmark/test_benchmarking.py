@@ -6,7 +6,7 @@ import pytest
 
 from paddleship.benchmark import benchmarking, result_table
 from paddleship.benchmark.comparison import Comparison
-from paddleship.benchmark.sampling import Block, Measurement, Race
+from paddleship.benchmark.sampling import Block, Measurement, Sampler
 from paddleship.benchmark.system_metrics import OtherLoad
 from paddleship.config.params import Benchmark
 
@@ -81,8 +81,8 @@ def test_the_slower_one_is_found_slower_by_its_factor():
     ratio, low, high = comparison.speedup("fast")
     assert low <= ratio <= high
     assert ratio > 2
-    assert comparison.verdict("fast") == "better"
-    assert comparison.verdict("slow") is None
+    assert comparison.difference("fast") == "better"
+    assert comparison.difference("slow") is None
     fast, slow = comparison.found["fast"], comparison.found["slow"]
     assert fast.throughput_per_s(4) > slow.throughput_per_s(4)
     assert slow.peak_memory_bytes > 1e6
@@ -182,16 +182,16 @@ def test_every_start_is_a_process_of_its_own_and_the_baseline_runs_twice():
     comparison = compare({"one": (Sleeper, (0.0002,)), "two": (Sleeper, (0.0002,))}, settings, {1: BATCHES[1]})
     assert {block.start for block in comparison.found["two"].blocks[1]} >= {0, 1}
     assert len(comparison.found["two"].cold_start_ms) == comparison.starts >= 2
-    assert comparison.noise.low < 1.5
+    assert comparison.aa_ratio.low < 1.5
     assert comparison.found["two"].rates[1] > 0
 
 
 def test_several_processes_of_one_contestant_answer_at_the_same_time():
-    race = Race({"one": (Sleeper, (0.002,)), "mortal": (Mortal, (0.002,))}, BATCHES, SETTINGS, thread_count=1)
+    sampler = Sampler({"one": (Sleeper, (0.002,)), "mortal": (Mortal, (0.002,))}, BATCHES, SETTINGS, thread_count=1)
     for name, size in (("one", 1), ("mortal", 4)):
-        race.run_together(name, [(), ()], size=size, seconds=0.3)
-    assert race.found["one"].rates[2] > 0
-    assert race.found["mortal"].status == "failed"
+        sampler.run_together(name, [(), ()], size=size, seconds=0.3)
+    assert sampler.found["one"].rates[2] > 0
+    assert sampler.found["mortal"].status == "failed"
 
 
 def test_cores_are_shared_out_and_never_twice():

@@ -33,11 +33,11 @@ def test_raw_samples_are_kept_with_process_block_and_order(tmp_path):
 
 
 def test_the_samples_of_one_that_failed_are_kept_and_never_compared(tmp_path):
-    race = comparison(2)
-    failed = replace(race.found["fast"], status=Status.WRONG, reason="its answers changed")
+    made = comparison(2)
+    failed = replace(made.found["fast"], status=Status.WRONG, reason="its answers changed")
     for name in ("before", "after"):
         (tmp_path / name).mkdir()
-        samples.write(replace(race, found={**race.found, "fast": failed}), tmp_path / name)
+        samples.write(replace(made, found={**made.found, "fast": failed}), tmp_path / name)
     found, _ = samples.read(tmp_path / "after")
     assert found["fast"].blocks == failed.blocks
     assert found["fast"].status == Status.WRONG
@@ -45,8 +45,8 @@ def test_the_samples_of_one_that_failed_are_kept_and_never_compared(tmp_path):
 
 
 @pytest.fixture
-def races(tmp_path):
-    """Write a race with the given speedup into a folder of its own."""
+def benchmarks(tmp_path):
+    """Write a benchmark with the given speedup into a folder of its own."""
 
     def write(faster):
         folder = tmp_path / str(faster)
@@ -57,16 +57,16 @@ def races(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(("before", "after", "verdict"), [(2, 3, "better"), (3, 2, "worse"), (2, 2.04, "cannot tell")])
-def test_two_races_on_the_same_host_are_compared_by_their_speedups(races, before, after, verdict):
-    (change,) = samples.compare(races(before), races(after))
-    assert (change.name, change.verdict) == ("fast", verdict)
+@pytest.mark.parametrize(("before", "after", "difference"), [(2, 3, "better"), (3, 2, "worse"), (2, 2.04, "cannot tell")])
+def test_two_benchmarks_on_the_same_host_are_compared_by_their_speedups(benchmarks, before, after, difference):
+    (change,) = samples.compare(benchmarks(before), benchmarks(after))
+    assert (change.name, change.difference) == ("fast", difference)
     assert change.change.value == pytest.approx(after / before)
     assert change.before.value == pytest.approx(before)
 
 
-def test_the_command_says_what_became_worse_and_fails(races, capsys):
-    cli = _parser().parse_args(["compare", str(races(3)), str(races(2))])
+def test_the_command_says_what_became_worse_and_fails(benchmarks, capsys):
+    cli = _parser().parse_args(["compare", str(benchmarks(3)), str(benchmarks(2))])
     assert cli.command(cli) == 3
     assert "0.667" in capsys.readouterr().out
 
@@ -77,25 +77,25 @@ def rewrite(folder, **changes):
     return folder
 
 
-def test_races_with_unlike_versions_of_a_runtime_are_not_compared(races):
-    later = races(2)
+def test_benchmarks_with_unlike_versions_of_a_runtime_are_not_compared(benchmarks):
+    later = benchmarks(2)
     versions = json.loads((later / "samples.json").read_text())["versions"]
-    other = rewrite(races(3), versions=versions | {"onnxruntime": "0.0.1"})
+    other = rewrite(benchmarks(3), versions=versions | {"onnxruntime": "0.0.1"})
     with pytest.raises(BadInput, match=r"onnxruntime was '0\.0\.1', is "):
         samples.compare(other, later)
 
 
-def test_races_on_unlike_hosts_are_not_compared(races):
-    later = races(3)
+def test_benchmarks_on_unlike_hosts_are_not_compared(benchmarks):
+    later = benchmarks(3)
     host = json.loads((later / "samples.json").read_text())["host"]
-    other = rewrite(races(2), host={key: value for key, value in host.items() if key != "numpy"} | {"processor": "Abacus"})
+    other = rewrite(benchmarks(2), host={key: value for key, value in host.items() if key != "numpy"} | {"processor": "Abacus"})
     with pytest.raises(BadInput, match=r"another host \(processor was 'Abacus', is .*; numpy was 'absent', is "):
         samples.compare(other, later)
 
 
-def test_a_race_of_another_version_is_not_read(races):
+def test_a_benchmark_of_another_version_is_not_read(benchmarks):
     with pytest.raises(BadInput, match="has schema version 2, this paddleship reads 4: measure again"):
-        samples.read(rewrite(races(2), schema_version=2))
+        samples.read(rewrite(benchmarks(2), schema_version=2))
 
 
 def test_a_folder_without_a_race_is_named(tmp_path):
@@ -103,14 +103,14 @@ def test_a_folder_without_a_race_is_named(tmp_path):
         samples.read(tmp_path)
 
 
-def test_races_of_unlike_batch_sizes_are_not_compared(races):
+def test_benchmarks_of_unlike_batch_sizes_are_not_compared(benchmarks):
     with pytest.raises(BadInput, match=r"measured with batch_size 8, .* with 1: measure both alike"):
-        samples.compare(rewrite(races(2), batch_size=8), races(3))
+        samples.compare(rewrite(benchmarks(2), batch_size=8), benchmarks(3))
 
 
 @pytest.mark.parametrize("content", [b"", b"half of it"])
-def test_samples_that_were_cut_off_are_named(races, content):
-    folder = races(2)
+def test_samples_that_were_cut_off_are_named(benchmarks, content):
+    folder = benchmarks(2)
     (folder / "samples.parquet").write_bytes(content)
     with pytest.raises(BadInput, match=r"samples\.parquet cannot be read .*: measure again"):
         samples.read(folder)

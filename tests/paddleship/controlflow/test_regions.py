@@ -11,7 +11,7 @@ from paddleship.config.params import Model
 from paddleship.controlflow import branches, deciding, regions, tracing
 from paddleship.conversion import exporting
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.shipped.common.spec import TensorSpec
 from paddleship.system import isolate
 
@@ -236,13 +236,13 @@ def rows(*values, batch=1):
 def judged(layers, batches, specs=None, **options):
     """Findings and metrics: eager on the batches, and a fresh instance converted."""
     eager, fresh = layers(), layers()
-    ways = tracing.Ways.of(eager)
-    with tracing.following(ways):
+    taken = tracing.TakenBranches.of(eager)
+    with tracing.following(taken):
         for batch in batches:
             eager(paddle.to_tensor(batch))
     with deciding.watching(fresh) as seen:
         building.to_static(fresh, specs or [TensorSpec("x", "float32", ("batch", 2))]).forward.concrete_program  # noqa: B018
-    return *regions.judge(regions.decisions(seen), ways.taken, **options), seen
+    return *regions.judge(regions.decisions(seen), taken.by_spot, **options), seen
 
 
 def built(name):
@@ -325,7 +325,7 @@ def test_what_the_configuration_decides_gives_no_finding(theirs, name):
     found, metrics, seen = judged(built(name), rows(-1, 1))
     assert found == []
     assert metrics["regions"] == 0
-    assert seen.ways.taken
+    assert seen.taken.by_spot
 
 
 @pytest.mark.parametrize(
@@ -410,11 +410,11 @@ def test_functions_of_one_text_in_two_files_are_told_apart(tmp_path, monkeypatch
     import two_text
 
     assert one_text.ask.__code__ == two_text.ask.__code__
-    ways = tracing.Ways()
-    with tracing.following(ways):
+    taken = tracing.TakenBranches()
+    with tracing.following(taken):
         one_text.ask(True)
         two_text.ask(False)
-    assert [(site.file.rpartition("/")[2], taken) for (site, _), taken in ways.taken.items()] == [
+    assert [(site.file.rpartition("/")[2], ways) for (site, _), ways in taken.by_spot.items()] == [
         ("one_text.py", {1}),
         ("two_text.py", {0}),
     ]
@@ -425,10 +425,10 @@ def test_an_exception_in_a_condition_decides_nothing(theirs, tmp_path, monkeypat
     monkeypatch.syspath_prepend(tmp_path)
     from fails import ask
 
-    ways = tracing.Ways()
-    with pytest.raises(AttributeError), tracing.following(ways):
+    taken = tracing.TakenBranches()
+    with pytest.raises(AttributeError), tracing.following(taken):
         ask(1)
-    assert ways.taken == {}
+    assert taken.by_spot == {}
 
 
 def image_model():
@@ -455,16 +455,16 @@ def test_paddles_own_networks_give_no_finding(make, shape):
 
 def test_an_export_writes_what_verify_reads(theirs, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(theirs.parent))
-    subject = Subject(settings("sublayers"), tmp_path / "checkpoint")
-    building.save(building.build(subject.model), subject.checkpoint, {})
+    source_model = SourceModel(settings("sublayers"), tmp_path / "checkpoint")
+    building.save(building.build(source_model.model), source_model.checkpoint, {})
     (tmp_path / "exported").mkdir()
     isolate.run(
-        "the export", exporting.save_program, subject, tmp_path / "exported", [TensorSpec("x", "float32", ("batch", 2))], timeout_s=100
+        "the export", exporting.save_program, source_model, tmp_path / "exported", [TensorSpec("x", "float32", ("batch", 2))], timeout_s=100
     )
-    with isolate.Isolated("eager", tracing.TracedEager, subject, timeout_s=100) as eager:
+    with isolate.Isolated("eager", tracing.TracedEager, source_model, timeout_s=100) as eager:
         for batch in rows(-1, 1):
             assert eager.call("run", {"x": batch})["output"].shape == (1, 2)
-        taken = eager.call("taken")
+        taken = eager.call("taken_branches")
     found, metrics = regions.judge(regions.read(tmp_path / "exported"), taken)
     assert metrics["regions"] == 2
     assert metrics["regions_exercised"] == 0.75
@@ -496,7 +496,7 @@ def test_a_loop_whose_body_is_long_is_counted_as_any_other(tmp_path, monkeypatch
     monkeypatch.syspath_prepend(tmp_path)
     import their_long
 
-    ways = tracing.Ways()
-    with tracing.following(ways):
+    taken = tracing.TakenBranches()
+    with tracing.following(taken):
         their_long.go(1, 4)
-    assert [taken for (site, _), taken in ways.taken.items() if site.loops] == [{4}]
+    assert [ways for (site, _), ways in taken.by_spot.items() if site.loops] == [{4}]

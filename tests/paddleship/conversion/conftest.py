@@ -9,7 +9,7 @@ from paddleship.config.params import Model
 from paddleship.conversion import exporting
 from paddleship.conversion.converting import Converter
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.shipped.common.candidate import Candidate
 from tests.paddleship.conversion.helpers import batch
 
@@ -131,7 +131,7 @@ def theirs(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def subject_of(theirs):
+def source_model_of(theirs):
     """A model of theirs with fresh weights, and its exported program in `exported` beside the checkpoint."""
     made = {}
 
@@ -142,21 +142,21 @@ def subject_of(theirs):
             (folder / "exported").mkdir(parents=True)
             paddle.seed(7)
             building.save(building.build(settings), folder / "checkpoint", {})
-            subject = Subject(settings, folder / "checkpoint")
+            source_model = SourceModel(settings, folder / "checkpoint")
             specs = tuple(item.spec() for item in settings.inputs)
             base = Candidate("paddle", "theirs", "paddle", "float32", 1, specs, (), {"kind": "tensors"}, "", "classification")
             probes = [batch(2), batch(3)]
-            exporting.export(subject, folder / "exported", base, probes=probes, timeout_s=100, sizes=lambda: sizes)
-            made[name] = subject
+            exporting.export(source_model, folder / "exported", base, probes=probes, timeout_s=100, sizes=lambda: sizes)
+            made[name] = source_model
         return made[name]
 
     return make
 
 
 @pytest.fixture
-def workshop_of(subject_of, tmp_path):
+def workshop_of(source_model_of, tmp_path):
     def make(name, *, batches=None, timeout_s=100, sizes=None, **settings):
-        exported = subject_of(name, **(sizes or {})).checkpoint.parent / "exported"
+        exported = source_model_of(name, **(sizes or {})).checkpoint.parent / "exported"
         (tmp_path / "scratch").mkdir()
         rows = [batch(4, seed) for seed in range(16)] if batches is None else batches
         return Converter(exported, tmp_path / "scratch", threads=1, probe=batch(2), timeout_s=timeout_s, batches=rows, **settings)

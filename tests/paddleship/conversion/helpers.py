@@ -21,14 +21,14 @@ def ask(load, *arguments, batches):
         return [child.call("run", inputs) for inputs in batches]
 
 
-def judged(subject, folder):
+def judged(source_model, folder):
     """The judgement on a candidate whose labels are eager's own decisions."""
     examples = [{"x": row} for row in batch(512, 99)["x"]]
-    cases = inputs.from_rows(examples, [item.spec() for item in subject.model.inputs], collate, max_batch=64)
+    cases = inputs.from_rows(examples, [item.spec() for item in source_model.model.inputs], collate, max_batch=64)
     asked = [case.inputs for case in cases]
-    reference = ask(Eager, subject, batches=asked)
+    reference = ask(Eager, source_model, batches=asked)
     truth = [{key: array.astype(np.float64) for key, array in answer.items()} for answer in reference]
-    labels = np.concatenate([answer["output"].argmax(-1) for answer in ask(Eager, subject, batches=[collate(examples)])])
+    labels = np.concatenate([answer["output"].argmax(-1) for answer in ask(Eager, source_model, batches=[collate(examples)])])
     known = evidence.gather(cases, reference, truth, task="classification", labels=labels)
     answers = ask(runtimes.load, folder, batches=asked)
     limits = Verify(max_flip_rate=0.08, max_metric_drop=0.08)  # fresh weights decide by a hair

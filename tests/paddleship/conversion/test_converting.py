@@ -23,9 +23,9 @@ PLAIN = [name for name, kind in kinds().items() if kind.precision == "float32" a
 
 
 @pytest.mark.parametrize(("name", "candidates"), [("Pair", [*PLAIN, *INT8]), ("Pictures", ["onnxruntime-int8", "openvino-int8"])])
-def test_candidates_are_made_and_answer_as_their_precision_allows(subject_of, workshop_of, tmp_path, name, candidates):
+def test_candidates_are_made_and_answer_as_their_precision_allows(source_model_of, workshop_of, tmp_path, name, candidates):
     converter, asked = workshop_of(name), [batch(1, 91), batch(7, 92)]
-    expected = ask(Eager, subject_of(name), batches=asked)
+    expected = ask(Eager, source_model_of(name), batches=asked)
     for candidate in candidates:
         outcome = converter.make(candidate, tmp_path / candidate)
         assert outcome.made, f"{candidate}: {outcome.reason}"
@@ -66,13 +66,13 @@ def test_a_program_that_the_converter_dies_of_is_tried_once_and_is_a_row_for_eac
 
 
 @pytest.mark.parametrize("name", ["onnxruntime-int8", "openvino"])
-def test_a_model_of_fixed_sizes_has_one_program_for_each(subject_of, workshop_of, tmp_path, name):
+def test_a_model_of_fixed_sizes_has_one_program_for_each(source_model_of, workshop_of, tmp_path, name):
     converter = workshop_of("Rows", sizes={"batch": [1, 4]})
     outcome = converter.make(name, tmp_path / name)
     assert outcome.made, outcome.reason
     assert len(Candidate.load(tmp_path / name).programs) == 2
     asked = [batch(1, 91), batch(3, 92), batch(9, 93)]
-    expected = ask(Eager, subject_of("Rows"), batches=asked)
+    expected = ask(Eager, source_model_of("Rows"), batches=asked)
     for answer, right in zip(ask(runtimes.load, tmp_path / name, batches=asked), expected, strict=True):
         (array,), (exact,) = answer.values(), right.values()
         np.testing.assert_allclose(array, exact, atol=0.3 * np.abs(exact).max())

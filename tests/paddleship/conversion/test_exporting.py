@@ -12,7 +12,7 @@ from paddleship.conversion import exporting
 from paddleship.conversion.converting import convert
 from paddleship.errors import ModelError, RequestError
 from paddleship.model import building
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.shipped import runtimes
 from paddleship.shipped.common import structure
 from paddleship.shipped.common.candidate import Candidate
@@ -100,10 +100,10 @@ def their_package(tmp_path, monkeypatch):
     sys.modules.pop("their_exports", None)
 
 
-def subject_of(name, tmp_path, width=4):
+def source_model_of(name, tmp_path, width=4):
     settings = Model(factory=f"their_exports:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", width]}])
     building.save(building.build(settings), tmp_path / "checkpoint", {})
-    return Subject(settings, tmp_path / "checkpoint")
+    return SourceModel(settings, tmp_path / "checkpoint")
 
 
 def base_of(width=4):
@@ -122,17 +122,17 @@ def base_of(width=4):
     )
 
 
-def exported(subject, folder):
+def exported(source_model, folder):
     folder.mkdir()
-    return exporting.export(subject, folder, base_of(), probes=[batch(2), batch(3)], timeout_s=60)[0]
+    return exporting.export(source_model, folder, base_of(), probes=[batch(2), batch(3)], timeout_s=60)[0]
 
 
 def bucketed(name, tmp_path, **sizes):
     """Export a model of rows of any length, with these sizes to fall back on."""
-    subject, folder = subject_of(name, tmp_path, "length"), tmp_path / "exported"
+    source_model, folder = source_model_of(name, tmp_path, "length"), tmp_path / "exported"
     folder.mkdir()
     probes = [batch(2, 3), batch(3, 5), batch(5, 8)]
-    return subject, exporting.export(subject, folder, base_of("length"), probes=probes, timeout_s=60, sizes=lambda: sizes)
+    return source_model, exporting.export(source_model, folder, base_of("length"), probes=probes, timeout_s=60, sizes=lambda: sizes)
 
 
 def batch(size, length=4):
@@ -162,12 +162,12 @@ def ask(name, load, *arguments, batches):
     ],
 )
 def test_every_runtime_answers_in_the_form_of_eager(tmp_path, name, names, nesting):
-    subject = subject_of(name, tmp_path)
-    candidate = exported(subject, tmp_path / "exported")
+    source_model = source_model_of(name, tmp_path)
+    candidate = exported(source_model, tmp_path / "exported")
     assert [spec.name for spec in candidate.outputs] == names
     assert Candidate.load(tmp_path / "exported").nesting == nesting
     assert convert("onnxruntime", tmp_path / "exported", tmp_path / "onnx", threads=1, probe=batch(2), timeout_s=60).made
-    with isolate.Isolated("eager", Eager, subject, timeout_s=60) as eager:
+    with isolate.Isolated("eager", Eager, source_model, timeout_s=60) as eager:
         expected = eager.call("run", batch(5))
     for folder in ("exported", "onnx"):
         with isolate.Isolated(folder, runtimes.load, tmp_path / folder, timeout_s=60) as runtime:
@@ -189,7 +189,7 @@ def test_a_nested_answer_is_rebuilt_with_its_constants():
 
 def test_a_number_that_depends_on_the_inputs_is_no_constant(tmp_path):
     with pytest.raises(ModelError, match="return it as a tensor"):
-        exported(subject_of("Sized", tmp_path), tmp_path / "exported")
+        exported(source_model_of("Sized", tmp_path), tmp_path / "exported")
 
 
 def test_arguments_that_hold_several_inputs_are_exported_under_their_names(tmp_path):
@@ -197,18 +197,18 @@ def test_arguments_that_hold_several_inputs_are_exported_under_their_names(tmp_p
     inputs = [{"name": name, "dtype": "float32", "shape": ["batch", width]} for name, width in names.items()]
     settings = Model(factory="their_exports:Parts", inputs=inputs, absent=["more[0]", "mask"])
     building.save(building.build(settings), tmp_path / "checkpoint", {})
-    subject = Subject(settings, tmp_path / "checkpoint")
+    source_model = SourceModel(settings, tmp_path / "checkpoint")
     base = replace(base_of(), inputs=tuple(item.spec() for item in settings.inputs))
     random = np.random.default_rng(0)
     two, three = ({name: random.normal(size=(size, width)).astype(np.float32) for name, width in names.items()} for size in (2, 3))
     (tmp_path / "exported").mkdir()
-    exporting.export(subject, tmp_path / "exported", base, probes=[two, three], timeout_s=60)
+    exporting.export(source_model, tmp_path / "exported", base, probes=[two, three], timeout_s=60)
     assert convert("onnxruntime", tmp_path / "exported", tmp_path / "onnx", threads=1, probe=two, timeout_s=60).made
     weights = load_file(tmp_path / "checkpoint" / "weights.safetensors")
     linear = three["parts.x"] @ weights["linear.weight"] + weights["linear.bias"]
     expected = linear * 2 + three["more[1]"].sum(1, keepdims=True) + three["bias"]
     for name, load, given in (
-        ("eager", Eager, subject),
+        ("eager", Eager, source_model),
         ("exported", runtimes.load, tmp_path / "exported"),
         ("onnx", runtimes.load, tmp_path / "onnx"),
     ):
@@ -218,18 +218,18 @@ def test_arguments_that_hold_several_inputs_are_exported_under_their_names(tmp_p
 
 def test_a_model_that_computes_nothing_is_refused(tmp_path):
     with pytest.raises(ModelError, match="computes nothing"):
-        exported(subject_of("Nothing", tmp_path), tmp_path / "exported")
+        exported(source_model_of("Nothing", tmp_path), tmp_path / "exported")
 
 
 @pytest.mark.parametrize(("name", "programs"), [("Positions", 2), ("Rows", 4)])
 def test_a_dimension_that_cannot_stay_dynamic_is_fixed_to_sizes_and_the_price_is_told(tmp_path, name, programs):
-    subject, (candidate, findings) = bucketed(name, tmp_path, batch=[1, 4], length=[4, 8])
+    source_model, (candidate, findings) = bucketed(name, tmp_path, batch=[1, 4], length=[4, 8])
     assert len(candidate.programs) == programs
     assert [finding.kind for finding in findings if finding.severity == "warning"] == ["fewer-dimensions"]
     assert "length is 4, 8" in findings[-1].message
     assert convert("onnxruntime", tmp_path / "exported", tmp_path / "onnx", threads=1, probe=batch(2, 3), timeout_s=60).made
     batches = [batch(1, 1), batch(2, 3), batch(4, 4), batch(6, 8), batch(9, 5)]
-    expected = ask("eager", Eager, subject, batches=batches)
+    expected = ask("eager", Eager, source_model, batches=batches)
     for folder in ("exported", "onnx"):
         for answer, right in zip(ask(folder, runtimes.load, tmp_path / folder, batches=batches), expected, strict=True):
             for key, array in right.items():
@@ -240,9 +240,9 @@ def test_a_dimension_that_cannot_stay_dynamic_is_fixed_to_sizes_and_the_price_is
 
 
 def test_a_model_that_keeps_its_dimensions_is_one_program_without_findings(tmp_path):
-    subject, folder = subject_of("Pair", tmp_path), tmp_path / "exported"
+    source_model, folder = source_model_of("Pair", tmp_path), tmp_path / "exported"
     folder.mkdir()
-    candidate, findings = exporting.export(subject, folder, base_of(), probes=[batch(2), batch(3)], timeout_s=60, sizes=pytest.fail)
+    candidate, findings = exporting.export(source_model, folder, base_of(), probes=[batch(2), batch(3)], timeout_s=60, sizes=pytest.fail)
     assert candidate.programs == ()
     assert findings == []
 
@@ -258,7 +258,7 @@ def test_where_only_padding_stops_fixed_sizes_the_error_says_so(tmp_path):
 
 
 def test_a_sublayer_to_skip_that_is_not_there_is_an_error(tmp_path):
-    subject, folder = subject_of("Pair", tmp_path), tmp_path / "exported"
+    source_model, folder = source_model_of("Pair", tmp_path), tmp_path / "exported"
     folder.mkdir()
     with pytest.raises(ModelError, match=r"export.skip names 'encoder'.*linear"):
-        exporting.export(subject, folder, base_of(), probes=[batch(2)], timeout_s=60, skip=["encoder"])
+        exporting.export(source_model, folder, base_of(), probes=[batch(2)], timeout_s=60, skip=["encoder"])

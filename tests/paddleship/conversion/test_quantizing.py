@@ -33,19 +33,19 @@ def test_int8_without_rows_to_calibrate_on_is_a_row(workshop_of, tmp_path):
 
 @pytest.mark.parametrize("name", ["onnxruntime-int8", "openvino-int8"])
 @pytest.mark.parametrize(("scale", "proven"), [(1.0, True), (0.01, False)], ids=["calibrated on its rows", "calibrated on others"])
-def test_int8_is_judged_by_its_decisions_and_refused_when_badly_calibrated(subject_of, workshop_of, tmp_path, name, scale, proven):
-    subject = subject_of("Digits")
+def test_int8_is_judged_by_its_decisions_and_refused_when_badly_calibrated(source_model_of, workshop_of, tmp_path, name, scale, proven):
+    source_model = source_model_of("Digits")
     outcome = workshop_of("Digits", batches=[batch(4, seed, scale) for seed in range(16)]).make(name, tmp_path / name)
     assert outcome.made, outcome.reason
-    judgement = judged(subject, tmp_path / name)
+    judgement = judged(source_model, tmp_path / name)
     assert bool(judgement) is proven
     assert {check.name for check in judgement.checks} == {"flip_rate_high", "metric_drop_high", "decided_slope", "decided_offset"}
     if not proven:
         assert judgement.metrics["flip_rate"] > 0.15
 
 
-def test_calibration_takes_only_rows_that_a_fixed_program_can_hold(subject_of):
-    specs = [item.spec() for item in subject_of("Pair").model.inputs]
+def test_calibration_takes_only_rows_that_a_fixed_program_can_hold(source_model_of):
+    specs = [item.spec() for item in source_model_of("Pair").model.inputs]
     given = [{"x": np.ones((2, 16), np.float32), "ids": np.ones((2, length), np.int64)} for length in (3, 8, 9)]
     assert calibration.fitting(given, specs, {}) == given
     found = calibration.fitting(given, specs, {"batch": 4, "length": 8})

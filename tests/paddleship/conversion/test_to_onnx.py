@@ -10,7 +10,7 @@ from paddleship.config.params import Model
 from paddleship.conversion import exporting
 from paddleship.conversion.converting import Converter
 from paddleship.model import building
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.system import isolate
@@ -170,7 +170,7 @@ def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, n
     settings = Model(factory=f"their_loops:{name}", inputs=INPUTS)
     paddle.seed(3)
     building.save(building.build(settings), tmp_path / "checkpoint", {})
-    subject, exported = Subject(settings, tmp_path / "checkpoint"), tmp_path / "exported"
+    source_model, exported = SourceModel(settings, tmp_path / "checkpoint"), tmp_path / "exported"
     exported.mkdir()
     random = np.random.default_rng(0)
     batches = [
@@ -179,8 +179,8 @@ def test_what_paddle2onnx_gets_wrong_by_itself_answers_as_eager_does(tmp_path, n
     ]
     specs = tuple(item.spec() for item in settings.inputs)
     base = Candidate("paddle", "theirs", "paddle", "float32", 1, specs, (), {"kind": "tensors"}, "", "")
-    exporting.export(subject, exported, base, probes=batches[1:3], timeout_s=100)
-    expected = ask(Eager, subject, batches=batches)
+    exporting.export(source_model, exported, base, probes=batches[1:3], timeout_s=100)
+    expected = ask(Eager, source_model, batches=batches)
     converter = Converter(exported, tmp_path, threads=1, probe=batches[1], timeout_s=100)
     for candidate in ["onnxruntime"] if name in NOT_IN_OPENVINO else ["onnxruntime", "openvino"]:
         outcome = converter.make(candidate, tmp_path / candidate)
@@ -197,6 +197,6 @@ def test_an_operator_that_paddle2onnx_does_not_know_is_named(tmp_path):
     probe = {"x": np.ones((2, 8), np.float32), "rounds": np.ones(2, np.int64)}
     base = Candidate("paddle", "theirs", "paddle", "float32", 1, tuple(item.spec() for item in settings.inputs), (), {}, "", "")
     (tmp_path / "exported").mkdir()
-    exporting.export(Subject(settings, tmp_path / "checkpoint"), tmp_path / "exported", base, probes=[probe], timeout_s=100)
+    exporting.export(SourceModel(settings, tmp_path / "checkpoint"), tmp_path / "exported", base, probes=[probe], timeout_s=100)
     outcome = Converter(tmp_path / "exported", tmp_path, threads=1, probe=probe, timeout_s=100).make("onnxruntime", tmp_path / "made")
     assert "unsupported by paddle2onnx: [OP: send_u_recv]" in outcome.reason

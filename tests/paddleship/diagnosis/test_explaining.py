@@ -12,7 +12,7 @@ from paddleship.conversion import converting, exporting
 from paddleship.diagnosis import contents, explaining, replay
 from paddleship.diagnosis.recording import Call
 from paddleship.model import building
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.plots import charts
 from paddleship.proof import evidence, inputs
 from paddleship.reports.finding import Finding
@@ -135,27 +135,27 @@ def settings(name):
 
 
 @pytest.fixture
-def subject_of(tmp_path):
+def source_model_of(tmp_path):
     def make(name):
         building.save(building.build(settings(name)), tmp_path / "checkpoint", {})
-        return Subject(settings(name), tmp_path / "checkpoint")
+        return SourceModel(settings(name), tmp_path / "checkpoint")
 
     return make
 
 
 @pytest.fixture
 def convert(tmp_path):
-    """Export a subject and convert it."""
+    """Export a source_model and convert it."""
 
-    def make(subject, runtime):
-        specs = tuple(item.spec() for item in subject.model.inputs)
+    def make(source_model, runtime):
+        specs = tuple(item.spec() for item in source_model.model.inputs)
         exported, target = tmp_path / "exported", tmp_path / runtime
         exported.mkdir()
         (tmp_path / "scratch").mkdir()
         base = Candidate("exported", "test", "paddle", "float32", 1, specs, (), {"kind": "tensors"}, "", "")
-        exporting.export(subject, exported, base, probes=[case.inputs for case in cases(subject)[:3]], timeout_s=100)
-        probe = cases(subject)[0].inputs
-        converter = converting.Converter(exported, tmp_path / "scratch", threads=1, probe=probe, timeout_s=100, subject=subject)
+        exporting.export(source_model, exported, base, probes=[case.inputs for case in cases(source_model)[:3]], timeout_s=100)
+        probe = cases(source_model)[0].inputs
+        converter = converting.Converter(exported, tmp_path / "scratch", threads=1, probe=probe, timeout_s=100, source_model=source_model)
         outcome = converter.make(runtime, target)
         assert outcome.made, outcome.reason
         return target
@@ -163,19 +163,19 @@ def convert(tmp_path):
     return make
 
 
-def cases(subject):
-    return inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
+def cases(source_model):
+    return inputs.generate([item.spec() for item in source_model.model.inputs], seed=0, max_batch=8)
 
 
-def explain(subject, folder, *, failed=("noise_ratio",), answer_as=lambda answer: answer, **facts):
-    asked = cases(subject)
-    truth = [Eager(subject, dtype="float64").run(case.inputs) for case in asked]
-    reference = [Eager(subject).run(case.inputs) for case in asked]
+def explain(source_model, folder, *, failed=("noise_ratio",), answer_as=lambda answer: answer, **facts):
+    asked = cases(source_model)
+    truth = [Eager(source_model, dtype="float64").run(case.inputs) for case in asked]
+    reference = [Eager(source_model).run(case.inputs) for case in asked]
     runtime = runtimes.load(folder)
     answers = [answer_as(runtime.run(case.inputs)) for case in asked]
     proved = evidence.gather(asked, reference, truth)
-    facts = {"compared_weights": WeightsWorker(subject.checkpoint, folder.parent / "exported").compare(folder)} | facts
-    return explaining.explain(subject, folder, evidence=proved, answers=answers, settings=SETTINGS, failed=failed, **facts)
+    facts = {"compared_weights": WeightsWorker(source_model.checkpoint, folder.parent / "exported").compare(folder)} | facts
+    return explaining.explain(source_model, folder, evidence=proved, answers=answers, settings=SETTINGS, failed=failed, **facts)
 
 
 def line_of(words):
@@ -196,9 +196,9 @@ def rewrite(folder, change):
     candidate.save(folder)
 
 
-def test_a_wrong_operator_of_onednn_is_found_with_its_line_and_its_pass(subject_of, convert, tmp_path):
-    subject = subject_of("Gram")
-    found = explain(subject, convert(subject, "paddle-onednn"))
+def test_a_wrong_operator_of_onednn_is_found_with_its_line_and_its_pass(source_model_of, convert, tmp_path):
+    source_model = source_model_of("Gram")
+    found = explain(source_model, convert(source_model, "paddle-onednn"))
     layer, wrong_pass = found.findings
     assert (layer.kind, wrong_pass.kind) == ("wrong-layer", "wrong-pass")
     assert layer.where.endswith(line_of("wrong in oneDNN"))
@@ -211,9 +211,9 @@ def test_a_wrong_operator_of_onednn_is_found_with_its_line_and_its_pass(subject_
     assert (tmp_path / name).stat().st_size > 10_000
 
 
-def test_a_wrong_conversion_is_found_in_the_first_nested_layer_and_the_line_of_its_helper(subject_of, convert):
-    subject = subject_of("Nested")
-    found = explain(subject, convert(subject, "onnxruntime"))
+def test_a_wrong_conversion_is_found_in_the_first_nested_layer_and_the_line_of_its_helper(source_model_of, convert):
+    source_model = source_model_of("Nested")
+    found = explain(source_model, convert(source_model, "onnxruntime"))
     (layer,) = found.findings
     assert layer.layer == "blocks.1"
     assert layer.where.endswith(line_of("wrong in paddle2onnx"))
@@ -222,46 +222,46 @@ def test_a_wrong_conversion_is_found_in_the_first_nested_layer_and_the_line_of_i
     assert ratios["blocks.1.conv"] < 8
 
 
-def test_a_layer_that_kills_the_runtime_is_found_with_its_line(subject_of, tmp_path):
-    subject = subject_of("Leaky")
-    specs = tuple(item.spec() for item in subject.model.inputs)
+def test_a_layer_that_kills_the_runtime_is_found_with_its_line(source_model_of, tmp_path):
+    source_model = source_model_of("Leaky")
+    specs = tuple(item.spec() for item in source_model.model.inputs)
     candidate = Candidate("paddle-onednn", "test", "paddle", "float32", 1, specs, (), {}, "", "", options={"onednn": True})
-    batches = [case.inputs for case in cases(subject)[1:3]]
-    found = replay.locate(subject, batches[1], candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, other=batches[0])
+    batches = [case.inputs for case in cases(source_model)[1:3]]
+    found = replay.locate(source_model, batches[1], candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, other=batches[0])
     (layer,) = found.findings
     assert "died of SIG" in layer.message
     assert layer.where.endswith(line_of("kills oneDNN"))
     assert [error.ratio for error in found.errors if error.call.path] < [8, 8]
 
 
-def test_a_layer_that_the_converter_dies_of_is_found_with_its_line(subject_of, tmp_path):
-    subject = subject_of("Rows")
-    specs = tuple(item.spec() for item in subject.model.inputs)
+def test_a_layer_that_the_converter_dies_of_is_found_with_its_line(source_model_of, tmp_path):
+    source_model = source_model_of("Rows")
+    specs = tuple(item.spec() for item in source_model.model.inputs)
     candidate = Candidate("onnxruntime", "test", "onnxruntime", "float32", 1, specs, (), {}, "", "")
-    batches = [case.inputs for case in cases(subject)[1:3]]
-    found = replay.locate(subject, batches[1], candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, unmade=True)
+    batches = [case.inputs for case in cases(source_model)[1:3]]
+    found = replay.locate(source_model, batches[1], candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, unmade=True)
     (layer,) = found.findings
     assert "[OP: pd_op.group_norm]" in layer.message
     assert layer.where.endswith(line_of("kills paddle2onnx"))
     assert {error.call.path: error.dead for error in found.errors} == {"": True, "conv": False, "norm": True}
 
 
-def test_a_line_is_found_before_every_input_was_used(subject_of, tmp_path):
-    subject = subject_of("Weighs")
-    specs = tuple(item.spec() for item in subject.model.inputs)
+def test_a_line_is_found_before_every_input_was_used(source_model_of, tmp_path):
+    source_model = source_model_of("Weighs")
+    specs = tuple(item.spec() for item in source_model.model.inputs)
     candidate = Candidate("onnxruntime", "test", "onnxruntime", "float32", 1, specs, (), {}, "", "")
-    batch = cases(subject)[1].inputs
-    (layer,) = replay.locate(subject, batch, candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, unmade=True).findings
+    batch = cases(source_model)[1].inputs
+    (layer,) = replay.locate(source_model, batch, candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, unmade=True).findings
     assert layer.layer == "weighed"
     assert layer.where.endswith(line_of("before the second input is used"))
 
 
-def test_right_layers_are_right_whatever_they_are_called_with(subject_of, tmp_path):
-    subject = subject_of("Calls")
-    specs = tuple(item.spec() for item in subject.model.inputs)
+def test_right_layers_are_right_whatever_they_are_called_with(source_model_of, tmp_path):
+    source_model = source_model_of("Calls")
+    specs = tuple(item.spec() for item in source_model.model.inputs)
     candidate = Candidate("paddle", "test", "paddle", "float32", 1, specs, (), {}, "", "")
-    batches = [case.inputs for case in cases(subject)[1:3]]
-    found = replay.locate(subject, batches[1], candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, other=batches[0])
+    batches = [case.inputs for case in cases(source_model)[1:3]]
+    found = replay.locate(source_model, batches[1], candidate=candidate, work=tmp_path / "work", limit=8, timeout_s=100, other=batches[0])
     by_path = {error.call.path: error for error in found.errors}
     assert list(by_path) == ["", "conv", "norm", "fc", "empty", "scale", "inner"]
     assert by_path["inner"].call.times == 2
@@ -272,70 +272,70 @@ def test_right_layers_are_right_whatever_they_are_called_with(subject_of, tmp_pa
 
 
 @pytest.mark.parametrize("runtime", ["paddle", "onnxruntime"])
-def test_a_changed_weight_is_found_before_anything_is_replayed(subject_of, convert, tmp_path, runtime):
-    subject = subject_of("Plain")
-    folder = convert(subject, runtime)
-    layer = building.build(subject.model)
-    building.restore(layer, subject.checkpoint)
+def test_a_changed_weight_is_found_before_anything_is_replayed(source_model_of, convert, tmp_path, runtime):
+    source_model = source_model_of("Plain")
+    folder = convert(source_model, runtime)
+    layer = building.build(source_model.model)
+    building.restore(layer, source_model.checkpoint)
     changed = layer.fc.weight.numpy()
     changed[3, 2] *= np.float32(1.001)
     layer.fc.weight.set_value(changed)
     digest = building.save(layer, tmp_path / "trained", {})
     replace(Candidate.load(folder), weights_sha256=digest).save(folder)  # a hash that fits: the content must tell
-    found = explain(Subject(subject.model, tmp_path / "trained"), folder)
+    found = explain(SourceModel(source_model.model, tmp_path / "trained"), folder)
     assert kinds(found) == ["weights-differ"]
     assert "fc.weight differs from the checkpoint in 1 of 32 values, most at [3, 2]" in found.findings[0].message
     assert found.layers == []
 
 
-def test_another_checkpoint_is_known_by_its_hash(subject_of, convert):
-    folder = convert(subject_of("Plain"), "paddle")
-    found = explain(subject_of("Plain"), folder)
+def test_another_checkpoint_is_known_by_its_hash(source_model_of, convert):
+    folder = convert(source_model_of("Plain"), "paddle")
+    found = explain(source_model_of("Plain"), folder)
     assert set(kinds(found)) == {"weights-differ"}
     assert "was made from the weights" in found.findings[0].message
 
 
-def test_half_precision_and_other_preprocessing_are_named_together(subject_of, convert):
-    subject = subject_of("Halved")
-    found = explain(replace(subject, model=settings("Plain")), convert(subject, "paddle"), preprocess={"kind": "characters"})
+def test_half_precision_and_other_preprocessing_are_named_together(source_model_of, convert):
+    source_model = source_model_of("Halved")
+    found = explain(replace(source_model, model=settings("Plain")), convert(source_model, "paddle"), preprocess={"kind": "characters"})
     assert kinds(found) == ["preprocess-differs", "dtype-differs"]
     assert "keys: kind" in found.findings[0].message
     assert "compute in float16" in found.findings[1].message
 
 
-def test_a_batch_norm_in_train_mode_is_named_with_its_layer(subject_of, convert):
+def test_a_batch_norm_in_train_mode_is_named_with_its_layer(source_model_of, convert):
     def train(operators):
         (norm,) = [operator for operator in operators if "batch_norm" in operator["#"]]
         for attribute in norm["A"]:
             if attribute["N"] in ("is_test", "use_global_stats"):
                 attribute["AT"]["D"] = False
 
-    subject = subject_of("Plain")
-    folder = convert(subject, "paddle")
+    source_model = source_model_of("Plain")
+    folder = convert(source_model, "paddle")
     rewrite(folder, train)
-    found = explain(subject, folder)
+    found = explain(source_model, folder)
     assert ("train-mode", "norm") in [(finding.kind, finding.layer) for finding in found.findings]
     assert found.layers == []
 
 
-def test_a_frozen_dimension_is_read_off_the_program(subject_of, convert):
+def test_a_frozen_dimension_is_read_off_the_program(source_model_of, convert):
     def freeze(operators):
         (data,) = [operator for operator in operators if operator["#"] == "1.data"]
         next(attribute for attribute in data["A"] if attribute["N"] == "shape")["AT"]["D"][0] = 2
 
-    subject = subject_of("Plain")
-    folder = convert(subject, "paddle")
+    source_model = source_model_of("Plain")
+    folder = convert(source_model, "paddle")
     rewrite(folder, freeze)
-    (finding,) = isolate.run("reading", contents.inspect, folder, subject.checkpoint, timeout_s=60)
+    (finding,) = isolate.run("reading", contents.inspect, folder, source_model.checkpoint, timeout_s=60)
     assert finding.kind == "frozen-dimension"
     assert "batch was frozen" in finding.message
 
 
 @pytest.mark.parametrize("runtime", ["paddle", "onnxruntime"])
-def test_dropout_that_was_left_on_is_train_mode_and_blames_no_line_or_batch(subject_of, convert, runtime):
-    subject = subject_of("Plain")
-    folder = convert(replace(subject, model=settings("Dropping")), runtime)
-    found = explain(subject, folder, failed=("noise_ratio", "repeat_ratio", "threads_ratio", "batch_ratio"))
+def test_dropout_that_was_left_on_is_train_mode_and_blames_no_line_or_batch(source_model_of, convert, runtime):
+    source_model = source_model_of("Plain")
+    folder = convert(replace(source_model, model=settings("Dropping")), runtime)
+    found = explain(source_model, folder, failed=("noise_ratio", "repeat_ratio", "threads_ratio", "batch_ratio"))
     assert set(kinds(found)) == {"train-mode"}
     assert (found.layers, [finding.where for finding in found.findings]) == ([], [None] * len(found.findings))
 
@@ -350,11 +350,11 @@ def test_what_follows_from_random_answers_is_not_told_beside_them():
     assert explaining.told_apart([batch]) == [batch]
 
 
-def test_what_was_checked_and_what_was_not_is_said_where_nothing_is_found(subject_of, convert):
-    subject = subject_of("Plain")
+def test_what_was_checked_and_what_was_not_is_said_where_nothing_is_found(source_model_of, convert):
+    source_model = source_model_of("Plain")
     found = explain(
-        subject,
-        convert(subject, "openvino"),
+        source_model,
+        convert(source_model, "openvino"),
         answer_as=lambda answer: {name: array * 1.5 for name, array in answer.items()},
         compared_weights=None,
     )
@@ -383,9 +383,9 @@ def test_files_that_cannot_be_read_are_the_cause_and_nothing_is_called_right():
     assert inspection.clean == []
 
 
-def test_an_honest_candidate_that_only_threads_disturb_is_not_replayed(subject_of, convert):
-    subject = subject_of("Plain")
-    found = explain(subject, convert(subject, "onnxruntime"), failed=["threads_ratio"])
+def test_an_honest_candidate_that_only_threads_disturb_is_not_replayed(source_model_of, convert):
+    source_model = source_model_of("Plain")
+    found = explain(source_model, convert(source_model, "onnxruntime"), failed=["threads_ratio"])
     assert (found.findings, found.layers) == ([], [])
 
 
@@ -418,9 +418,9 @@ def test_the_innermost_wrong_layer_is_first_even_where_a_layer_between_hides_it(
     ("name", "precision"),
     [("onnxruntime-int8-dynamic", "int8"), ("paddle-onednn-bf16", "bfloat16"), ("paddle-pruned", "float32-2:4")],
 )
-def test_a_lower_precision_that_only_changes_decisions_is_called_so_and_not_searched(subject_of, convert, name, precision):
-    subject = subject_of("Plain")
-    found = explain(subject, convert(subject, name), failed=("flip_rate_high",))
+def test_a_lower_precision_that_only_changes_decisions_is_called_so_and_not_searched(source_model_of, convert, name, precision):
+    source_model = source_model_of("Plain")
+    found = explain(source_model, convert(source_model, name), failed=("flip_rate_high",))
     assert kinds(found) == ["low-precision"]
     assert f"{precision} changes too many decisions" in found.findings[0].message
     assert found.layers == []

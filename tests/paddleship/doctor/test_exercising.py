@@ -11,7 +11,7 @@ import pytest
 from paddleship.config.params import Model
 from paddleship.doctor import examining, exercising
 from paddleship.model import building
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.proof import inputs, searching
 
 MODELS = """
@@ -55,11 +55,11 @@ def found(name, tmp_path, seconds):
     paddle.seed(0)
     settings = described(name)
     building.save(building.build(settings), tmp_path / "checkpoint", {})
-    subject = Subject(settings, tmp_path / "checkpoint")
+    source_model = SourceModel(settings, tmp_path / "checkpoint")
     cases = inputs.generate([item.spec() for item in settings.inputs], seed=0, max_batch=8)
-    assert set(exercising.unvarying(cases, exercising._ask(Eager(subject), cases))) == {"output_0"}
-    done = exercising.search(subject, cases, seconds)
-    return done, exercising.unvarying(cases, exercising._ask(Eager(subject), cases))
+    assert set(exercising.unvarying(cases, exercising._ask(Eager(source_model), cases))) == {"output_0"}
+    done = exercising.search(source_model, cases, seconds)
+    return done, exercising.unvarying(cases, exercising._ask(Eager(source_model), cases))
 
 
 def test_weights_are_found_with_which_a_detection_head_finds_something(tmp_path):

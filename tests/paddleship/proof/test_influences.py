@@ -6,7 +6,7 @@ import pytest
 
 from paddleship.config.params import Model
 from paddleship.model import building
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.proof import evidence, influences, inputs
 from paddleship.proof.circumstances import Circumstances
 from paddleship.reports.finding import Finding
@@ -180,11 +180,11 @@ def find(tmp_path):
     def of(name, known=()):
         settings = Model(factory=f"their_influences:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", 4]}])
         building.save(building.build(settings), tmp_path / "checkpoint", {})
-        subject = Subject(settings, tmp_path / "checkpoint")
+        source_model = SourceModel(settings, tmp_path / "checkpoint")
         cases = inputs.generate([item.spec() for item in settings.inputs], seed=0, max_batch=4)
-        eager = Eager(subject)
+        eager = Eager(source_model)
         gathered = evidence.gather(cases, [eager.run(case.inputs) for case in cases], None, why="of no interest here")
-        found = influences.find(subject, gathered, timeout_s=60)
+        found = influences.find(source_model, gathered, timeout_s=60)
         return influences.add(found.findings, known), found.facts
 
     return of

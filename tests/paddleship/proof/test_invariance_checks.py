@@ -65,4 +65,4 @@ def test_a_lower_precision_may_change_as_much_as_it_is_wrong():
     coarse = [{"scores": found.reference[0]["scores"].astype(np.float16).astype(np.float32)}]
     judgement = parity.judge(found, coarse, limits=SETTINGS, precision="bfloat16")
     assert invariance_checks.limits(judgement, SETTINGS, precision="bfloat16")["repeat_ratio"] == 2 * judgement.metrics["noise_ratio"] > 8
-    assert invariance_checks.limits(judgement, SETTINGS, precision="float32")["repeat_ratio"] == SETTINGS.drift_limit
+    assert invariance_checks.limits(judgement, SETTINGS, precision="float32")["repeat_ratio"] == SETTINGS.invariance_limit

@@ -14,11 +14,11 @@ from paddleship.config.params import Model, Verify
 from paddleship.controlflow import regions
 from paddleship.errors import ModelError
 from paddleship.model import building
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.proof import crashes, ids, inputs, invariance, proving, reference
 from paddleship.proof.answering import ModelUnderTest
 from paddleship.proof.evidence import Evidence
-from paddleship.proof.reference import Known
+from paddleship.proof.reference import EarlierAnswers
 from paddleship.proof.searching import Search
 from paddleship.shipped.common.preprocess import Tensors
 
@@ -149,8 +149,8 @@ SETTINGS = Verify(timeout_s=60)
 class Honest:
     """The eager model itself, as a runtime."""
 
-    def __init__(self, subject):
-        self.eager = Eager(subject)
+    def __init__(self, source_model):
+        self.eager = Eager(source_model)
 
     def run(self, batch):
         return self.eager.run(batch)
@@ -189,8 +189,8 @@ class LastRowWrong(Honest):
 class WrongAt(Honest):
     """Another answer in batches of one size only, as a kernel that is chosen by size would have it."""
 
-    def __init__(self, subject, size):
-        super().__init__(subject)
+    def __init__(self, source_model, size):
+        super().__init__(source_model)
         self.size = size
 
     def run(self, batch):
@@ -208,8 +208,8 @@ class RareShifted(Honest):
 class Rounded(Honest):
     """Answers with 8 bits of their largest, as int8 might give; the embedding rows of the ids in `moved` are each other's, reversed."""
 
-    def __init__(self, subject, *moved):
-        super().__init__(subject)
+    def __init__(self, source_model, *moved):
+        super().__init__(source_model)
         self.moved = moved
 
     def run(self, batch):
@@ -241,9 +241,9 @@ class SharedByLargeBatches(Honest):
 class SlightlyOff(Honest):
     """Off in one answer by five times eager's noise: less than another runtime may round otherwise."""
 
-    def __init__(self, subject):
-        super().__init__(subject)
-        self.exact = Eager(subject, dtype="float64")
+    def __init__(self, source_model):
+        super().__init__(source_model)
+        self.exact = Eager(source_model, dtype="float64")
 
     def run(self, batch):
         output, truth = self.round(batch).copy(), self.exact.run(batch)["output"]
@@ -263,8 +263,8 @@ class SlightlyOffAndRoundedOtherwise(SlightlyOff):
 class Answers(Honest):
     """Does something to every answer."""
 
-    def __init__(self, subject, kind):
-        super().__init__(subject)
+    def __init__(self, source_model, kind):
+        super().__init__(source_model)
         self.kind = kind
 
     def run(self, batch):
@@ -307,7 +307,7 @@ class Shared(Honest):
         return super().run(self.current)
 
 
-class NoTurns:
+class NoInferenceThread:
     """A server that lets every caller into the runtime at once."""
 
     def submit(self, function, *arguments):
@@ -315,7 +315,7 @@ class NoTurns:
         done = type("Done", (), {"result": lambda _: answer})
         return done()
 
-    def close(self):
+    def shutdown(self):
         pass
 
 
@@ -328,33 +328,34 @@ def their_package(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def subject_of(tmp_path):
+def source_model_of(tmp_path):
     def make(name, *shape, **declared):
         item = {"name": "x", "dtype": "float32", "shape": ["batch", *(shape or [4])]}
         settings = Model(factory=f"their_proofs:{name}", inputs=[item | declared])
         building.save(building.build(settings), tmp_path / "checkpoint", {})
-        return Subject(settings, tmp_path / "checkpoint")
+        return SourceModel(settings, tmp_path / "checkpoint")
 
     return make
 
 
-def prove(subject, settings=SETTINGS, cases=None, search=None, **models_under_test):
-    cases = cases or inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=32)
+def prove(source_model, settings=SETTINGS, cases=None, search=None, **models_under_test):
+    cases = cases or inputs.generate([item.spec() for item in source_model.model.inputs], seed=0, max_batch=32)
     made = {
-        name: value if isinstance(value, ModelUnderTest) else ModelUnderTest(value, (subject,)) for name, value in models_under_test.items()
+        name: value if isinstance(value, ModelUnderTest) else ModelUnderTest(value, (source_model,))
+        for name, value in models_under_test.items()
     }
-    return proving.prove(subject, cases, made, settings=settings, search=search, say=lambda _: None)
+    return proving.prove(source_model, cases, made, settings=settings, search=search, say=lambda _: None)
 
 
 def failed(judgement):
     return {check.name for check in judgement.checks if not check.passed}
 
 
-def test_an_honest_candidate_is_proven_and_every_fault_is_its_own_row(subject_of):
-    subject = subject_of("Plain")
-    race = ModelUnderTest(Shared, (subject,), share=NoTurns)
+def test_an_honest_candidate_is_proven_and_every_fault_is_its_own_row(source_model_of):
+    source_model = source_model_of("Plain")
+    race = ModelUnderTest(Shared, (source_model,), share=NoInferenceThread)
     found = prove(
-        subject, honest=Honest, previous=PreviousAnswer, drifts=Drifts, last=LastRowWrong, shared=Shared, race=race, dies=Dies
+        source_model, honest=Honest, previous=PreviousAnswer, drifts=Drifts, last=LastRowWrong, shared=Shared, race=race, dies=Dies
     ).judgements
     assert [name for name, judgement in found.items() if judgement] == ["to_static", "honest", "shared"]
     assert "noise_ratio" in failed(found["previous"])
@@ -366,17 +367,17 @@ def test_an_honest_candidate_is_proven_and_every_fault_is_its_own_row(subject_of
     assert "SIGSEGV" in str(found["dies"].checks[0])
 
 
-def test_wrong_answers_at_a_single_batch_size_are_found_whichever_it_is(subject_of):
-    subject = subject_of("Plain")
-    wrong = {f"at_{size}": ModelUnderTest(WrongAt, (subject, size)) for size in (3, 5, 6, 12, 20, 31)}
-    found = prove(subject, honest=Honest, **wrong).judgements
+def test_wrong_answers_at_a_single_batch_size_are_found_whichever_it_is(source_model_of):
+    source_model = source_model_of("Plain")
+    wrong = {f"at_{size}": ModelUnderTest(WrongAt, (source_model, size)) for size in (3, 5, 6, 12, 20, 31)}
+    found = prove(source_model, honest=Honest, **wrong).judgements
     assert [name for name, judgement in found.items() if judgement] == ["to_static", "honest"]
     assert found["at_20"].worst_case == "output, batch of 20"
 
 
-def table_cases(subject, *, longest=16):
+def table_cases(source_model, *, longest=16):
     """Held-out rows with the ids 0 to 49 and at most 12 of them, of a table of 1,000, where a server takes rows of 16."""
-    specs = [item.spec() for item in subject.model.inputs]
+    specs = [item.spec() for item in source_model.model.inputs]
     rows = [{"x": (np.arange(3 + row % 10) * 7 + row) % 50} for row in range(40)]
     limits = {"length 16": {"x": np.arange(longest) % 50}}
     real = inputs.from_rows(rows, specs, Tensors(specs).collate, max_batch=8, limits=limits)
@@ -384,26 +385,26 @@ def table_cases(subject, *, longest=16):
     return [*real, *inputs.edges(specs, batches), *ids.walk(specs, batches, max_batch=8)]
 
 
-def test_shifted_embedding_rows_of_ids_that_no_held_out_row_has_are_refused(subject_of):
-    subject = subject_of("Table", dtype="int64", shape=["batch", "length"], low=0, high=999)
-    cases = table_cases(subject)
-    found = prove(subject, cases=cases, honest=Honest, shifted=RareShifted, short=WrongBeyondTheLongestRow).judgements
+def test_shifted_embedding_rows_of_ids_that_no_held_out_row_has_are_refused(source_model_of):
+    source_model = source_model_of("Table", dtype="int64", shape=["batch", "length"], low=0, high=999)
+    cases = table_cases(source_model)
+    found = prove(source_model, cases=cases, honest=Honest, shifted=RareShifted, short=WrongBeyondTheLongestRow).judgements
     assert found["honest"]
     assert "noise_ratio" in failed(found["shifted"])
     assert "every id of x" in found["shifted"].worst_case
     assert "noise_ratio" in failed(found["short"])
     seen = [case for case in cases if case.group != "ids"]
-    assert prove(subject, cases=seen, shifted=RareShifted).judgements["shifted"]  # what the walk is for
+    assert prove(source_model, cases=seen, shifted=RareShifted).judgements["shifted"]  # what the walk is for
 
 
 @pytest.mark.parametrize("precision", ["int8", "bfloat16"])
-def test_moved_embedding_rows_of_ids_that_no_held_out_row_has_are_refused_in_a_lower_precision(subject_of, precision):
-    subject = subject_of("Table", dtype="int64", shape=["batch", "length"], low=0, high=999)
+def test_moved_embedding_rows_of_ids_that_no_held_out_row_has_are_refused_in_a_lower_precision(source_model_of, precision):
+    source_model = source_model_of("Table", dtype="int64", shape=["batch", "length"], low=0, high=999)
     made = {
-        name: ModelUnderTest(Rounded, (subject, *moved), precision)
+        name: ModelUnderTest(Rounded, (source_model, *moved), precision)
         for name, moved in (("honest", ()), ("many", (496, 896)), ("few", (896, 992)))
     }
-    found = prove(subject, cases=table_cases(subject), **made).judgements
+    found = prove(source_model, cases=table_cases(source_model), **made).judgements
     walked = {name: failed(judgement) & {"walked_agreement", "walked_row_error"} for name, judgement in found.items()}
     assert not walked["honest"]
     assert found["honest"].metrics["walked_agreement"] > 0.99
@@ -411,19 +412,19 @@ def test_moved_embedding_rows_of_ids_that_no_held_out_row_has_are_refused_in_a_l
     assert "walked_row_error" in walked["few"]
 
 
-def test_callers_with_large_batches_that_overwrite_each_other_are_found(subject_of):
-    subject = subject_of("Plain")
-    race = ModelUnderTest(SharedByLargeBatches, (subject,), share=NoTurns)
-    found = prove(subject, alone=SharedByLargeBatches, race=race).judgements
+def test_callers_with_large_batches_that_overwrite_each_other_are_found(source_model_of):
+    source_model = source_model_of("Plain")
+    race = ModelUnderTest(SharedByLargeBatches, (source_model,), share=NoInferenceThread)
+    found = prove(source_model, alone=SharedByLargeBatches, race=race).judgements
     assert found["alone"]
     assert failed(found["race"]) == {"threads_ratio"}
 
 
-def test_callers_of_a_slow_candidate_that_overwrite_each_other_are_found_with_the_fewest_cases(subject_of, monkeypatch):
+def test_callers_of_a_slow_candidate_that_overwrite_each_other_are_found_with_the_fewest_cases(source_model_of, monkeypatch):
     affordable = invariance.affordable
     monkeypatch.setattr(invariance, "affordable", lambda *given, times: affordable(*given, times=10**9 * times))
-    subject = subject_of("Plain")
-    race = prove(subject, race=ModelUnderTest(Shared, (subject,), share=NoTurns)).judgements["race"]
+    source_model = source_model_of("Plain")
+    race = prove(source_model, race=ModelUnderTest(Shared, (source_model,), share=NoInferenceThread)).judgements["race"]
     assert failed(race) == {"threads_ratio"}
     assert race.metrics["cases_asked_again"] == 2
 
@@ -454,27 +455,27 @@ def test_of_slow_cases_one_with_several_rows_is_asked_again_even_if_it_is_the_sl
     assert invariance.affordable(asked((2, 3)), [0], [10.0], times=5) == [0]
 
 
-def test_a_candidate_that_hangs_is_ended_and_the_next_is_asked(subject_of):
-    found = prove(subject_of("Plain"), Verify(timeout_s=8), hangs=Hangs, honest=Honest).judgements
+def test_a_candidate_that_hangs_is_ended_and_the_next_is_asked(source_model_of):
+    found = prove(source_model_of("Plain"), Verify(timeout_s=8), hangs=Hangs, honest=Honest).judgements
     assert "did not answer in 8 s" in str(found["hangs"].checks[0])
     assert found["honest"]
 
 
-def test_a_model_that_draws_random_numbers_is_named_not_waved_through(subject_of):
-    findings = prove(subject_of("Random")).findings
+def test_a_model_that_draws_random_numbers_is_named_not_waved_through(source_model_of):
+    findings = prove(source_model_of("Random")).findings
     assert [finding.kind for finding in findings if finding.severity == "error"] == ["random-forward"]
     assert "batch-dependent" not in [finding.kind for finding in findings]
 
 
-def test_a_model_whose_rows_depend_on_each_other_is_warned_of_and_can_be_proven(subject_of):
-    proved = prove(subject_of("Centred"), honest=Honest)
+def test_a_model_whose_rows_depend_on_each_other_is_warned_of_and_can_be_proven(source_model_of):
+    proved = prove(source_model_of("Centred"), honest=Honest)
     assert [finding.kind for finding in proved.findings] == ["batch-dependent"]
     assert proved.judgements["honest"]
 
 
 @pytest.mark.parametrize("name", ["Single", "Recurrent"])
-def test_a_model_that_refuses_float64_as_a_whole_is_measured_operator_by_operator(subject_of, name):
-    proved = prove(subject_of(name), honest=Honest)
+def test_a_model_that_refuses_float64_as_a_whole_is_measured_operator_by_operator(source_model_of, name):
+    proved = prove(source_model_of(name), honest=Honest)
     assert proved.evidence.rule == "eager float64, operator by operator"
     assert proved.evidence.truth[0]["output"].dtype == np.float64
     (note,) = proved.findings
@@ -483,8 +484,8 @@ def test_a_model_that_refuses_float64_as_a_whole_is_measured_operator_by_operato
     assert proved.judgements["honest"]
 
 
-def test_an_operator_that_knows_float32_only_is_named_and_the_rest_computes_in_float64(subject_of):
-    proved = prove(subject_of("OneOperatorInFloat32"), honest=Honest)
+def test_an_operator_that_knows_float32_only_is_named_and_the_rest_computes_in_float64(source_model_of):
+    proved = prove(source_model_of("OneOperatorInFloat32"), honest=Honest)
     assert proved.evidence.rule == "eager float64, operator by operator"
     assert "only_float32 know float32 only" in proved.evidence.why
     noise = proved.evidence.noise["rows"]["output"]
@@ -492,10 +493,10 @@ def test_an_operator_that_knows_float32_only_is_named_and_the_rest_computes_in_f
     assert proved.judgements["honest"]
 
 
-def test_wrong_answers_of_a_model_that_depends_on_its_batch_and_takes_float32_only_are_refused(subject_of):
-    subject = subject_of("Spectral", 24, 4)
+def test_wrong_answers_of_a_model_that_depends_on_its_batch_and_takes_float32_only_are_refused(source_model_of):
+    source_model = source_model_of("Spectral", 24, 4)
     kinds = ("zero", "halved", "negated", "shifted", "reversed")
-    proved = prove(subject, honest=Honest, **{kind: ModelUnderTest(Answers, (subject, kind)) for kind in kinds})
+    proved = prove(source_model, honest=Honest, **{kind: ModelUnderTest(Answers, (source_model, kind)) for kind in kinds})
     assert proved.evidence.rule == "eager float32 with weights and inputs nudged"
     assert [finding.kind for finding in proved.findings] == ["no-float64", "batch-dependent"]
     assert [name for name, judgement in proved.judgements.items() if judgement] == ["to_static", "honest"]
@@ -505,65 +506,65 @@ def test_wrong_answers_of_a_model_that_depends_on_its_batch_and_takes_float32_on
     assert proved.sound
 
 
-def test_a_model_by_whose_noise_wrong_answers_pass_cannot_be_proven(subject_of):
-    proved = prove(subject_of("Chaotic"), honest=Honest)
+def test_a_model_by_whose_noise_wrong_answers_pass_cannot_be_proven(source_model_of):
+    proved = prove(source_model_of("Chaotic"), honest=Honest)
     assert not proved.sound
     (finding,) = [finding for finding in proved.findings if finding.severity == "error"]
     assert finding.kind == "failed-control"
     assert "'output'" in finding.message
 
 
-def test_an_output_that_was_always_empty_is_not_proven_however_well_it_agrees(subject_of):
-    proved = prove(subject_of("FindsNothing"), honest=Honest)
+def test_an_output_that_was_always_empty_is_not_proven_however_well_it_agrees(source_model_of):
+    proved = prove(source_model_of("FindsNothing"), honest=Honest)
     assert proved.unexercised == {"output_0": proved.unexercised["output_0"]}
     assert [(finding.kind, finding.severity) for finding in proved.findings] == [("not-exercised", "error")]
     assert not proved.sound
     assert proved.judgements["honest"], "it agrees, and that proves nothing"
 
 
-def test_an_output_that_other_rows_exercise_is_proven_and_a_candidate_that_finds_nothing_there_is_refused(subject_of, tmp_path):
-    subject = subject_of("FindsNothing")
+def test_an_output_that_other_rows_exercise_is_proven_and_a_candidate_that_finds_nothing_there_is_refused(source_model_of, tmp_path):
+    source_model = source_model_of("FindsNothing")
     regions.write(tmp_path, [])
     far = {"x": np.linspace(-9e7, 9e7, 32, dtype="float32").reshape(8, 4)}
-    search = Search([item.spec() for item in subject.model.inputs], tmp_path, more=lambda: [far], real=True)
-    proved = prove(subject, search=search, honest=Honest, silent=Silent)
+    search = Search([item.spec() for item in source_model.model.inputs], tmp_path, more=lambda: [far], real=True)
+    proved = prove(source_model, search=search, honest=Honest, silent=Silent)
     assert proved.sound
     assert not proved.unexercised
     assert [name for name, judgement in proved.judgements.items() if judgement] == ["to_static", "honest"]
     assert [case.name for case in proved.evidence.cases if case.name.startswith("further")] == ["further rows, 1"]
 
 
-def test_a_factory_that_fills_in_float32_values_is_measured_in_float64(subject_of):
-    evidence = prove(subject_of("Filled"), honest=Honest).evidence
+def test_a_factory_that_fills_in_float32_values_is_measured_in_float64(source_model_of):
+    evidence = prove(source_model_of("Filled"), honest=Honest).evidence
     assert (evidence.rule, evidence.why) == ("eager float64", "")
 
 
-def test_a_model_that_paddle_cannot_cast_to_float64_is_an_error_that_says_so(subject_of):
+def test_a_model_that_paddle_cannot_cast_to_float64_is_an_error_that_says_so(source_model_of):
     with pytest.raises(ModelError, match="Recurrent cannot be cast to float64"):
-        Eager(subject_of("Recurrent"), dtype="float64")
+        Eager(source_model_of("Recurrent"), dtype="float64")
 
 
-def test_a_factory_that_makes_another_model_when_called_again_is_measured_in_float64_in_a_process_of_its_own(subject_of):
-    proved = prove(subject_of("OnceAProcess"), honest=Honest)
+def test_a_factory_that_makes_another_model_when_called_again_is_measured_in_float64_in_a_process_of_its_own(source_model_of):
+    proved = prove(source_model_of("OnceAProcess"), honest=Honest)
     assert (proved.evidence.rule, proved.evidence.why) == ("eager float64", "")
     assert all(proved.judgements.values())
 
 
-def test_what_the_user_decorated_with_to_static_is_eager_in_the_reference_and_as_decorated_elsewhere(subject_of):
-    eager, batch = Eager(subject_of("Decorated")), {"x": np.ones((2, 4), np.float32)}
+def test_what_the_user_decorated_with_to_static_is_eager_in_the_reference_and_as_decorated_elsewhere(source_model_of):
+    eager, batch = Eager(source_model_of("Decorated")), {"x": np.ones((2, 4), np.float32)}
     answer = eager.run(batch)["output"]
     np.testing.assert_allclose(answer, batch["x"] @ eager.layer.linear.weight.numpy(), rtol=1e-5)
     with paddle.no_grad():
         np.testing.assert_allclose(eager.layer(paddle.to_tensor(batch["x"])).numpy(), 2 * answer, rtol=1e-5)
 
 
-def test_a_model_that_answers_nothing_is_an_error(subject_of):
+def test_a_model_that_answers_nothing_is_an_error(source_model_of):
     with pytest.raises(ModelError, match="ValueError: never"):
-        prove(subject_of("Refuses"))
+        prove(source_model_of("Refuses"))
 
 
-def test_an_edge_that_eager_does_not_survive_is_refused_and_the_rest_is_proven(subject_of):
-    proved = prove(subject_of("Fragile"), honest=Honest)
+def test_an_edge_that_eager_does_not_survive_is_refused_and_the_rest_is_proven(source_model_of):
+    proved = prove(source_model_of("Fragile"), honest=Honest)
     assert "SIGABRT" in proved.refused["zeros"]
     assert proved.judgements["honest"]
 
@@ -588,10 +589,10 @@ def asked_of_eager(monkeypatch):
     return counts
 
 
-def test_after_a_death_only_what_was_not_answered_is_asked(subject_of, asked_of_eager):
-    subject = subject_of("Brittle", low=-3.0, high=3.0)
-    cases = inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
-    proved = prove(subject, cases=cases, honest=Honest)
+def test_after_a_death_only_what_was_not_answered_is_asked(source_model_of, asked_of_eager):
+    source_model = source_model_of("Brittle", low=-3.0, high=3.0)
+    cases = inputs.generate([item.spec() for item in source_model.model.inputs], seed=0, max_batch=8)
+    proved = prove(source_model, cases=cases, honest=Honest)
     assert set(proved.refused) == {case.name for case in cases if case.group == "edge"}
     assert all("SIGABRT" in words for words in proved.refused.values())
     assert proved.judgements["honest"]
@@ -602,11 +603,11 @@ def test_after_a_death_only_what_was_not_answered_is_asked(subject_of, asked_of_
     assert asked_of_eager["starts"] == 1 + len(proved.refused) + 2  # and one each for the other forms
 
 
-def test_after_some_deaths_no_other_edge_is_asked(subject_of, asked_of_eager, monkeypatch):
+def test_after_some_deaths_no_other_edge_is_asked(source_model_of, asked_of_eager, monkeypatch):
     monkeypatch.setattr(crashes, "MAX_CRASHES", 2)
-    subject = subject_of("Brittle", low=-3.0, high=3.0)
-    cases = inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
-    proved = prove(subject, cases=cases, honest=Honest)
+    source_model = source_model_of("Brittle", low=-3.0, high=3.0)
+    cases = inputs.generate([item.spec() for item in source_model.model.inputs], seed=0, max_batch=8)
+    proved = prove(source_model, cases=cases, honest=Honest)
     edges = [case.name for case in cases if case.group == "edge"]
     assert list(proved.refused) == edges
     assert all("2 cases" in proved.refused[name] for name in edges[2:])
@@ -614,43 +615,45 @@ def test_after_some_deaths_no_other_edge_is_asked(subject_of, asked_of_eager, mo
     assert proved.judgements["honest"]
 
 
-def test_what_eager_answered_before_is_not_asked_again_but_for_two_cases(subject_of, asked_of_eager):
-    subject = subject_of("Plain")
-    cases = inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
-    eager = Eager(subject)
-    known = Known({case.name: eager.run(case.inputs) for case in cases}, {})
-    proved = proving.prove(subject, cases, {}, settings=SETTINGS, say=lambda _: None, known=known)
+def test_what_eager_answered_before_is_not_asked_again_but_for_two_cases(source_model_of, asked_of_eager):
+    source_model = source_model_of("Plain")
+    cases = inputs.generate([item.spec() for item in source_model.model.inputs], seed=0, max_batch=8)
+    eager = Eager(source_model)
+    earlier = EarlierAnswers({case.name: eager.run(case.inputs) for case in cases}, {})
+    proved = proving.prove(source_model, cases, {}, settings=SETTINGS, say=lambda _: None, earlier=earlier)
     assert proved.judgements["to_static"]
     assert [asked_of_eager[case.inputs["x"].tobytes()] for case in cases] == [2 + (place < 2) for place in range(len(cases))]
 
 
-def test_a_random_model_is_found_although_its_first_answers_were_known(subject_of):
-    subject = subject_of("Random")
-    cases = inputs.generate([item.spec() for item in subject.model.inputs], seed=0, max_batch=8)
-    eager = Eager(subject)
-    known = Known({case.name: eager.run(case.inputs) for case in cases}, {})
-    proved = proving.prove(subject, cases, {}, settings=SETTINGS, say=lambda _: None, known=known)
+def test_a_random_model_is_found_although_its_first_answers_were_known(source_model_of):
+    source_model = source_model_of("Random")
+    cases = inputs.generate([item.spec() for item in source_model.model.inputs], seed=0, max_batch=8)
+    eager = Eager(source_model)
+    earlier = EarlierAnswers({case.name: eager.run(case.inputs) for case in cases}, {})
+    proved = proving.prove(source_model, cases, {}, settings=SETTINGS, say=lambda _: None, earlier=earlier)
     assert "random-forward" in [finding.kind for finding in proved.findings]
 
 
-def test_rows_that_eager_does_not_survive_are_an_error_that_names_them(subject_of):
+def test_rows_that_eager_does_not_survive_are_an_error_that_names_them(source_model_of):
     with pytest.raises(ModelError, match=r"\(row 0 alone\): eager died of SIGABRT"):
-        prove(subject_of("Dead"))
+        prove(source_model_of("Dead"))
 
 
-def test_a_small_fault_of_the_program_is_found_on_eagers_kernels_and_condemns_what_was_converted_from_it(subject_of):
-    subject = subject_of("Plain")
-    loose = SETTINGS.model_copy(update={"drift_limit": 4.0})  # another batch may then change by 8: this test is about the program alone
-    program = ModelUnderTest(SlightlyOff, (subject,), exact=True)
-    judged = prove(subject, loose, converted=SlightlyOffAndRoundedOtherwise, honest=Honest, program=program).judgements
+def test_a_small_fault_of_the_program_is_found_on_eagers_kernels_and_condemns_what_was_converted_from_it(source_model_of):
+    source_model = source_model_of("Plain")
+    loose = SETTINGS.model_copy(
+        update={"invariance_limit": 4.0}
+    )  # another batch may then change by 8: this test is about the program alone
+    program = ModelUnderTest(SlightlyOff, (source_model,), exact=True)
+    judged = prove(source_model, loose, converted=SlightlyOffAndRoundedOtherwise, honest=Honest, program=program).judgements
     assert failed(judged["program"]) == {"departure_ratio"}
     assert [finding.kind for finding in judged["program"].findings] == ["program-departs"]
     assert failed(judged["converted"]) == {"departure_share"}
     assert judged["honest"]
-    assert prove(subject, loose, converted=SlightlyOffAndRoundedOtherwise).judgements["converted"]
+    assert prove(source_model, loose, converted=SlightlyOffAndRoundedOtherwise).judgements["converted"]
 
 
-def test_an_honest_program_on_eagers_kernels_departs_by_nothing(subject_of):
-    subject = subject_of("Plain")
-    judged = prove(subject, program=ModelUnderTest(Honest, (subject,), exact=True)).judgements
+def test_an_honest_program_on_eagers_kernels_departs_by_nothing(source_model_of):
+    source_model = source_model_of("Plain")
+    judged = prove(source_model, program=ModelUnderTest(Honest, (source_model,), exact=True)).judgements
     assert judged["program"].metrics["departure_ratio"] == judged["to_static"].metrics["departure_ratio"] == 0

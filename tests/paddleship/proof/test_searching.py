@@ -11,7 +11,7 @@ from paddleship.controlflow import regions
 from paddleship.conversion import exporting
 from paddleship.errors import ProcessDied
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.proof import inputs, searching
 from paddleship.proof.forms import ReferenceWorker
 from paddleship.proof.searching import Search
@@ -46,8 +46,8 @@ class Gated(nn.Layer):
 class Here:
     """Calls the worker in this process."""
 
-    def __init__(self, subject):
-        self.worker = ReferenceWorker(subject)
+    def __init__(self, source_model):
+        self.worker = ReferenceWorker(source_model)
         self.worker.become("float32")
         self.asked = 0
 
@@ -66,14 +66,14 @@ def searched(tmp_path, monkeypatch):
         paddle.seed(0)
         settings = Model(factory=f"their_seekers:{name}", inputs=[{"name": "x", "dtype": "float32", "shape": ["batch", 8]}])
         building.save(building.build(settings), tmp_path / "checkpoint", {})
-        subject, specs = Subject(settings, tmp_path / "checkpoint"), [item.spec() for item in settings.inputs]
+        source_model, specs = SourceModel(settings, tmp_path / "checkpoint"), [item.spec() for item in settings.inputs]
         (tmp_path / "exported").mkdir(exist_ok=True)
-        exporting.save_program(subject, tmp_path / "exported", specs)
-        eager = caller(subject)
+        exporting.save_program(source_model, tmp_path / "exported", specs)
+        eager = caller(source_model)
         cases = inputs.generate(specs, seed=0, max_batch=8)
         answers = [eager.worker.run(case.inputs) for case in cases]
         looked = Search(specs, tmp_path / "exported", seconds=seconds, **more)
-        found = searching.find(looked, eager, cases, answers, eager.worker.taken(), lambda _line: None)
+        found = searching.find(looked, eager, cases, answers, eager.worker.taken_branches(), lambda _line: None)
         return found, eager, regions.read(tmp_path / "exported")
 
     yield search
@@ -99,8 +99,8 @@ def test_a_branch_that_no_case_took_is_reached_and_its_ways_are_told(searched):
     found, _, decisions = searched("Gated")
     assert len(found) == 1
     assert "`if x.mean() > 7` (" in found[0].exercised[0]
-    assert {0, 1} == set().union(*found[0].taken.values()) | {0}
-    assert not regions.untaken(decisions, {spot: {0, *ways} for spot, ways in found[0].taken.items()})
+    assert {0, 1} == set().union(*found[0].taken_branches.values()) | {0}
+    assert not regions.untaken(decisions, {spot: {0, *ways} for spot, ways in found[0].taken_branches.items()})
 
 
 def test_real_rows_keep_drawn_values_within_what_they_hold(searched):

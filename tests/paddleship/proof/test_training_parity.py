@@ -7,7 +7,7 @@ import pytest
 
 from paddleship.config.params import Model, Train, Verify
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.proof import training_parity
 
 SOURCE = """
@@ -58,8 +58,8 @@ def compare(name, tmp_path):
     building.save(building.build(settings), tmp_path / "checkpoint", {})
     random = np.random.default_rng(0)
     batches = [({"x": random.normal(size=(16, 6)).astype(np.float32)}, random.integers(0, 3, 16)) for _ in range(4)]
-    subject = Subject(settings, tmp_path / "checkpoint")
-    return training_parity.compare(subject, batches, Train(), task="classification", settings=Verify(timeout_s=60))
+    source_model = SourceModel(settings, tmp_path / "checkpoint")
+    return training_parity.compare(source_model, batches, Train(), task="classification", settings=Verify(timeout_s=60))
 
 
 def failed(parity):

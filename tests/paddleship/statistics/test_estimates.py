@@ -5,9 +5,9 @@ from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Interval
 
 
-def noisy(ratio, *, starts=3, blocks=20, noise=0.02, between=0.0, seed=0):
+def noisy(ratio, *, starts=3, blocks=20, spread=0.02, between=0.0, seed=0):
     random = np.random.default_rng(seed)
-    return [np.log(ratio) + random.normal(0, between) + random.normal(0, noise, blocks) for _ in range(starts)]
+    return [np.log(ratio) + random.normal(0, between) + random.normal(0, spread, blocks) for _ in range(starts)]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_processes_that_differ_widen_the_interval():
 
 
 @pytest.mark.parametrize(
-    ("found", "noise", "word"),
+    ("found", "aa_ratio", "word"),
     [
         (Interval(1.10, 1.06, 1.14), Interval(1.0, 0.98, 1.02), "better"),
         (Interval(0.90, 0.87, 0.94), Interval(1.0, 0.98, 1.02), "worse"),
@@ -45,8 +45,8 @@ def test_processes_that_differ_widen_the_interval():
         (Interval(1.10, 1.06, 1.14), None, "better"),
     ],
 )
-def test_a_verdict_needs_the_effect_and_an_interval_beyond_the_noise(found, noise, word):
-    assert estimates.verdict(found, noise, effect=0.05) == word
+def test_a_verdict_needs_the_effect_and_an_interval_beyond_the_noise(found, aa_ratio, word):
+    assert estimates.difference(found, aa_ratio, effect=0.05) == word
 
 
 def test_no_difference_of_that_size_is_settled_too():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from paddleship.benchmark.sampling import Race
+from paddleship.benchmark.sampling import Sampler
 from paddleship.benchmark.worker_process import WorkerProcess
 from paddleship.config.params import Benchmark
 from paddleship.system import devices, host
@@ -91,7 +91,7 @@ def test_a_call_keeps_the_most_that_was_held_during_it(install):
 
 def test_a_contestant_that_holds_memory_on_a_gpu_shows_it(install):
     settings = Benchmark(batch_sizes=[1], concurrency=[], starts=1, blocks=4, samples_per_block=5, warmup_s=0.1, timeout_s=20)
-    race = Race({"one": (Sleeper, (0.0001,))}, {1: BATCHES[1]}, settings, thread_count=1)
+    sampler = Sampler({"one": (Sleeper, (0.0001,))}, {1: BATCHES[1]}, settings, thread_count=1)
     install(Library(lambda _: [(child.pid, 400) for child in multiprocessing.active_children()], count=1))
-    race.round(["one"], blocks={1: 4}, seconds={1: 1})
-    assert race.found["one"].peak_device_memory_bytes == 400
+    sampler.round(["one"], blocks={1: 4}, seconds={1: 1})
+    assert sampler.found["one"].peak_device_memory_bytes == 400

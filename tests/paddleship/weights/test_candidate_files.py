@@ -15,7 +15,7 @@ from paddleship.conversion import exporting, places
 from paddleship.conversion.converting import Converter
 from paddleship.errors import CandidateError
 from paddleship.model import building
-from paddleship.model.eager import Subject
+from paddleship.model.eager import SourceModel
 from paddleship.proof import inputs
 from paddleship.proof.parity import Judgement
 from paddleship.proof.weights import hold_to_checkpoint
@@ -80,14 +80,14 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(work)
         settings = Model(factory="their_weights:Mixed", inputs=INPUTS)
-        subject = Subject(settings, work / "checkpoint")
+        source_model = SourceModel(settings, work / "checkpoint")
         building.save(building.build(settings), work / "checkpoint", {})
         cases = inputs.generate([item.spec() for item in settings.inputs], seed=0, max_batch=4)
         batches = [case.inputs for case in cases[:3]]
         base = Candidate("exported", "test", "paddle", "float32", 1, (settings.inputs[0].spec(),), (), {"kind": "tensors"}, "", "")
-        exporting.export(subject, work / "exported", base, probes=batches, timeout_s=100)
+        exporting.export(source_model, work / "exported", base, probes=batches, timeout_s=100)
         converter = Converter(
-            work / "exported", work / "scratch", threads=1, probe=batches[0], timeout_s=100, subject=subject, batches=batches
+            work / "exported", work / "scratch", threads=1, probe=batches[0], timeout_s=100, source_model=source_model, batches=batches
         )
         outcomes = [converter.make(kind, work / kind) for kind in KINDS]
     sys.modules.pop("their_weights", None)

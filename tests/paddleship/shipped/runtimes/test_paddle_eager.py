@@ -18,7 +18,7 @@ from paddleship.conversion import bundle, exporting
 from paddleship.conversion.converting import Converter, plan
 from paddleship.errors import CandidateError
 from paddleship.model import building
-from paddleship.model.eager import Eager, Subject
+from paddleship.model.eager import Eager, SourceModel
 from paddleship.shipped import runtimes
 from paddleship.shipped.common import layers
 from paddleship.shipped.common.candidate import Candidate
@@ -95,7 +95,7 @@ def theirs(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def subject_of(theirs, tmp_path):
+def source_model_of(theirs, tmp_path):
     """A model of theirs with trained-looking weights, and where its code lies."""
 
     def make(factory="their_eager.model:build", kwargs=None, inputs=INPUTS, **modules):
@@ -106,7 +106,7 @@ def subject_of(theirs, tmp_path):
             if isinstance(part, nn.BatchNorm1D):
                 part._mean.set_value(paddle.rand(part._mean.shape))
         building.save(layer, tmp_path / "checkpoint", {})
-        return Subject(settings, tmp_path / "checkpoint", 3, code)
+        return SourceModel(settings, tmp_path / "checkpoint", 3, code)
 
     return make
 
@@ -115,12 +115,12 @@ def subject_of(theirs, tmp_path):
 def base_of(tmp_path):
     """The candidate that an export would have written, with what eager itself answers."""
 
-    def make(subject):
-        specs = tuple(item.spec() for item in subject.model.inputs)
+    def make(source_model):
+        specs = tuple(item.spec() for item in source_model.model.inputs)
         probes = [batch(2), batch(3, length=7), batch(5, length=6)]
-        eager = Eager(subject)
+        eager = Eager(source_model)
         outputs = exporting.describe_outputs(specs, probes, [eager.run(probe) for probe in probes])
-        weights = sha256(subject.checkpoint / layers.WEIGHTS)
+        weights = sha256(source_model.checkpoint / layers.WEIGHTS)
         base = Candidate("paddle", "theirs", "paddle", "float32", 1, specs, outputs, {"kind": "tensors"}, weights, "classification")
         return replace(base, nesting=eager.nesting(probes[0]), sources={"scores": 0}), eager
 
@@ -128,13 +128,13 @@ def base_of(tmp_path):
 
 
 @pytest.fixture
-def packed(subject_of, base_of, tmp_path):
+def packed(source_model_of, base_of, tmp_path):
     """The candidate's folder, and the model that it was made of."""
 
     def make(target="packed", **settings):
-        subject = subject_of(**settings)
-        base, eager = base_of(subject)
-        packer, folder = bundle.Packer(subject), tmp_path / target
+        source_model = source_model_of(**settings)
+        base, eager = base_of(source_model)
+        packer, folder = bundle.Packer(source_model), tmp_path / target
         folder.mkdir()
         packer(tmp_path, folder, ())
         packer.describe(plan("paddle-eager", base, threads=1)).save(folder)
@@ -251,18 +251,19 @@ def test_as_many_threads_are_used_as_are_allowed(packed, monkeypatch):
 
 
 @pytest.fixture
-def optimized(subject_of, base_of, tmp_path):
+def optimized(source_model_of, base_of, tmp_path):
     """What optimize makes of a model of theirs as `paddle-eager`."""
 
     def make(code=None, **settings):
-        subject = subject_of(**settings)
-        base, eager = base_of(subject)
+        source_model = source_model_of(**settings)
+        base, eager = base_of(source_model)
         exported = tmp_path / "exported"
         exported.mkdir()
         base.save(exported)
         converter = Converter(
             exported, tmp_path, threads=1, probe=batch(2), timeout_s=100,
-            subject=replace(subject, code=code(subject.code)) if code else subject, requirements=REPOSITORY / "docker/requirements",
+            source_model=replace(source_model, code=code(source_model.code)) if code else source_model,
+            requirements=REPOSITORY / "docker/requirements",
         )  # fmt: skip
         return converter.make("paddle-eager", tmp_path / "made"), eager
 
@@ -322,8 +323,8 @@ def test_kwargs_that_cannot_be_written_down_are_a_row(optimized):
     assert "model.kwargs {'width': 6, 'sizes': {1: 2}} cannot be kept as JSON" in outcome.reason
 
 
-def test_a_checkpoint_that_is_not_the_exported_one_is_a_row(subject_of, base_of, tmp_path):
-    subject = subject_of()
-    base, _ = base_of(subject)
+def test_a_checkpoint_that_is_not_the_exported_one_is_a_row(source_model_of, base_of, tmp_path):
+    source_model = source_model_of()
+    base, _ = base_of(source_model)
     with pytest.raises(CandidateError, match=r"the checkpoint \("):
-        bundle.Packer(subject).describe(replace(base, weights_sha256="0" * 64))
+        bundle.Packer(source_model).describe(replace(base, weights_sha256="0" * 64))

@@ -19,7 +19,7 @@ from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.statistics.estimates import Difference, Interval
 from paddleship.system import isolate, locks
-from paddleship.system.isolate import Isolated, Load
+from paddleship.system.isolate import Factory, Isolated
 
 OURS = "our choice"
 
@@ -47,11 +47,11 @@ class Row:
         return self.word == Difference.BETTER
 
 
-def race(settings: Params, chosen: str, names: Sequence[str], scratch: Path) -> dict[str, Row]:
+def compare(settings: Params, chosen: str, names: Sequence[str], scratch: Path) -> dict[str, Row]:
     """A row for our choice and for each of the named peers; one that cannot be made, loaded or asked is a row with its reason."""
     folder = Path(settings.paths.candidates)
     rows = {OURS: Row(f"our choice: {chosen}"), **{name: Row(PEERS[name].title) for name in names}}
-    participants: dict[str, Load] = {OURS: (runtimes.load, (folder / chosen,))}
+    participants: dict[str, Factory] = {OURS: (runtimes.load, (folder / chosen,))}
     for name in names:
         print(f"{settings.name}: {PEERS[name].title}", flush=True)
         made = _make(settings, name, scratch)
@@ -80,7 +80,7 @@ def race(settings: Params, chosen: str, names: Sequence[str], scratch: Path) -> 
             _version(name),
             found.percentiles(1)["p50_ms"],
             Interval(1 / gain.value, 1 / gain.high, 1 / gain.low) if gain else None,
-            measured.verdict(name),
+            measured.difference(name),
             judgement.metrics.get("flip_rate"),
             judgement.metrics.get("metric"),
             tuple(check.name for check in judgement.checks if not check.passed),
@@ -88,7 +88,7 @@ def race(settings: Params, chosen: str, names: Sequence[str], scratch: Path) -> 
     return rows
 
 
-def _make(settings: Params, name: str, scratch: Path) -> Load | str:
+def _make(settings: Params, name: str, scratch: Path) -> Factory | str:
     """What loads a peer's form, or the reason why there is none."""
     source = peers.float_file(Path(settings.paths.candidates))
     if source is None:
@@ -101,7 +101,7 @@ def _make(settings: Params, name: str, scratch: Path) -> Load | str:
     return reason or PEERS[name].load(scratch / name, source)
 
 
-def _judge(settings: Params, load: Load, precision: str) -> Judgement | str:
+def _judge(settings: Params, load: Factory, precision: str) -> Judgement | str:
     """What verify finds of its answers to the cases of the proof, or the reason why there are none."""
     evidence = Evidence.load(Path(settings.paths.parity))
     environment = isolate.threads(settings.optimize.threads)

@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paddleship.benchmark.sampling import Block
-from paddleship.benchmark.sampling import Measurement as Timed
+from paddleship.benchmark.sampling import Block, Measurement
 from paddleship.errors import ParamsError
-from paddleship.graphmodes import agreement, case, claims, deploying, drawing, lines, page, racing, subject, timing
-from paddleship.graphmodes.racing import Measurement
+from paddleship.graphmodes import agreement, claims, comparison, deploying, drawing, lines, mode_worker, network_setup, page, timing
+from paddleship.graphmodes.comparison import ModeResult
 from paddleship.statistics.estimates import Interval
 
 TORCH = importlib.util.find_spec("torch") is not None
@@ -23,7 +22,7 @@ def settings(reviews_params):
 
 @pytest.fixture
 def linear(settings, tmp_path):
-    made = case.make("linear", settings(), tmp_path / "linear")
+    made = network_setup.make("linear", settings(), tmp_path / "linear")
     return replace(made, sizes=replace(made.sizes, steps=3, answers=4))
 
 
@@ -33,30 +32,30 @@ def silent():
 
 
 def timed(quantity, *blocks):
-    measured = Timed("x", blocks={8: [Block(0, place, 0, [value] * 3, [0] * 3) for place, value in enumerate(blocks)]})
-    return Measurement("paddle-eager", timed={quantity: (measured, 8)})
+    measured = Measurement("x", blocks={8: [Block(0, place, 0, [value] * 3, [0] * 3) for place, value in enumerate(blocks)]})
+    return ModeResult("paddle-eager", timed={quantity: (measured, 8)})
 
 
 @pytest.mark.slow
 def test_two_modes_of_one_network_are_timed_side_by_side_and_settled(linear, settings, silent, tmp_path):
-    found = racing.race(linear, ["paddle-static"], settings().graph_modes, say=silent)
+    found = comparison.compare(linear, ["paddle-static"], settings().graph_modes, say=silent)
     assert list(found) == ["paddle-eager", "paddle-static"]
     for row in found.values():
         assert row.measured
-        sizes = {quantity: [len(block) for block in row.blocks(quantity)] for quantity in racing.QUANTITIES}
+        sizes = {quantity: [len(block) for block in row.blocks(quantity)] for quantity in comparison.QUANTITIES}
         assert sizes == {"step_ms": [3, 3], "forward_ms": [4, 4], "request_ms": [4, 4]}
         assert row.peak_memory_bytes > 50e6
     eager, static = found.values()
-    assert set(eager.noise) == set(racing.QUANTITIES)
-    assert not static.noise
-    assert len(eager.losses) == len(static.losses) == subject.FIRST_STEPS + 2 * 3
+    assert set(eager.aa_ratio) == set(comparison.QUANTITIES)
+    assert not static.aa_ratio
+    assert len(eager.losses) == len(static.losses) == mode_worker.FIRST_STEPS + 2 * 3
     np.testing.assert_allclose(eager.losses, static.losses, rtol=1e-5)
     assert (eager.deploys, static.deploys) == (False, True)
     assert static.facts["lines"] > eager.facts["lines"]
 
-    findings = claims.settle({"linear": found}, devices=0)
-    assert {finding.word for finding in findings} <= {"confirmed", "refuted", "cannot tell", "untested"}
-    text = page.markdown({"linear": found}, findings, facts=["Short."], host={"cores": "2"})
+    results = claims.settle({"linear": found}, devices=0)
+    assert {result.conclusion for result in results} <= {"confirmed", "refuted", "cannot tell", "untested"}
+    text = page.markdown({"linear": found}, results, facts=["Short."], host={"cores": "2"})
     assert "### Static trains 15–30% faster" in text
     assert "does not run without the model's code" in text
     assert "* Paddle eager against itself: step " in text
@@ -66,9 +65,9 @@ def test_two_modes_of_one_network_are_timed_side_by_side_and_settled(linear, set
 
 @pytest.mark.slow
 def test_a_mode_whose_weights_were_not_carried_over_is_not_timed(linear, settings, silent, tmp_path):
-    other = case.make("linear", settings().model_copy(update={"seed": 8}), tmp_path / "other")
-    found = racing.race(
-        linear, ["paddle-static"], settings().graph_modes, say=silent, cases=lambda mode: other if mode == "paddle-static" else linear
+    other = network_setup.make("linear", settings().model_copy(update={"seed": 8}), tmp_path / "other")
+    found = comparison.compare(
+        linear, ["paddle-static"], settings().graph_modes, say=silent, setups=lambda mode: other if mode == "paddle-static" else linear
     )
     row = found["paddle-static"]
     assert "not the same network: its answers are" in row.reason
@@ -80,14 +79,14 @@ def test_a_mode_whose_weights_were_not_carried_over_is_not_timed(linear, setting
 @pytest.mark.slow
 @pytest.mark.skipif(TORCH, reason="PyTorch is installed")
 def test_without_pytorch_its_modes_are_rows_that_name_the_extra(linear, settings, silent):
-    found = racing.race(linear, ["torch-eager"], settings().graph_modes, say=silent)
+    found = comparison.compare(linear, ["torch-eager"], settings().graph_modes, say=silent)
     assert "paddleship[torch]" in found["torch-eager"].reason
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not TORCH, reason="PyTorch is not installed (extra `torch`)")
 def test_pytorch_with_carried_weights_computes_what_paddle_does(linear, settings, silent):
-    found = racing.race(linear, ["torch-eager", "torchscript"], settings().graph_modes, say=silent)
+    found = comparison.compare(linear, ["torch-eager", "torchscript"], settings().graph_modes, say=silent)
     assert [row.reason for row in found.values()] == ["", "", ""]
     assert found["torchscript"].deploys
 
@@ -110,7 +109,7 @@ def test_an_unknown_mode_is_refused_with_the_known_ones(settings):
 )
 def test_a_form_is_tried_where_the_models_code_is_not(loader, loads, reason, tmp_path):
     asked = np.arange(4, dtype=np.float32)
-    form = deploying.Form(tmp_path, f"def load(folder):\n    {loader}\n", "load", asked, asked * 2)
+    form = deploying.SavedForm(tmp_path, f"def load(folder):\n    {loader}\n", "load", asked, asked * 2)
     found, why = deploying.loads_without_code(form, site=None, timeout_s=5)
     assert found is loads
     assert reason in why
@@ -129,7 +128,7 @@ def test_a_form_is_tried_where_the_models_code_is_not(loader, loads, reason, tmp
     ],
 )
 def test_verdict(low, high, word):
-    assert claims.verdict(low, high, claimed=(1.15, 1.30)) == word
+    assert claims.conclude(low, high, claimed=(1.15, 1.30)) == word
 
 
 @pytest.mark.parametrize(
@@ -143,47 +142,47 @@ def test_verdict(low, high, word):
 )
 def test_a_refuted_claim_says_in_which_direction(eager, static, word, reason):
     found = {"linear": {"paddle-eager": timed("step_ms", eager, eager), "paddle-static": timed("step_ms", static, static)}}
-    finding = next(one for one in claims.settle(found, devices=0) if one.claim.quantity == "step_ms" and one.pair)
-    assert (finding.word, finding.reason) == (word, reason)
+    result = next(one for one in claims.settle(found, devices=0) if one.claim.quantity == "step_ms" and one.pair)
+    assert (result.conclusion, result.reason) == (word, reason)
 
 
 def test_what_could_not_be_measured_is_untested_with_its_reason():
-    missing = Measurement("paddle-static", reason="it died")
+    missing = ModeResult("paddle-static", reason="it died")
     found = {"linear": {"paddle-eager": timed("step_ms", 1, 1), "paddle-static": missing}}
     settled = claims.settle(found, devices=0)
-    assert {(one.word, one.reason) for one in settled if one.pair} == {("untested", "paddle-static: it died")}
-    assert settled[-1].word == "untested"
+    assert {(one.conclusion, one.reason) for one in settled if one.pair} == {("untested", "paddle-static: it died")}
+    assert settled[-1].conclusion == "untested"
     assert "on a CPU it cannot be tested" in settled[-1].reason
 
 
 def test_a_ratio_is_of_blocks_that_lay_next_to_each_other():
-    ratio, low, high = racing.ratio(timed("step_ms", 2, 3, 4), timed("step_ms", 1, 1, 1), "step_ms")
+    ratio, low, high = comparison.ratio(timed("step_ms", 2, 3, 4), timed("step_ms", 1, 1, 1), "step_ms")
     assert (ratio, low, high) == pytest.approx((3, 2, 4))
-    assert racing.ratio(timed("step_ms", 2), Measurement("torchscript"), "step_ms") is None
+    assert comparison.ratio(timed("step_ms", 2), ModeResult("torchscript"), "step_ms") is None
 
 
 @pytest.mark.parametrize(("low", "high", "word"), [(1.17, 1.28, "confirmed"), (1.4, 1.5, "refuted")])
 def test_no_claim_is_settled_within_what_the_reference_shows_against_itself(low, high, word):
     quiet, restless = Interval(1.0, 0.99, 1.01), Interval(1.05, 0.8, 1.25)
-    assert claims.verdict(low, high, claimed=(1.15, 1.30), noise=quiet) == word
-    assert claims.verdict(low, high, claimed=(1.15, 1.30), noise=restless) == "cannot tell"
+    assert claims.conclude(low, high, claimed=(1.15, 1.30), aa_ratio=quiet) == word
+    assert claims.conclude(low, high, claimed=(1.15, 1.30), aa_ratio=restless) == "cannot tell"
 
 
 def test_the_reference_against_itself_reaches_the_verdict():
     eager = timed("step_ms", 1.2, 1.2)
     found = {"linear": {"paddle-eager": eager, "paddle-static": timed("step_ms", 1.0, 1.0)}}
     words = []
-    for noise in ({}, {"step_ms": Interval(1.0, 0.5, 2.0)}):
-        eager.noise = noise
-        words.append(next(one.word for one in claims.settle(found, devices=0) if one.claim.quantity == "step_ms" and one.pair))
+    for aa_ratio in ({}, {"step_ms": Interval(1.0, 0.5, 2.0)}):
+        eager.aa_ratio = aa_ratio
+        words.append(next(one.conclusion for one in claims.settle(found, devices=0) if one.claim.quantity == "step_ms" and one.pair))
     assert words == ["confirmed", "cannot tell"]
 
 
 @pytest.mark.slow
 def test_a_mode_that_dies_in_the_race_is_a_row_with_its_reason_and_the_rest_is_timed(linear, settings, silent, monkeypatch):
     monkeypatch.setattr(timing, "Serving", Dies)
-    found = {mode: Measurement(mode) for mode in ("paddle-eager", "paddle-static")}
-    racing._time(linear, found, settings(starts=1).graph_modes, say=silent)
+    found = {mode: ModeResult(mode) for mode in ("paddle-eager", "paddle-static")}
+    comparison._time(linear, found, settings(starts=1).graph_modes, say=silent)
     assert "died of SIGKILL" in found["paddle-static"].reason
     assert not found["paddle-static"].timed
     assert found["paddle-eager"].measured
@@ -199,8 +198,8 @@ class Dies(timing.Serving):
 
 def test_a_loss_that_eager_hits_by_luck_does_not_refuse_another_mode():
     truth, lucky, reordered = [1.0, 2.0], [1.0, 2.0], [1.001, 1.998]
-    assert agreement.noise([1.001, 2.002], [lucky], truth) > 8
-    assert agreement.noise([1.001, 2.002], [lucky, reordered], truth) == pytest.approx(1, rel=0.01)
+    assert agreement.noise_ratio([1.001, 2.002], [lucky], truth) > 8
+    assert agreement.noise_ratio([1.001, 2.002], [lucky, reordered], truth) == pytest.approx(1, rel=0.01)
 
 
 NAN = float("nan")
@@ -225,7 +224,7 @@ def test_a_wrong_answer_is_not_the_same_network(wrong):
     ],
 )
 def test_nan_and_another_size_are_never_taken_for_agreement(found, reference, truth):
-    assert agreement.noise(found, [reference], truth) == float("inf")
+    assert agreement.noise_ratio(found, [reference], truth) == float("inf")
 
 
 def example(value):

@@ -1,4 +1,4 @@
-"""A case: one network with its weights, rows and optimizer, as files that every mode of every framework reads."""
+"""A setup: one network with its weights, rows and optimizer, as files that every mode of every framework reads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TRAINING: dict[NetworkName, tuple[str, float]] = {"linear": ("sgd", 0.1), "revi
 
 
 @dataclass(frozen=True)
-class Case:
+class NetworkSetup:
     """What a mode is given. `folder` holds weights.npz, rows.npz and, in `exported`, the program that predictors load."""
 
     network: NetworkName
@@ -62,7 +62,7 @@ class Case:
     torch_site: str | None = None
 
     def weights(self) -> dict[str, Array]:
-        """The first weights by the names of Paddle's state_dict, floats in the dtype of the case."""
+        """The first weights by the names of Paddle's state_dict, floats in the dtype of the setup."""
         with np.load(self.folder / "weights.npz") as stored:
             return {name: self.cast(stored[name]) for name in stored.files}
 
@@ -75,7 +75,7 @@ class Case:
         return array.astype(self.dtype) if array.dtype.kind == "f" else array
 
 
-def make(network: NetworkName, params: Params, folder: Path, *, device: str = "cpu") -> Case:
+def make(network: NetworkName, params: Params, folder: Path, *, device: str = "cpu") -> NetworkSetup:
     """Write rows, fresh weights and the exported program of a network into `folder`. Raises DataError, CandidateError."""
     settings = params.graph_modes
     sizes = (FULL if settings.full else SMALL)[network]
@@ -88,7 +88,7 @@ def make(network: NetworkName, params: Params, folder: Path, *, device: str = "c
     optimizer, learning_rate = _TRAINING[network]
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / "rows.npz", inputs=inputs, labels=labels)
-    case = Case(
+    setup = NetworkSetup(
         network,
         folder,
         sizes,
@@ -102,23 +102,23 @@ def make(network: NetworkName, params: Params, folder: Path, *, device: str = "c
         torch_site=settings.torch_site,
     )
     environment = isolate.threads(settings.threads)
-    isolate.run(f"{network} weights", _write_weights, case, timeout_s=settings.timeout_s, environment=environment)
-    return case
+    isolate.run(f"{network} weights", _write_weights, setup, timeout_s=settings.timeout_s, environment=environment)
+    return setup
 
 
 _REVIEWS = "examples.reviews.model:build"
 
 
-def truth_of(case: Case) -> Case:
+def truth_of(setup: NetworkSetup) -> NetworkSetup:
     """The same in float64."""
-    return replace(case, dtype="float64")
+    return replace(setup, dtype="float64")
 
 
-def _write_weights(case: Case) -> None:
+def _write_weights(setup: NetworkSetup) -> None:
     from paddleship.graphmodes import paddle_dynamic
 
-    paddle_dynamic.write_weights(case)
-    paddle_dynamic.export(case, case.folder / "exported")
+    paddle_dynamic.write_weights(setup)
+    paddle_dynamic.export(setup, setup.folder / "exported")
 
 
 def _rows(network: NetworkName, params: Params, sizes: Sizes) -> tuple[Array, Array]:

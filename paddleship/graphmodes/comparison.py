@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from paddleship.benchmark.comparison import AGAIN
-from paddleship.benchmark.sampling import Measurement as Timed
-from paddleship.benchmark.sampling import speedup
+from paddleship.benchmark.sampling import Measurement, speedup
 from paddleship.config.graph_modes import MODES, REFERENCE, ModeName
 from paddleship.config.params import GraphModes
 from paddleship.errors import BadInput, ModelError
-from paddleship.graphmodes import agreement, deploying, subject, timing
-from paddleship.graphmodes.case import Case, truth_of
-from paddleship.graphmodes.subject import Subject
+from paddleship.graphmodes import agreement, deploying, mode_worker, timing
+from paddleship.graphmodes.mode_worker import ModeWorker
+from paddleship.graphmodes.network_setup import NetworkSetup, truth_of
 from paddleship.statistics.estimates import Interval
 from paddleship.system import isolate
 from paddleship.system.isolate import Isolated
@@ -26,10 +25,10 @@ QUANTITIES = ("step_ms", "forward_ms", "request_ms")
 
 
 @dataclass
-class Measurement:
+class ModeResult:
     """What was seen of one mode of one network; `reason` says why there are no times.
 
-    `timed` holds, by quantity, what the race saw of it and the batch size there; `noise` the reference's ratio with its own second
+    `timed` holds, by quantity, what was measured of it and the batch size there; `aa_ratio` the reference's ratio with its own second
     process, which stays empty for every other mode.
     """
 
@@ -37,8 +36,8 @@ class Measurement:
     reason: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
-    timed: dict[str, tuple[Timed, int]] = field(default_factory=dict)
-    noise: dict[str, Interval] = field(default_factory=dict)
+    timed: dict[str, tuple[Measurement, int]] = field(default_factory=dict)
+    aa_ratio: dict[str, Interval] = field(default_factory=dict)
     deploys: bool | None = None
     deploys_reason: str = ""
 
@@ -61,26 +60,26 @@ class Measurement:
         return float(np.median(samples)) if samples else None
 
 
-def race(
-    case: Case,
+def compare(
+    setup: NetworkSetup,
     modes: Sequence[ModeName],
     settings: GraphModes,
     *,
     say: Callable[[str], None],
-    cases: Callable[[ModeName], Case] | None = None,
-) -> dict[ModeName, Measurement]:
+    setups: Callable[[ModeName], NetworkSetup] | None = None,
+) -> dict[ModeName, ModeResult]:
     """Measure every mode; one that cannot run, departs or dies is a row with its reason. Raises ModelError without a reference.
 
-    `cases` may give a mode another case than the rest, as tests do that break one on purpose.
+    `setups` may give a mode another setup than the rest, as tests do that break one on purpose.
     """
     chosen = [REFERENCE, *[mode for mode in modes if mode != REFERENCE]]
-    found = {mode: Measurement(mode) for mode in chosen}
-    _examine(case, found, settings, say=say, cases=cases or (lambda _: case))
-    _time(case, found, settings, say=say)
+    found = {mode: ModeResult(mode) for mode in chosen}
+    _examine(setup, found, settings, say=say, setups=setups or (lambda _: setup))
+    _time(setup, found, settings, say=say)
     return found
 
 
-def ratio(slower: Measurement, faster: Measurement, quantity: str) -> Interval | None:
+def ratio(slower: ModeResult, faster: ModeResult, quantity: str) -> Interval | None:
     """How many times longer one takes than the other, by the statistics of `benchmark`; None where one was not measured."""
     if quantity not in slower.timed or quantity not in faster.timed:
         return None
@@ -89,27 +88,27 @@ def ratio(slower: Measurement, faster: Measurement, quantity: str) -> Interval |
 
 
 def _examine(
-    case: Case,
-    found: dict[ModeName, Measurement],
+    setup: NetworkSetup,
+    found: dict[ModeName, ModeResult],
     settings: GraphModes,
     *,
     say: Callable[[str], None],
-    cases: Callable[[ModeName], Case],
+    setups: Callable[[ModeName], NetworkSetup],
 ) -> None:
     """Start one mode after the other, hold it to parity, and let it train and be saved; what fails is not timed."""
     environment = isolate.threads(settings.threads)
 
     def eager(function: Callable[..., Any], *arguments: Any) -> Any:
-        name = f"{case.network} {REFERENCE}"
+        name = f"{setup.network} {REFERENCE}"
         return isolate.run(name, function, REFERENCE, *arguments, timeout_s=settings.timeout_s, environment=environment)
 
-    truth = eager(subject.answer_of, truth_of(case))
-    reordered = [eager(subject.losses_of, case, turn) for turn in (1, case.sizes.batch // 2)]
+    truth = eager(mode_worker.answer_of, truth_of(setup))
+    reordered = [eager(mode_worker.losses_of, setup, turn) for turn in (1, setup.sizes.batch // 2)]
     reference: dict[str, Any] = {}
     for mode, measurement in found.items():
-        name = f"{case.network} {mode}"
+        name = f"{setup.network} {mode}"
         try:
-            with Isolated(name, Subject, mode, cases(mode), timeout_s=settings.timeout_s, environment=environment) as child:
+            with Isolated(name, ModeWorker, mode, setups(mode), timeout_s=settings.timeout_s, environment=environment) as child:
                 first = child.call("first")
                 reference = reference or first
                 agreed = agreement.judge(first, reference, truth, reordered=reordered, limit=settings.noise_limit)
@@ -120,7 +119,7 @@ def _examine(
                 measurement.losses, measurement.reason = first["losses"], agreed.reason
                 say(f"{name}: {agreed.reason or f'same as eager, noise ratio {agreed.answer_noise:.2f}'}")
                 if measurement.measured:
-                    _finish(case, child, measurement, settings)
+                    _finish(setup, child, measurement, settings)
                     say(f"{name}: loads without the model's code: {_yes(measurement)}")
         except BadInput as error:
             if mode == REFERENCE:
@@ -129,41 +128,41 @@ def _examine(
             say(f"{name}: {measurement.reason}")
 
 
-def _finish(case: Case, child: Isolated, measurement: Measurement, settings: GraphModes) -> None:
+def _finish(setup: NetworkSetup, child: Isolated, measurement: ModeResult, settings: GraphModes) -> None:
     """Train on for the curve of losses, of as many steps as are timed, and save what is deployed."""
     if MODES[measurement.mode].trains:
-        measurement.losses += [loss for loss, _ in child.call("train", settings.rounds * case.sizes.steps)]
-    _deploy(case, child, measurement, settings)
+        measurement.losses += [loss for loss, _ in child.call("train", settings.rounds * setup.sizes.steps)]
+    _deploy(setup, child, measurement, settings)
 
 
-def _time(case: Case, found: dict[ModeName, Measurement], settings: GraphModes, *, say: Callable[[str], None]) -> None:
-    """The race of what agrees with eager; one that fails in it has its reason, and no times."""
+def _time(setup: NetworkSetup, found: dict[ModeName, ModeResult], settings: GraphModes, *, say: Callable[[str], None]) -> None:
+    """Time what agrees with eager; one that fails has its reason, and no times."""
     modes = [mode for mode, measurement in found.items() if measurement.measured]
-    batch = case.sizes.batch
-    served, trained = timing.serve(case, modes, settings, say=say), timing.train(case, modes, settings, say=say)
-    for quantity, race, size in (("step_ms", trained, batch), ("forward_ms", served, batch), ("request_ms", served, 1)):
+    batch = setup.sizes.batch
+    served, trained = timing.serve(setup, modes, settings, say=say), timing.train(setup, modes, settings, say=say)
+    for quantity, measured, size in (("step_ms", trained, batch), ("forward_ms", served, batch), ("request_ms", served, 1)):
         for mode in modes:
-            if mode in race:
-                found[mode].timed[quantity] = race[mode], size
-                found[mode].reason = found[mode].reason or race[mode].reason
-        if itself := speedup(race[REFERENCE], race[REFERENCE + AGAIN], size):
-            found[REFERENCE].noise[quantity] = itself
+            if mode in measured:
+                found[mode].timed[quantity] = measured[mode], size
+                found[mode].reason = found[mode].reason or measured[mode].reason
+        if itself := speedup(measured[REFERENCE], measured[REFERENCE + AGAIN], size):
+            found[REFERENCE].aa_ratio[quantity] = itself
     for mode in modes:
         if not found[mode].measured:
             found[mode].timed.clear()
 
 
-def _deploy(case: Case, child: Isolated, measurement: Measurement, settings: GraphModes) -> None:
-    folder = case.folder / "forms" / measurement.mode
+def _deploy(setup: NetworkSetup, child: Isolated, measurement: ModeResult, settings: GraphModes) -> None:
+    folder = setup.folder / "forms" / measurement.mode
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        form = deploying.Form(folder=Path(folder), **child.call("save", str(folder)))
+        form = deploying.SavedForm(folder=Path(folder), **child.call("save", str(folder)))
     except BadInput as error:
         measurement.deploys, measurement.deploys_reason = False, f"saving failed: {error}"
         return
-    site = case.torch_site if MODES[measurement.mode].framework == "torch" else None
+    site = setup.torch_site if MODES[measurement.mode].framework == "torch" else None
     measurement.deploys, measurement.deploys_reason = deploying.loads_without_code(form, site=site, timeout_s=settings.timeout_s)
 
 
-def _yes(measurement: Measurement) -> str:
+def _yes(measurement: ModeResult) -> str:
     return "yes" if measurement.deploys else f"no ({measurement.deploys_reason})"

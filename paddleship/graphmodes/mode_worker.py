@@ -17,23 +17,23 @@ import numpy as np
 from paddleship.config.graph_modes import MODES, ModeName
 from paddleship.errors import CandidateError
 from paddleship.graphmodes import lines
-from paddleship.graphmodes.case import Array, Case
+from paddleship.graphmodes.network_setup import Array, NetworkSetup
 
 FIRST_STEPS = 3
 
 
-class Subject:
+class ModeWorker:
     """`first` answers and takes the first steps, for parity; `train` goes on, for the curve of losses."""
 
-    def __init__(self, mode: ModeName, case: Case) -> None:
-        _pin(case.threads)
-        self._name, self._case, self._trains = mode, case, MODES[mode].trains
-        self._inputs, self._labels = case.rows()
+    def __init__(self, mode: ModeName, setup: NetworkSetup) -> None:
+        _pin(setup.threads)
+        self._name, self._setup, self._trains = mode, setup, MODES[mode].trains
+        self._inputs, self._labels = setup.rows()
         start = time.perf_counter()
-        self._module, self._kind = code_of(mode, case)
+        self._module, self._kind = code_of(mode, setup)
         self._import_s = time.perf_counter() - start
         start = time.perf_counter()
-        self._mode = self._kind(case)
+        self._mode = self._kind(setup)
         self._build_s = time.perf_counter() - start
         self._place = 0
         self.turn = 0
@@ -41,13 +41,13 @@ class Subject:
     def first(self) -> dict[str, Any]:
         """The answer to one batch at the first weights, the losses of the first steps, and what it took to get there (s)."""
         self._mode.begin_serving()
-        inputs, _ = self._batch(self._case.sizes.batch, 0)
+        inputs, _ = self._batch(self._setup.sizes.batch, 0)
         start = time.perf_counter()
         answer = self._mode.forward(inputs)
         facts = {"answer": answer, "import_s": self._import_s, "build_s": self._build_s, "first_answer_s": time.perf_counter() - start}
         steps = self.train(FIRST_STEPS) if self._trains else []
         first_step_s = self._build_s + steps[0][1] / 1e3 if steps else None
-        written = lines.count(self._module.written(self._kind, self._case))
+        written = lines.count(self._module.written(self._kind, self._setup))
         facts["version"] = str(sys.modules[MODES[self._name].framework].__version__)
         return {**facts, "losses": [loss for loss, _ in steps], "first_step_s": first_step_s, "lines": written}
 
@@ -56,7 +56,7 @@ class Subject:
         self._mode.begin_training()
         taken = []
         for _ in range(count):
-            inputs, labels = self._batch(self._case.sizes.batch, self._place)
+            inputs, labels = self._batch(self._setup.sizes.batch, self._place)
             self._place += 1
             start = time.perf_counter_ns()
             loss = self._mode.step(inputs, labels)
@@ -66,7 +66,7 @@ class Subject:
     def save(self, folder: str) -> dict[str, Any]:
         """Save what is deployed; the source of what loads it, a question and this mode's own answer."""
         self._mode.begin_serving()
-        asked, _ = self._batch(self._case.sizes.batch, 0)
+        asked, _ = self._batch(self._setup.sizes.batch, 0)
         expected = self._mode.forward(asked)
         self._mode.save(Path(folder), asked)
         loader: Callable[[str], Any] = self._module.LOADERS[self._kind]
@@ -78,10 +78,10 @@ class Subject:
         return (np.roll(inputs, self.turn, axis=0), np.roll(labels, self.turn, axis=0)) if self.turn else (inputs, labels)
 
 
-def code_of(mode: ModeName, case: Case) -> tuple[Any, Any]:
+def code_of(mode: ModeName, setup: NetworkSetup) -> tuple[Any, Any]:
     """The module and the class of a mode. Raises CandidateError where its framework is not installed."""
-    if case.torch_site and MODES[mode].framework == "torch":
-        sys.path.append(case.torch_site)
+    if setup.torch_site and MODES[mode].framework == "torch":
+        sys.path.append(setup.torch_site)
     module, kind = MODES[mode].code.split(":")
     imported = _imported(module)
     return imported, getattr(imported, kind)
@@ -108,14 +108,14 @@ def _pin(threads: int) -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
 
-def answer_of(mode: ModeName, case: Case) -> dict[str, Any]:
+def answer_of(mode: ModeName, setup: NetworkSetup) -> dict[str, Any]:
     """Answers and first losses alone, of a process that lives no longer than that."""
-    facts = Subject(mode, case).first()
+    facts = ModeWorker(mode, setup).first()
     return {"answer": np.asarray(facts["answer"]), "losses": facts["losses"]}
 
 
-def losses_of(mode: ModeName, case: Case, turn: int) -> list[float]:
+def losses_of(mode: ModeName, setup: NetworkSetup, turn: int) -> list[float]:
     """First losses with the rows of every batch in another order, which changes nothing but the rounding."""
-    subject = Subject(mode, case)
-    subject.turn = turn
-    return [loss for loss, _ in subject.train(FIRST_STEPS)]
+    worker = ModeWorker(mode, setup)
+    worker.turn = turn
+    return [loss for loss, _ in worker.train(FIRST_STEPS)]
