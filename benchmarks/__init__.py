@@ -1,1 +1,1 @@
-"""Programs that measure paddleship itself: what it proves, what it refuses, and whether its choices are right."""
+"""Programs that measure paddleship itself: whether it finds faults, converts models, chooses well, and measures correctly."""

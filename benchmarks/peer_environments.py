@@ -1,6 +1,7 @@
-"""Environments of their own for what others make, under .peers/, so that their pins never touch ours.
+"""Virtual environments for peers, under .peers/, so that their pins do not affect ours.
 
-The newest versions that PyPI has are installed, once; what is installed for us never counts as theirs, since our pins chose it.
+The newest versions on PyPI are installed once. Packages installed for paddleship are not used for peers, because our pins chose their
+versions.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _READY = "ready.json"
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment with these packages; `left_out` are dependencies of theirs that are not needed on a CPU."""
+    """A virtual environment with these packages; `left_out` are their dependencies that a CPU does not need."""
 
     name: str
     packages: tuple[str, ...]
@@ -35,12 +36,12 @@ class Environment:
 
     @property
     def site(self) -> Path:
-        """Where its packages lie."""
+        """Its site-packages folder."""
         return self.home / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
 
     @property
     def ready(self) -> bool:
-        """Whether it was installed with what it names now."""
+        """Whether it was installed with the current packages."""
         marker = self.home / _READY
         return marker.exists() and json.loads(marker.read_text(encoding="utf-8")) == self._wanted()
 
@@ -48,7 +49,7 @@ class Environment:
         return [list(self.packages), list(self.left_out)]
 
     def install(self) -> str:
-        """Create the environment if it is missing; returns why it is unavailable, or an empty string."""
+        """Create the environment if it is missing. Returns why it is unavailable, or an empty string."""
         if self.ready:
             return ""
         self.home.mkdir(parents=True, exist_ok=True)
@@ -73,5 +74,5 @@ class Environment:
 
 
 def last_line(words: str) -> str:
-    """The last line that a program wrote before it failed."""
+    """The last line of a program's output before it failed."""
     return next((line.strip() for line in reversed(words.splitlines()) if line.strip()), "no reason was given")

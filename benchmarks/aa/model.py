@@ -1,4 +1,4 @@
-"""A real candidate of about a millisecond in ONNX Runtime, and the same one made slower on purpose."""
+"""A candidate that takes about a millisecond in ONNX Runtime, and the same candidate made slower on purpose."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDTH, _LAYERS, _ROWS = 512, 4, 96
 
 
 def make(folder: Path) -> Path:
-    """Write the candidate: matrix products with tanh between them, seeded."""
+    """Write the candidate: seeded matrix products with tanh between them."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
@@ -50,13 +50,13 @@ def make(folder: Path) -> Path:
 
 
 def batches() -> dict[int, list[Batch]]:
-    """One batch size, whose batches take about a millisecond."""
+    """One batch size; a batch takes about a millisecond."""
     random = np.random.default_rng(1)
     return {1: [{"x": random.standard_normal((_ROWS, _WIDTH)).astype(np.float32)} for _ in range(4)]}
 
 
 class Slowed:
-    """Answers as `runtime` does, and takes `share` longer for it."""
+    """Answers like `runtime`, and takes longer by `share`."""
 
     def __init__(self, runtime: Runtime, share: float) -> None:
         self._runtime, self._share = runtime, share

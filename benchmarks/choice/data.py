@@ -1,6 +1,6 @@
-"""Rows that can be learned in a minute, drawn from a seed: what is asked is the real size, the content is not the point.
+"""Generated data that can be learned in a minute: realistic sizes, simple content.
 
-Every reader takes the file with the seed. The classes are apart enough for decisions to be clear, as after real training.
+Every reader takes the file with the seed. Classes are separated enough that decisions are clear, as after real training.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def pictures(raw: Path, rows: int, size: int) -> Iterator[Row]:
 
 
 def words(raw: Path, rows: int, words: int, shortest: int, longest: int) -> Iterator[Row]:
-    """Ids of words; a few of each row are of the words that its class prefers. 0 is never drawn, it pads."""
+    """Ids of words; a few in each row are words that its class prefers. 0 is padding."""
     random = _random(raw)
     for number in range(rows):
         kind = number % 3
@@ -39,7 +39,7 @@ def words(raw: Path, rows: int, words: int, shortest: int, longest: int) -> Iter
 
 
 def visits(raw: Path, rows: int, items: int, groups: int, numbers: int) -> Iterator[Row]:
-    """What a person has seen, the person's group, and numbers about both; whether they click follows from all three."""
+    """What a person has seen, the person's group, and numbers about both; the click depends on all three."""
     random = _random(raw)
     taste = random.normal(0, 1, (groups, items)) / 2
     weights = random.normal(0, 1, numbers)
@@ -51,7 +51,7 @@ def visits(raw: Path, rows: int, items: int, groups: int, numbers: int) -> Itera
 
 
 def puzzles(raw: Path, rows: int, features: int) -> Iterator[Row]:
-    """Points around three centers, and how many rounds each may take."""
+    """Points around three centres, and how many rounds each may take."""
     random = _random(raw)
     centers = random.normal(0, 1.5, (3, features))
     for number in range(rows):
@@ -61,7 +61,7 @@ def puzzles(raw: Path, rows: int, features: int) -> Iterator[Row]:
 
 
 def boxes(raw: Path, rows: int, size: int) -> Iterator[Row]:
-    """One bright box in noise; the label is its center and size, in units of the picture."""
+    """One bright box in noise; the label is its centre and size, in units of the picture."""
     random = _random(raw)
     for _ in range(rows):
         image = random.normal(0, 0.3, (3, size, size))

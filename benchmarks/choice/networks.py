@@ -1,4 +1,4 @@
-"""The networks of the bench that Paddle does not bring: text, sequences, several inputs, control flow, detection."""
+"""The networks of the bench that are not in Paddle: text, sequences, several inputs, control flow, detection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TextCNN(nn.Layer):
 
 
 class BiLSTM(nn.Layer):
-    """Reads the words in both directions, and averages."""
+    """Reads the words in both directions, and averages the states."""
 
     def __init__(self, words: int, classes: int) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Recommender(nn.Layer):
 
 
 class Solver(nn.Layer):
-    """Control flow: refines each row as often as that row asks for, and takes a costly path only when a row needs it."""
+    """Control flow: refines each row as often as the row requests, and takes an expensive path only if a row needs it."""
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""What others make of a float ONNX file by default. Runs with a peer's own Python: python peer_forms.py FORM SOURCE ROWS TARGET.
+"""Make a peer's default form of a float ONNX file. Runs in the peer's own Python: python peer_forms.py FORM SOURCE ROWS TARGET.
 
-SOURCE is the float model.onnx, ROWS an .npz of calibration batches (`0/name`, …), TARGET the folder that the form is written into.
-Imports nothing of ours.
+SOURCE is the float model.onnx, ROWS an .npz of calibration batches (`0/name`, …), TARGET the folder for the result. Imports nothing of
+paddleship.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Rows = list[dict[str, np.ndarray[Any, Any]]]
 
 
 def as_it_is(source: Path, _rows: Rows, target: Path) -> None:
-    """The file itself."""
+    """Copy the file unchanged."""
     shutil.copy(source, target / "model.onnx")
 
 
@@ -33,14 +33,14 @@ def onnxruntime_dynamic(source: Path, _rows: Rows, target: Path) -> None:
     prepared = target / "prepared.onnx"
     try:
         shape_inference.quant_pre_process(source, prepared)
-    except Exception:  # it infers shapes symbolically by default, and says to skip that where it cannot
+    except Exception:  # by default it infers shapes symbolically; its error message says to skip that
         shape_inference.quant_pre_process(source, prepared, skip_symbolic_shape=True)
     quantization.quantize_dynamic(prepared, target / "model.onnx")
     prepared.unlink()
 
 
 def nncf_ptq(source: Path, rows: Rows, target: Path) -> None:
-    """nncf's quantisation after training, at its defaults."""
+    """nncf's post-training quantisation with default settings."""
     import nncf
     import openvino
 

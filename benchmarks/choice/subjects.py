@@ -1,6 +1,6 @@
-"""The models that are put through the stages: what a team would write into params.yaml for each of them.
+"""The models of the bench, with the params that a team would write for each.
 
-The test parts hold 190 rows at least: fewer without a flip do not prove that a lower precision flips less than 2%.
+The test parts hold at least 190 rows: with fewer, even no flip does not prove a flip rate below 2%.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ SUBJECTS: dict[str, dict[str, Any]] = {
 
 
 def settings(name: str, work: Path, *, short: bool) -> dict[str, Any]:
-    """What is laid over params.yaml for one subject, whose files all lie in `work`; `short` measures few candidates, and those briefly."""
+    """The params of one subject, laid over params.yaml, with all files in `work`; `short` measures few candidates, briefly."""
     chosen = SUBJECTS[name]
     seed = work / "seed"
     stages = ("prepared", "checkpoint", "exported", "candidates", "parity", "regression", "benchmark", "reports")

@@ -1,7 +1,7 @@
-"""Faults at the ends of the pipeline: between a client's raw text and its label, and between what was proven and what ships.
+"""Faults at the ends of the pipeline: between a client's raw text and its label, and between the proof and the image.
 
-One small text classifier goes through all stages in a checkout of its own. Then every fault is put into a copy of what the stages
-left, and the stage that has to refuse it runs; the copy without a fault has to be accepted.
+A small text classifier goes through all stages in a checkout of its own. Each fault is put into a copy of the results, and the stage
+that must refuse it runs. The copy without a fault must be accepted.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def read(raw):
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault: what is done to a checkout or to the files of its image, the stage that must refuse it, and what it must name.
+    """One fault: the change of a checkout or of the files of its image, the stage that must refuse it, and what its message must name.
 
-    `files` maps a file of the image to the change of its text, and the receipt describes the changed image as if `package` had
-    made it, so that answers alone can give the fault away; without them `damage` is done to the checkout.
+    `files` maps a file of the image to the change of its text, and the receipt describes the changed image as if `package` had made it, so
+    that only answers can reveal the fault; without `files`, `damage` changes the checkout.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Found:
-    """What became of one fault: exit code, the checks that failed or the message, whether that is the right cause."""
+    """The result for one fault: exit code, failed checks or message, and whether it is the right cause."""
 
     name: str
     code: int
@@ -75,7 +75,7 @@ def _json(path: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Call
 
 
 def _exchange(checkout: Path) -> None:
-    """Put the program of Paddle, renamed, in the place of the candidate that was proven in ONNX Runtime."""
+    """Replace the candidate that was proven in ONNX Runtime by Paddle's program, renamed."""
     folder, other = checkout / "models/candidates/onnxruntime", checkout / "models/candidates/paddle"
     for path in folder.iterdir():
         path.unlink()
@@ -92,7 +92,7 @@ _ANSWERS = ("noise_ratio", "typical_ratio", "http_threads_ratio", "labels", "una
 
 
 def _answers_wrong_where(condition: str) -> tuple[tuple[str, Callable[[str], str]], ...]:
-    """The runtime of the image with its first output negated where `condition` holds of `inputs`."""
+    """The image's runtime with its first output negated if `condition` holds for `inputs`."""
     helper = (
         "\n\ndef _spoiled(named, inputs):\n    first = next(iter(inputs.values()))\n"
         f"    return {{name: -array for name, array in named.items()}} if {condition} else named\n"
@@ -136,12 +136,12 @@ FAULTS = (
 
 
 def measure(work: Path, *, short: bool) -> list[Found]:
-    """All faults, or every second one, and the copy without a fault, which has to be accepted."""
+    """Try all faults, or every second one, and the copy without a fault, which must be accepted."""
     checkout = _pipeline(work / "pipeline")
     faults = FAULTS[::2] if short else FAULTS
     with closing(image.connect()) as client, _tidied(client):
         receipt = json.loads((checkout / "image.json").read_text())
-        client.images.get(receipt["image_id"]).tag(REPOSITORY, "kept")  # accept removes what it refuses
+        client.images.get(receipt["image_id"]).tag(REPOSITORY, "kept")  # accept removes images that it refuses
         found = [_ask(client, Fault("honest", "accept", ()), checkout, work / "honest")]
         for place, fault in enumerate(faults):
             found.append(_ask(client, fault, checkout, work / f"fault-{place}"))
@@ -150,7 +150,7 @@ def measure(work: Path, *, short: bool) -> list[Found]:
 
 
 def table(found: list[Found]) -> str:
-    """One line for each fault that was let through or refused for another reason, after a line of counts."""
+    """Counts, and one line for each fault that was accepted or refused for another reason."""
     faults = [one for one in found if one.name != "honest"]
     lines = [f"{'faults at the ends':40} {len(faults):7} {'':28}  {sum(one.code != 0 and one.right for one in faults)}/{len(faults)}"]
     lines += [f"missed at the ends: {one.name}" for one in faults if not one.code]
@@ -171,7 +171,7 @@ def summary(found: list[Found]) -> dict[str, float | int]:
 
 
 def _pipeline(checkout: Path) -> Path:
-    """A checkout after every stage up to `package`, for a classifier of short texts in many forms of Unicode."""
+    """A checkout after every stage up to `package`, for a classifier of short texts in many Unicode forms."""
     copy(checkout)
     draw = random.Random(3)  # noqa: S311 no secret
     with (checkout / "rows.jsonl").open("w", encoding="utf-8") as rows:
@@ -216,7 +216,7 @@ def _ask(client: Any, fault: Fault, checkout: Path, copied: Path) -> Found:
 
 
 def _derive(client: Any, fault: Fault, checkout: Path) -> None:
-    """An image on the packaged one whose files are changed, and a receipt as if `package` had made it."""
+    """An image based on the packaged one with changed files, and a receipt as if `package` had made it."""
     receipt = json.loads((checkout / "image.json").read_text())
     context = checkout / "context"
     context.mkdir()
@@ -224,7 +224,7 @@ def _derive(client: Any, fault: Fault, checkout: Path) -> None:
     for place, (path, change) in enumerate(fault.files):
         (context / str(place)).write_text(change(_text_of(client, receipt["image_id"], path)))
         lines.append(f"COPY {place} {path}")
-        if path.endswith(".py"):  # the image trusts its compiled modules
+        if path.endswith(".py"):  # the image uses its compiled modules
             lines.append(f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{path}"]')
     (context / "Dockerfile").write_text("\n".join([*lines, "USER 10001"]) + "\n")
     built, _ = client.images.build(path=str(context), rm=True)
@@ -249,7 +249,7 @@ def _run(checkout: Path, stage: str) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def _tidied(client: Any) -> Iterator[None]:
-    """Without the images of this bench afterwards, those that were built on others first."""
+    """Remove the images of this bench, those based on others first."""
     try:
         yield
     finally:

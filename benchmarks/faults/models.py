@@ -1,4 +1,4 @@
-"""Small models of every kind that a fault is put into; seeded weights, outputs from 1e-7 to 50."""
+"""Small models of every kind for the faults, with seeded weights and outputs from 1e-7 to 50."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DepthwiseNet(nn.Layer):
 
 
 class Recurrent(nn.Layer):
-    """An LSTM over ids, read at its last state."""
+    """An LSTM over ids; the answer is its last state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class TwoTowers(nn.Layer):
 
 
 class Branching(nn.Layer):
-    """A branch and a loop that the data decide."""
+    """A branch and a loop that depend on the data."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class Tagger(nn.Layer):
 
 
 class Seasonal(nn.Layer):
-    """A series weighed by the strongest frequencies of its whole batch; it takes float32 only, also operator by operator."""
+    """A series weighted by the strongest frequencies of its whole batch; it runs in float32 only, also operator by operator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -162,16 +162,16 @@ INPUTS: dict[str, list[Input]] = {
     "Seasonal": _SERIES,
 }
 
-FLOAT32_ONLY = frozenset({"Seasonal"})  # no truth, and an answer that depends on the batch
+FLOAT32_ONLY = frozenset({"Seasonal"})  # no truth, and answers that depend on the batch
 
 
 def build(name: str, change: str | None = None) -> nn.Layer:
-    """The model, with statistics and biases as training leaves them, and with a fault in its code where `change` names one."""
+    """The model, with statistics and biases as after training, and with the fault `change` in its code if given."""
     layer: nn.Layer = globals()[name]()
     dtype = paddle.get_default_dtype()
     for path, parameter in layer.named_parameters():
         if "bias" in path:
-            parameter.set_value(np.abs(np.linspace(-0.2, 0.2, parameter.shape[0])).astype(dtype))  # the first ties with the last
+            parameter.set_value(np.abs(np.linspace(-0.2, 0.2, parameter.shape[0])).astype(dtype))  # the first weight ties with the last
     for part in layer.sublayers():
         if isinstance(part, nn.BatchNorm2D):
             part._mean.set_value(np.linspace(-0.5, 0.5, part._mean.shape[0]).astype(dtype))
@@ -184,7 +184,7 @@ def build(name: str, change: str | None = None) -> nn.Layer:
 def _drop(layer: nn.Layer) -> None:
     for part in layer.sublayers():
         if isinstance(part, nn.Dropout):
-            # by hand, because export takes F.dropout out of the program whatever it was told
+            # by hand, because export removes F.dropout from the program in any mode
             part.forward = lambda x, rate=part.p: x * (paddle.rand(paddle.shape(x)) >= rate).astype(x.dtype) / (1 - rate)
 
 
@@ -201,7 +201,7 @@ def _widen_epsilon(layer: nn.Layer) -> None:
 
 
 def _approximate(layer: nn.Layer) -> None:
-    def gelu(x: Any) -> Any:  # the formula, because paddle2onnx writes the exact one whatever `approximate` is
+    def gelu(x: Any) -> Any:  # the formula, because paddle2onnx writes the exact one for any `approximate`
         return 0.5 * x * (1 + paddle.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3)))
 
     def forward(left: Any, right: Any) -> Any:
@@ -216,7 +216,7 @@ def _freeze(layer: nn.Layer) -> None:
 
 
 def _scaled(layer: nn.Layer, factor: Callable[[], float]) -> None:
-    """Let the first output depend on something that is no input."""
+    """Let the first output depend on something that is not an input."""
     forward = layer.forward
 
     def scaled(*inputs: Any) -> Any:

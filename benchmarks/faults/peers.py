@@ -1,4 +1,4 @@
-"""The check of NVIDIA's Polygraphy at its defaults, in an environment of its own under .peers/, so that its pins never touch ours."""
+"""The comparator of NVIDIA's Polygraphy with default settings, in an environment of its own under .peers/."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ print(json.dumps(refused))
 
 
 def install() -> str:
-    """Create the environment if it is missing; returns why it is unavailable, or an empty string."""
+    """Create the environment if it is missing. Returns why it is unavailable, or an empty string."""
     return ENVIRONMENT.install()
 
 
 def polygraphy_refuses(pairs: Sequence[tuple[Arrays, Arrays]]) -> list[bool]:
-    """For each pair of eager's and an export's answers, whether Polygraphy's comparator at its defaults refuses it."""
+    """For each pair of answers of eager and an export, whether Polygraphy's comparator refuses it with default settings."""
     flat = {
         f"{number}/{side}/{name}": array
         for number, pair in enumerate(pairs)

@@ -1,4 +1,4 @@
-"""Faults of a few times eager's own noise: too small for the room that another runtime's rounding must be given."""
+"""Faults of a few times eager's own noise, which is within the tolerance for another runtime's rounding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUNDS, _NEAR = 8, 0.15
 
 @dataclass(frozen=True)
 class Small:
-    """One kind of small fault; `start` is the dose that is tried first."""
+    """One kind of small fault; `start` is the first amount that is tried."""
 
     name: str
     change: Callable[[Weights, float], Weights]
@@ -23,7 +23,7 @@ class Small:
 
 
 def dose(small: Small, size: float, moved: Callable[[float], float]) -> float:
-    """How much of the fault moves an answer by about `size`, when a dose moves it by `moved(dose)`."""
+    """The amount of the fault that changes an answer by about `size`, where `moved(amount)` measures the change."""
     found = small.start
     for _ in range(_ROUNDS):
         now = moved(found)

@@ -1,4 +1,4 @@
-"""Small models of our own, one per known trap and one per kind of structure, each with the outcome that it must have.
+"""Small models, one per known trap and one per kind of structure, each with its expected outcome.
 
-`python -m benchmarks.zoo` examines them all and prints a table; `python -m benchmarks.zoo NAME…` some of them.
+`python -m benchmarks.zoo` examines all of them and prints a table; `python -m benchmarks.zoo NAME…` examines some.
 """

@@ -1,7 +1,7 @@
-"""`make zoo`: examine the specimens, two at a time, and compare what was found with what must be found.
+"""`make zoo`: examine the specimens, two at a time, and compare the findings with the expected ones.
 
-Prints a table for people and, as the last line, the counts as JSON; exits 3 when an expectation is missed. `SHORT=1` is
-the form that CI runs. Names of specimens or modules choose some: `python -m benchmarks.zoo traps Gated`.
+Prints a table and, as the last line, the counts as JSON; exits 3 if an expectation is missed. `SHORT=1` is the form for CI. Names of
+specimens or modules select some: `python -m benchmarks.zoo traps Gated`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
     except ValueError as error:
         sys.exit(f"error: {error}")
     start = time.monotonic()
-    with redirect_stdout(sys.stderr):  # what the examinations say of their progress
+    with redirect_stdout(sys.stderr):  # progress lines of the examinations
         seen = visit(chosen)
     print(table(seen))
     missed = [observation.specimen.name for observation in seen if not observation]
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def visit(chosen: Sequence[Specimen]) -> list[Observation]:
-    """Examine them, with a line for each that is done; the observations are in the order of `chosen`."""
+    """Examine specimens, with a line for each; the observations are in the order of `chosen`."""
     done: dict[str, Observation] = {}
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(_AT_ONCE) as pool:
         waiting = {pool.submit(examine, specimen, Path(scratch) / specimen.name): specimen for specimen in chosen}
@@ -65,7 +65,7 @@ def visit(chosen: Sequence[Specimen]) -> list[Observation]:
 
 
 def table(seen: Sequence[Observation]) -> str:
-    """One line per specimen, and under those that miss, what they miss."""
+    """One line per specimen, followed by its missed expectations."""
     head = f"  {'specimen':22} {'expected':20} {'found':20} {'noise ratio of paddle, oneDNN, ONNX Runtime':45} seconds"
     return "\n".join([head, *(row(observation) for observation in seen)])
 

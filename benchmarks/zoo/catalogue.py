@@ -1,4 +1,4 @@
-"""All specimens of the zoo, and the few that stand for each kind of trap where time is short."""
+"""All specimens of the zoo, and the short selection with one for each kind of trap."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SHORT = (
 
 
 def specimens() -> dict[str, Specimen]:
-    """Every specimen by its name."""
+    """All specimens by name."""
     found = [specimen for module in _MODULES for specimen in import_module(f"benchmarks.zoo.{module}").SPECIMENS]
     return {specimen.name: specimen for specimen in found}
 
 
 def choose(names: Sequence[str], *, short: bool = False) -> list[Specimen]:
-    """Those of some names or modules (`traps`), the short selection, or all. Raises ValueError for a name nobody has."""
+    """The specimens of some names or modules (`traps`), the short selection, or all. Raises ValueError for an unknown name."""
     known = specimens()
     wanted = names or (SHORT if short else list(known))
     if strange := [name for name in wanted if name not in known and name not in _MODULES]:

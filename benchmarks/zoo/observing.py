@@ -1,4 +1,4 @@
-"""Examines one specimen and says where what was found departs from what must be found."""
+"""Examine a specimen and compare the result with the expected one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from paddleship.doctor import examining
 from paddleship.doctor.examination import Examination, RuntimeRow
 from paddleship.reports.finding import Finding
 
-_SECONDS = 300.0  # for one examination; the machine may be busy with others
+_SECONDS = 300.0  # time limit of one examination; the machine may be busy with others
 
-# About a runtime that is not proven, and not about the model itself.
+# About a runtime that is not proven, not about the model.
 _OF_RUNTIMES = {
     *("unsupported-operator", "conversion-failed", "crash", "hang", "another-form", "not-finite", "shape-specific"),
     *("thread-specific", "not-deterministic", "batch-variant", "wrong-layer", "wrong-pass", "wrong-answers"),
@@ -23,7 +23,7 @@ _OF_RUNTIMES = {
 
 @dataclass(frozen=True)
 class Observation:
-    """What was found out about one specimen; truthy when it is what must be found."""
+    """The result for one specimen; truthy if it is as expected."""
 
     specimen: Specimen
     findings: list[Finding] = field(repr=False)
@@ -36,7 +36,7 @@ class Observation:
 
     @property
     def found(self) -> str:
-        """The finding that was expected, where it was found; else the most important one."""
+        """The expected finding if there is one, otherwise the most important finding."""
         kinds = [finding.kind for finding in self.findings if finding.severity != "note"]
         if self.specimen.finding in kinds:
             return self.specimen.finding
@@ -44,19 +44,19 @@ class Observation:
 
 
 def examine(specimen: Specimen, work: Path) -> tuple[Examination, float]:
-    """The examination of the specimen, as `paddleship doctor` makes it, and its seconds."""
+    """The examination of the specimen, as by `paddleship doctor`, and its seconds."""
     start = time.monotonic()
     return examining.examine(specimen.model, work=work, seconds=_SECONDS), time.monotonic() - start
 
 
 def observe(specimen: Specimen, examination: Examination, seconds: float) -> Observation:
-    """Compare the examination with what must be found; from one thread only, as Python 3.11 cannot parse in two at once."""
+    """Compare the examination with the expectations; from one thread only, because Python 3.11 cannot parse in two threads."""
     missed = list(misses(specimen, examination.findings, examination.runtimes))
     return Observation(specimen, examination.findings, examination.runtimes, missed, seconds)
 
 
 def misses(specimen: Specimen, findings: list[Finding], runtimes: dict[str, RuntimeRow]) -> Iterator[str]:
-    """Each expectation that is not met, in words: the finding, its line, the runtimes, and what should not have been found."""
+    """The missed expectations, as text: the finding, its line, the runtimes, and unexpected findings."""
     alike = [finding for finding in findings if finding.kind == specimen.finding]
     if specimen.finding and not alike:
         yield f"{specimen.finding} was not found"

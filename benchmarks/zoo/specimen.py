@@ -1,7 +1,7 @@
-"""What a specimen of the zoo is: a model, its inputs, and the outcome that it must have.
+"""A specimen of the zoo: a model, its inputs, and its expected outcome.
 
-The line that a finding must name is marked in the model's own source with a trailing comment `# <- KIND`, so that
-the expectation moves with the line.
+The line that a finding must name is marked in the model's source with a trailing comment `# <- KIND`, so that the expectation moves with
+the line.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ _MARK = re.compile(r"#.*<- ([a-z-]+)")
 class Specimen:
     """One model of the zoo.
 
-    `finding` is the kind that must be found, at the marked line where the source has one; empty where nothing may be wrong with
-    the model. `proven` and `refused` name runtimes that must and must not be proven; others may be either. `also` are
-    further kinds that are as true of the model.
+    `finding` is the expected kind, at the marked line if there is one; empty for a model without errors. `proven` and `refused` name
+    runtimes that must and must not be proven; others may be either. `also` are further kinds that are true of the model.
     """
 
     name: str
@@ -43,7 +42,7 @@ class Specimen:
         return self.finding or PROVEN
 
     def place(self) -> str | None:
-        """`file:line` of the mark for `finding` in the model's source; None where no line is to be named."""
+        """`file:line` of the mark for `finding` in the model's source; None if no line is expected."""
         if self.source is None:
             return None
         lines, first = inspect.getsourcelines(self.source)
@@ -64,7 +63,7 @@ def specimen(
     kwargs: dict[str, Any] | None = None,
     absent: tuple[str, ...] = (),
 ) -> Specimen:
-    """The specimen of a class or factory of one of the zoo's modules; without a finding it must be proven in Paddle at least."""
+    """The specimen of a class or factory in a module of the zoo; without a finding it must be proven in Paddle at least."""
     model = Model(factory=f"{source.__module__}:{source.__qualname__}", kwargs=kwargs or {}, inputs=list(inputs), absent=list(absent))
     must = proven if proven is not None else () if finding else ("paddle",)
     return Specimen(source.__name__, model, because, finding, must, refused, also, source)
