@@ -1,8 +1,7 @@
-"""`make parity-bench`: faults put into exports on purpose, and honest exports; who catches which, and who cries wolf.
+"""`make parity-bench`: inject faults into exports, and count missed faults and false alarms of `verify` and of other checks.
 
-Prints a table for people and, as the last line, its figures as JSON; exits 3 when a goal is missed. `SHORT=1` is the
-form that CI runs: fewer models and seeds, each kind of fault in one of them, no Polygraphy where it is not installed
-already, and not what verify costs.
+Prints a table and, as the last line, its figures as JSON; exits 3 if a goal is missed. `SHORT=1` is the form for CI: fewer models and
+seeds, each kind of fault in one model, Polygraphy only if it is installed already, and not the cost of verify.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def main() -> None:
 
 
 def measure(name: str, work: Path, seeds: int, elsewhere: Collection[str] = ()) -> list[Outcome]:
-    """All faults of one model but those `elsewhere`, and its honest exports, in a process of its own."""
+    """All faults of one model except those `elsewhere`, and its honest exports, in a process of its own."""
     work.mkdir()
     with isolate.Isolated(name, Forge, name, work, timeout_s=_TIMEOUT_S, environment=isolate.threads(1)) as forge:
         outcomes: list[Outcome] = forge.call("faulty", 0, elsewhere)
@@ -73,7 +72,7 @@ def measure(name: str, work: Path, seeds: int, elsewhere: Collection[str] = ()) 
 
 
 def _elsewhere(names: Sequence[str]) -> dict[str, list[str]]:
-    """By model: the faults that others of `names` are given, where each fault goes into one of them, and to each about as many."""
+    """By model: the faults that other models of `names` get, if each fault goes into one model only, evenly distributed."""
     taken: dict[str, list[str]] = {name: [] for name in names}
     fitting = {fault.name: [name for name in names if name in fault.models] for fault in FAULTS}
     fitting |= {kind.name: [name for name in names if name not in FLOAT32_ONLY] for kind in SMALL}
@@ -84,7 +83,7 @@ def _elsewhere(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def table(rows: Sequence[tuple[Outcome, bool, bool | None]], missing: str) -> str:
-    """One line per kind of fault: how many were caught by each, of those that change an answer by more than twice eager's noise."""
+    """One line per kind of fault: how many each check found, of those that change an answer by more than twice eager's noise."""
     kinds: dict[str, list[tuple[Outcome, bool, bool | None]]] = defaultdict(list)
     for row in rows:
         kinds[row[0].name].append(row)
@@ -144,7 +143,7 @@ def summary(rows: Sequence[tuple[Outcome, bool, bool | None]]) -> dict[str, floa
 
 
 def _size(change: float) -> str:
-    return f"{change:.2g}" if change < 1e12 else "∞"  # where eager's answer is exactly 0, or the answer is of another form
+    return f"{change:.2g}" if change < 1e12 else "∞"  # eager's answer is exactly 0, or the answer has another form
 
 
 def _share(caught: Sequence[bool | None]) -> str:

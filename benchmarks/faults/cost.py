@@ -1,4 +1,4 @@
-"""What `verify` costs on the reviews example: its seconds against an epoch of training, its memory against the eager model's."""
+"""Measure the cost of `verify` on the reviews example: its seconds against an epoch of training, its memory against eager's."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _reviews(target: Path) -> Path:
 
 
 def _run(checkout: Path, module: str) -> int:
-    """Run one stage; the largest resident memory of its processes together, in bytes."""
+    """Run one stage. Returns the largest resident memory of all its processes, in bytes."""
     process = psutil.Popen([sys.executable, "-m", module], cwd=checkout, stdout=subprocess.DEVNULL)
     peak = 0
     while process.poll() is None:
@@ -94,7 +94,7 @@ def _run(checkout: Path, module: str) -> int:
 
 
 def _eager_peak(checkout: Path) -> int:
-    """Peak memory of this process after the eager model answered everything that verify asks."""
+    """Peak memory of this process after the eager model answered the same cases as in verify."""
     import os
 
     os.chdir(checkout)
@@ -109,7 +109,7 @@ def _eager_peak(checkout: Path) -> int:
 
 
 class _Here:
-    """A model in this very process."""
+    """A model in this process."""
 
     def __init__(self, model: Any) -> None:
         self._model = model

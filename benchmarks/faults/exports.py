@@ -1,4 +1,4 @@
-"""Makes exports of one model, as it is or with other weights or other code, and loads them in each runtime."""
+"""Make exports of one model, unchanged or with other weights or code, and load them in each runtime."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from paddleship.shipped.common.spec import Arrays
 from paddleship.weights.candidate_files import WeightsWorker
 from paddleship.weights.comparing import WeightComparison
 
-PROGRAM = "paddle"  # the exported program on eager's own kernels; the others are converted from it or run it otherwise
+PROGRAM = "paddle"  # the exported program on eager's own kernels; the others are made from it
 _STALE = 10_000
 
 
@@ -51,7 +51,7 @@ class Exports:
         return evidences.gather(cases, reference, self.truth(source_model, bare), task="classification"), source_model
 
     def _nudged(self, source_model: SourceModel, cases: list[Case]) -> list[list[Arrays]]:
-        """As `verify` measures a model without float64."""
+        """The nudged answers, as `verify` computes them for a model without float64."""
         eager = ReferenceWorker(source_model)
         found = []
         for seed in range(2):
@@ -68,11 +68,11 @@ class Exports:
         building.save(building.build(source_model.model), source_model.checkpoint, {})
 
     def recoded(self, source_model: SourceModel, change: str) -> SourceModel:
-        """The source_model with a fault in its code."""
+        """The model with a fault in its code."""
         return replace(source_model, model=source_model.model.model_copy(update={"kwargs": {"name": self._name, "change": change}}))
 
     def reweighted(self, source_model: SourceModel, change: Callable[[Weights, Weights], Weights]) -> SourceModel:
-        """The source_model with changed weights; `change` is given its own, and those of another training."""
+        """The model with changed weights; `change` gets its own weights, and those of another training."""
         import paddle
 
         paddle.set_default_dtype("float32")
@@ -86,7 +86,7 @@ class Exports:
         return replace(source_model, checkpoint=folder)
 
     def truth(self, source_model: SourceModel, evidence: Evidence) -> list[Arrays]:
-        """What the source_model answers in float64."""
+        """The model's answers in float64."""
         exact = Eager(source_model, dtype="float64")
         return [exact.run(case.inputs) for case in evidence.cases]
 
@@ -117,11 +117,11 @@ class Exports:
         return folder
 
     def load(self, exported: Path) -> dict[str, Any]:
-        """The export in every runtime that takes it, the program itself first."""
+        """Load the export in every runtime that accepts it, the program itself first."""
         return {kind: runtimes.load(folder) for kind, folder in self._folders(exported).items()}
 
     def compare_weights(self, source_model: SourceModel) -> dict[str, WeightComparison]:
-        """What comparing the files of the last export with the source_model's checkpoint finds."""
+        """Compare the weights in the files of the last export with the checkpoint."""
         folders = {PROGRAM: "exported", "paddle-onednn": "onednn", "onnxruntime": "onnx"}
         worker = WeightsWorker(source_model.checkpoint, self._work / "exported")
         return {kind: worker.compare(self._work / folder) for kind, folder in folders.items()}

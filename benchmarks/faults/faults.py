@@ -1,7 +1,6 @@
-"""What can go wrong between an eager model and what ships, put into an export on purpose.
+"""Faults between an eager model and its deployment, injected into an export.
 
-A fault changes the weights that are exported, the code that is exported, or does to questions and answers what a
-faulty runtime or server would do.
+A fault changes the exported weights, the exported code, or the inputs and answers, as a faulty runtime or server would.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _RARE = 6  # ids
 
 @dataclass(frozen=True)
 class Fault:
-    """One kind of fault and the models that it can be put into: changed weights, changed code, or a wrapped runtime.
+    """One kind of fault and the models that it fits: changed weights, changed code, or a wrapped runtime.
 
-    `concurrent` marks what only shows when several callers ask at once.
+    `concurrent`: it shows only with concurrent callers.
     """
 
     name: str
@@ -41,7 +40,7 @@ class Fault:
 
 
 class Wrapped:
-    """A runtime between which and its caller something happens."""
+    """A runtime with a fault between it and its caller."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -102,7 +101,7 @@ class LastOfTies(Wrapped):
 
 
 class Previous(Wrapped):
-    """Answers with the answer to the question before, where its form fits."""
+    """Returns the answer to the previous input, if its form fits."""
 
     last: Arrays | None = None
 
@@ -113,7 +112,7 @@ class Previous(Wrapped):
 
 
 class Forgets(Wrapped):
-    """Goes wrong after it has been asked often."""
+    """Answers wrongly after many calls."""
 
     asked = 0
 
@@ -121,11 +120,11 @@ class Forgets(Wrapped):
         self.asked += 1
         return answer if self.asked <= self.warm else {name: array + array.dtype.type(1) for name, array in answer.items()}
 
-    warm = 60  # questions: more than there are cases
+    warm = 60  # calls: more than there are cases
 
 
 class Racing(Wrapped):
-    """Keeps its question where another thread can overwrite it."""
+    """Stores its input where another thread can overwrite it."""
 
     def run(self, inputs: Batch) -> Arrays:
         self.current = inputs
@@ -143,14 +142,14 @@ class RacingInLargeBatches(Racing):
 
 
 class LongestKept(Wrapped):
-    """A program that keeps positions for rows of a certain length, and cuts what is longer."""
+    """A program with positions for rows of a certain length, which cuts longer rows."""
 
     def before(self, inputs: Batch) -> Batch:
         return {"ids": np.ascontiguousarray(inputs["ids"][:, :48])}
 
 
 class NoInferenceThread:
-    """A server that lets every caller into the runtime at once, the runtime itself behind a lock."""
+    """A server that lets all callers use the runtime at once, with a lock around the runtime itself."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -164,13 +163,13 @@ class NoInferenceThread:
 
 
 def replaced(weights: Weights, name: str, array: np.ndarray[Any, Any]) -> Weights:
-    """The weights with another array under `name`, and under every other name of the same one: recurrent layers have two of each."""
+    """The weights with another array under `name`, and under every other name of the same weight: recurrent layers have two."""
     old = weights[name]
     return {other: array if value.shape == old.shape and np.array_equal(value, old) else value for other, value in weights.items()}
 
 
 def largest(weights: Mapping[str, Any]) -> str:
-    """The matrix or kernel with the most values, embeddings aside."""
+    """The matrix or kernel with the most values, except embeddings."""
     return max(
         (name for name, array in weights.items() if array.ndim > 1 and "embed" not in name), key=lambda name: (weights[name].size, name)
     )
@@ -191,7 +190,7 @@ def _channels_swapped(weights: Weights, _: Weights) -> Weights:
 
 
 def _layers_exchanged(weights: Weights, _: Weights) -> Weights:
-    """The first two matrices of one shape, each in the other's place."""
+    """Exchange the first two matrices of the same shape."""
     matrices = [name for name, array in weights.items() if array.ndim == 2]
     one, two = next(
         (one, two)
@@ -207,7 +206,7 @@ def _layers_exchanged(weights: Weights, _: Weights) -> Weights:
 
 
 def _rare_ids_shifted(weights: Weights, _: Weights) -> Weights:
-    """The rows of the last ids, which a text has seldom, moved by one."""
+    """Move the rows of the last ids, which are rare in a text, by one."""
     array = weights["embed.weight"]
     return replaced(weights, "embed.weight", np.concatenate([array[:-_RARE], np.roll(array[-_RARE:], 1, axis=0)]))
 
@@ -234,7 +233,7 @@ def _keep_bits(array: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
 
 
 def _int8_wrong_scale(weights: Weights, _: Weights) -> Weights:
-    """Eight bits a weight, with a scale that was measured on a tenth of the range."""
+    """Int8 weights with a scale for a tenth of the range."""
     changed = {}
     for name, array in weights.items():
         scale = np.abs(array).max() * 0.5 / 127 if array.ndim > 1 else 0

@@ -1,4 +1,4 @@
-"""Lives in a child process: makes honest and faulty exports of one model, and asks the gate and the usual check about each."""
+"""The object in the child process: makes honest and faulty exports of one model, and judges each with the gate and with usual checks."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from paddleship.shipped.runtimes import inference_thread
 from paddleship.weights.comparing import WeightComparison
 
 SETTINGS = Verify()
-RANDOM_INPUT = "batch of 2"  # what the usual checks are given
+RANDOM_INPUT = "batch of 2"  # the input of the usual checks
 HONEST = "honest"
 Answers = dict[str, list[Arrays]]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one export: whether the gate refused it and why, and how much it changed in units of eager's noise.
+    """The result for one export: whether the gate refused it, why, and how much it changed in units of eager's noise.
 
-    `answers_refused` says whether its answers alone were enough for that, without a look at its weights.
-    `pair` holds eager's and the export's answer to one random input, for the peers.
+    `answers_refused`: its answers alone were enough to refuse it, without its weights. `pair` holds eager's and the export's answer to one
+    random input, for the peers.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Outcome:
 
 
 class InProcessWorker:
-    """An AnswerWorker in this very process, called like one in another."""
+    """An AnswerWorker in this process, with the interface of one in another process."""
 
     def __init__(self, answering: AnswerWorker) -> None:
         self._answering = answering
@@ -64,25 +64,25 @@ class InProcessWorker:
 
 
 class Forge:
-    """Exports of one model, each from weights of its own seed."""
+    """Exports of one model, each from weights with a seed of its own."""
 
     def __init__(self, name: str, work: Path) -> None:
         self._name, self._exports = name, Exports(name, work)
 
     def evidence(self, seed: int) -> tuple[Evidence, SourceModel]:
-        """The model itself, and what it answers."""
+        """The unchanged model, and its answers."""
         return self._exports.evidence(seed)
 
     def honest(self, seed: int) -> list[Outcome]:
-        """A clean export in each runtime."""
+        """An honest export in each runtime."""
         evidence, source_model = self._exports.evidence(seed)
         made = self._made(source_model, evidence)
         return list(self._ask(HONEST, evidence, made, compared_weights=self._exports.compare_weights(source_model)))
 
     def faulty(self, seed: int, elsewhere: Collection[str] = ()) -> list[Outcome]:
-        """Every fault that can be put into this model: in each runtime where it changes the export, else around one.
+        """Every fault that fits this model: in each runtime if it changes the export, otherwise around one runtime.
 
-        Those named in `elsewhere` are left to other models.
+        Faults in `elsewhere` are left to other models.
         """
         evidence, source_model = self._exports.evidence(seed)
         runtimes = self._made(source_model, evidence)
@@ -94,7 +94,7 @@ class Forge:
                 made = {last: fault.wrap(runtimes[last])} if fault.wrap else self._made(self._broken(source_model, fault), evidence)
                 compared_weights = {} if fault.wrap else self._exports.compare_weights(source_model)
                 outcomes += self._ask(fault.name, evidence, made, clean, compared_weights=compared_weights, concurrent=fault.concurrent)
-        for kind in () if self._name in FLOAT32_ONLY else SMALL:  # without a truth, nobody tells faults of a few roundings
+        for kind in () if self._name in FLOAT32_ONLY else SMALL:  # without a truth, faults of a few roundings cannot be found
             for size in () if kind.name in elsewhere else small.SIZES:
                 made = self._made(self._slightly_broken(source_model, evidence, kind, size), evidence)
                 outcomes += self._ask(kind.name, evidence, made, clean, compared_weights=self._exports.compare_weights(source_model))
@@ -130,9 +130,9 @@ class Forge:
         compared_weights: Mapping[str, WeightComparison],
         concurrent: bool = False,
     ) -> Iterator[Outcome]:
-        """Each runtime's outcome, the program's first: what is converted from one that departs is held to it, as `verify` does.
+        """The result of each runtime, the program first; candidates of a program that departs are compared with it, as in `verify`.
 
-        `compared_weights` says what comparing the files with the checkpoint found, where they are the ones that were loaded.
+        `compared_weights` is the comparison of the files with the checkpoint, if they are the files that were loaded.
         """
         program: list[Arrays] | None = None
         for kind, runtime in made.items():
@@ -165,14 +165,14 @@ class Forge:
 
 
 def _question(evidence: Evidence, runtime: Any, *, exact: bool, concurrent: bool) -> tuple[Judgement, list[Arrays]]:
-    """What the gate says of one runtime, and what that answered; in this very process, to ask many."""
+    """The gate's judgement of one runtime, and its answers; in this process, to save time."""
     answers: list[Arrays] = []
     model_under_test = ModelUnderTest(lambda: runtime, (), share=NoInferenceThread if concurrent else inference_thread)
     return proving.question(InProcessWorker(AnswerWorker(model_under_test)), evidence, answers, exact=exact, settings=SETTINGS), answers
 
 
 def allclose_refuses(pair: tuple[Arrays, Arrays]) -> bool:
-    """What `numpy.allclose` at 1e-5 says of one random input."""
+    """Whether `numpy.allclose` at 1e-5 refuses the answer to one random input."""
     eager, answer = pair
     return list(eager) != list(answer) or not all(
         array.shape == answer[name].shape and np.allclose(answer[name], array, rtol=1e-5, atol=1e-5) for name, array in eager.items()

@@ -1,4 +1,4 @@
-"""Models whose answers depend on more than their inputs; no export can be right, so the model itself must be refused, for that reason."""
+"""Models with hidden influences: no export can be right, so the model itself must be refused, for the right reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMEOUT_S = 120
 
 
 def ask(name: str, source_model: SourceModel, evidence: Evidence) -> list[Outcome]:
-    """The outcome of the model `name` as it is, and with each hidden influence; refused only counts with the right cause."""
+    """The results for the model `name` unchanged, and with each hidden influence; a refusal counts only with the right cause."""
     outcomes = [_outcome(HONEST, name, evidence, *_errors(source_model, evidence, tuple(Cause)))]
     for kind, (change, cause) in HIDDEN.items():
         changed = replace(
@@ -31,13 +31,13 @@ def ask(name: str, source_model: SourceModel, evidence: Evidence) -> list[Outcom
 
 
 def _errors(source_model: SourceModel, evidence: Evidence, causes: Sequence[Cause]) -> tuple[bool, str]:
-    """Whether one of these causes was found, and what was said."""
+    """Whether one of these causes was found, and the messages."""
     found = influences.find(source_model, evidence, timeout_s=_TIMEOUT_S)
     return any(cause in causes for cause in found.causes), "; ".join(finding.message for finding in found.findings)
 
 
 def _outcome(kind: str, name: str, evidence: Evidence, refused: bool, why: str) -> Outcome:
-    """Asked as the usual checks do, the model agrees with itself."""
+    """The result of usual checks, with which the model agrees with itself."""
     place = next(place for place, case in enumerate(evidence.cases) if case.name == RANDOM_INPUT)
     answer = evidence.reference[place]
     change = 0.0 if kind == HONEST else float("inf")

@@ -1,4 +1,4 @@
-"""What choosing a candidate gains and loses against the eager model, metric by metric, in one clause."""
+"""Compare the chosen candidate with the eager model, metric by metric, in one clause."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _MEDIAN = "p50_ms"
 
 
 def cost(row: Row, metric: str) -> float:
-    """The metric as something of which less is better."""
+    """The metric as a number of which less is better."""
     return float(-row[metric] if metric in _MORE_IS_BETTER else row[metric])
 
 
 def distance(one: Row, other: Row, metric: str) -> str:
-    """How far apart two rows are, as a share or a multiple of the smaller."""
+    """The distance between two rows, as a share or a multiple of the smaller one."""
     ratio = max(one[metric], other[metric]) / min(one[metric], other[metric])
     return f"{100 * (ratio - 1):.0f}%" if ratio < 3 else f"{ratio:.1f}×"
 
 
 def nearest(metric: str, *rows: Row) -> str | None:
-    """The metric itself where every row has it, or else the highest percentile below it that all of them have."""
+    """The metric if every row has it, otherwise the highest percentile below it that all rows have."""
     below = PERCENTILES[PERCENTILES.index(metric) :] if metric in PERCENTILES else (metric,)
     return next((key for key in below if all(row.get(key) is not None for row in rows)), None)
 
 
 def words(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, *, out: str) -> str:
-    """What eager has in the metric, and in the median where that says otherwise; where eager is better, how it ships.
+    """Eager's value of the metric, and of the median if that disagrees; if eager is better, how to ship it.
 
-    `out` is why `paddle-eager` takes no part, empty where it was not asked for.
+    `out` is the reason why `paddle-eager` cannot be chosen, empty if it was not requested.
     """
     if eager is None:
         return ""
@@ -62,14 +62,14 @@ def _compared(eager: Row, own: Row, best: str, metric: str, *, better: bool) -> 
 
 
 def _turns(eager: Row, own: Row, metric: str, *, better: bool) -> bool:
-    """Whether the median says the opposite of a metric of time."""
+    """Whether the median disagrees with a metric of time."""
     if metric not in TIMED - {_MEDIAN} or nearest(_MEDIAN, eager, own) is None or eager[_MEDIAN] == own[_MEDIAN]:
         return False
     return bool(eager[_MEDIAN] < own[_MEDIAN]) != better
 
 
 def _median(eager: Row, own: Row, best: str) -> str:
-    """Who is faster in the median, with the interval of the comparison where there is one."""
+    """Which of the two is faster in the median, with the interval of the comparison if there is one."""
     faster, slower = sorted((own, eager), key=lambda row: float(row[_MEDIAN]))
     name = best if faster is own else "eager"
     said = f"{name} is {distance(faster, slower, _MEDIAN)} better ({faster[_MEDIAN]:.3g} against {slower[_MEDIAN]:.3g}"

@@ -1,9 +1,8 @@
-"""Which candidate ships, and why, in one sentence.
+"""Choose the candidate that ships, with the reason in one sentence.
 
-Only what was proven and measured takes part. A lower precision gives something up, so it must be faster than the best
-float32 candidate by more than the interval of the comparison, whatever the objective is; and it must keep the constraints,
-as everything else must. So must the eager model itself be better than the best static graph, since it takes the model's
-Python code into the image.
+Only proven and measured candidates take part, and all must keep the constraints. A lower precision must be faster than the best float32
+candidate by more than the interval of their comparison, for every objective. The eager model must be better than the best static graph in
+the same way, because its image contains the model's Python code.
 """
 
 from __future__ import annotations
@@ -26,8 +25,11 @@ _CONSTRAINTS = (("slo_p99_ms", "p99_ms"), ("max_memory_bytes", "peak_memory_byte
 
 @dataclass(frozen=True)
 class Choice:
-    """The winner, None where no candidate keeps the constraints; `metric` is what it was chosen by, which is weaker than
-    the objective when there were too few samples. `refused` says of each candidate that took no part why."""
+    """The winner; None if no candidate keeps the constraints.
+
+    `metric` is what it was chosen by, which may be weaker than the objective if there were too few samples. `refused` has the reason for
+    each candidate that could not be chosen.
+    """
 
     candidate: str | None
     metric: str
@@ -45,10 +47,10 @@ def choose(
     eager: Row | None = None,
     absent: str = "",
 ) -> Choice:
-    """Choose among the candidates that were proven and measured; what the baseline shows against itself is the `floor` of any doubt.
+    """Choose among the candidates that were proven and measured; `floor` is the ratio of the baseline to itself.
 
-    `eager` is the row of the baseline, `absent` why its candidate is not among the rows though it was asked for.
-    Raises ParamsError for a select.candidate that is none of them.
+    `eager` is the row of the baseline, `absent` the reason why its candidate is not among the rows although it was requested. Raises
+    ParamsError for a select.candidate that is not among them.
     """
     if settings.candidate is not None and settings.candidate not in rows:
         raise ParamsError(
@@ -68,7 +70,7 @@ def choose(
 
 
 def _decides(rows: Mapping[str, Row], metric: str) -> bool:
-    """Whether the metric tells who is best: what lacks it must be slower in a lower percentile than something without a price is in it."""
+    """Whether the metric decides: candidates without it must be slower in a lower percentile than the best static graph is in it."""
     lacking = [row for row in rows.values() if row[metric] is None]
     free = [row for name, row in rows.items() if not (_lost_precision(name, row) or _needed_code(name, row))]
     best = min((row[metric] for row in free if row[metric] is not None), default=None)
@@ -105,13 +107,13 @@ def _decide(
 
 
 def _lead(best: str, own: Row, other: Row, metric: str) -> str:
-    """By how much the best is better than another, in the metric or the highest percentile below it that both have."""
+    """How much better the best is than another, in the metric or the highest percentile below it that both have."""
     seen = nearest(metric, own, other) or metric
     return f"{best} has {distance(own, other, seen)} better {seen}"
 
 
 def _missed(row: Row, settings: Select) -> str:
-    """Which constraint a candidate misses, in words; nothing where it keeps all."""
+    """The constraint that a candidate misses, as text; empty if it keeps all."""
     for limit, key in _CONSTRAINTS:
         allowed, measured = getattr(settings, limit), row.get(key)
         if allowed is None or (measured is None and key == "flip_rate_high"):
@@ -124,7 +126,7 @@ def _missed(row: Row, settings: Select) -> str:
 
 
 def _nearest(rows: Mapping[str, Row], settings: Select) -> list[Check]:
-    """A check for each constraint that nothing keeps, with the candidate that comes nearest; all of them where no one alone is to blame."""
+    """A check for each constraint that no candidate keeps, with the nearest candidate; if each is kept by some, one check for all."""
     checks = []
     for limit, key in _CONSTRAINTS:
         allowed = getattr(settings, limit)
@@ -143,7 +145,7 @@ def _nearest(rows: Mapping[str, Row], settings: Select) -> list[Check]:
 
 
 def _below(rows: Mapping[str, Row], limit: str, allowed: float) -> str:
-    """How near the best came where nothing has samples enough for the 99th percentile: by the highest that something has."""
+    """How near the best came if nothing has enough samples for p99: by the highest percentile that is available."""
     for key in PERCENTILES:
         measured = {name: row[key] for name, row in rows.items() if row.get(key) is not None}
         if not measured:
@@ -158,7 +160,7 @@ def _below(rows: Mapping[str, Row], limit: str, allowed: float) -> str:
 def _prefer(
     ranking: list[str], rows: Mapping[str, Row], price: Callable[[str, Row], str], compare: Compare, floor: float
 ) -> tuple[list[str], dict[str, str]]:
-    """The ranking without candidates that have a price and are not really better than the best that has none; and why they are out."""
+    """The ranking without candidates that have a price and are not clearly better than the best one without; with the reasons."""
     free = next((name for name in ranking if not price(name, rows[name])), None)
     if free is None:
         return ranking, {}
@@ -181,7 +183,7 @@ def _needed_code(name: str, _row: Row) -> str:
 
 
 def _eager(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, out: str) -> str:
-    """What eager would cost, or that it would cost less and how it ships; where it won, what it takes with it."""
+    """What eager would cost; or that it is better, and how to ship it; if it won, what its image contains."""
     if best == EAGER:
         return f"; no static graph was {'faster' if metric in TIMED else 'smaller'}, so it {_needed_code(EAGER, rows[EAGER])}"
     return against_eager.words(eager, best, rows, metric, out=out)

@@ -1,7 +1,7 @@
-"""Control flow: what export made of every `if`, loop and ternary of the user, against the ways that the inputs took in eager mode.
+"""Compare what export made of every `if`, loop and ternary of the user with the ways that inputs took in eager mode.
 
-A condition in the program must see inputs on both sides, or its other side is not proven. A condition that
-export decided in Python must have been decided as the inputs decide it, each time.
+A condition in the program must see inputs on both sides, otherwise one side is not proven. If export decided a condition in Python, all
+inputs must decide it in the same way.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _INSTEAD = "make the condition from tensors of this call alone, in code that Pad
 class Decision:
     """What export made of one site in one sublayer (`layer` is its path, "" for the model itself).
 
-    `region`: it is in the program as `pd_op.if` or `pd_op.while`. `ways`: those that Python took while converting, 0 and 1 for a
-    condition, how often it went round for a loop. `constant`: Python read a tensor's value to decide.
+    `region`: it is in the program as `pd_op.if` or `pd_op.while`. `ways`: those that Python took while converting: 0 and 1 for a condition,
+    the number of rounds for a loop. `constant`: Python read a tensor's value to decide.
     """
 
     site: Site
@@ -38,7 +38,7 @@ class Decision:
 
 
 def decisions(seen: Decisions) -> list[Decision]:
-    """What was seen in one conversion, in the order of the files."""
+    """The decisions of one conversion, in the order of the files."""
     spots = sorted({*seen.regions, *seen.taken.by_spot}, key=lambda spot: (spot[0].file, spot[0].line, spot[0].column, spot[1]))
     return [
         Decision(
@@ -53,15 +53,15 @@ def decisions(seen: Decisions) -> list[Decision]:
 
 
 def write(folder: Path, found: Sequence[Decision]) -> None:
-    """Lay the decisions of an export beside its program."""
+    """Write the decisions of an export into the folder of its program."""
     lines = ",\n ".join(json.dumps(asdict(decision), ensure_ascii=False) for decision in found)
     (folder / FILE).write_text(f"[{lines}]\n", encoding="utf-8")
 
 
 def read(folder: Path) -> list[Decision]:
-    """The decisions of the export in `folder`, over all its programs; raises BadInput when there are none.
+    """Read the decisions of the export in `folder`, over all its programs; raises BadInput if there are none.
 
-    What one of several programs for fixed sizes decided, the others need not decide: their ways are taken together.
+    Several programs for fixed sizes may decide differently, so their ways are combined.
     """
     files = sorted(folder.rglob(FILE)) or [folder / FILE]
     found: dict[Spot, Decision] = {}
@@ -81,12 +81,11 @@ def read(folder: Path) -> list[Decision]:
 def judge(
     found: Sequence[Decision], taken: Mapping[Spot, set[int]], *, require_coverage: bool = False, agreed: bool = False
 ) -> tuple[list[Finding], dict[str, float]]:
-    """Findings, one for each line, and the metrics `regions`, `regions_exercised` (share of their sides), `sides`, `sides_exercised` and
-    `frozen_branches`.
+    """One finding per line, and the metrics `regions`, `regions_exercised` (share), `sides`, `sides_exercised` and `frozen_branches`.
 
-    `found` is of an export, `taken` of eager on the inputs of the proof (`TracedEager.taken_branches`). `agreed` says that the
-    program answered these inputs as eager does: a branch that was decided otherwise is then a warning, since what it
-    skips is perhaps only a cache that is filled once.
+    `found` are the decisions of an export, `taken` the branches of eager on the inputs of the proof (`TracedEager.taken_branches`).
+    `agreed`: the program answered these inputs as eager does. Then a branch that was decided differently is only a warning, because it
+    may only fill a cache once.
     """
     regions = [decision for decision in found if decision.region]
     sides = [side for decision in regions for side in _sides(decision, taken)]
@@ -102,12 +101,12 @@ def judge(
 
 
 def untaken(found: Sequence[Decision], taken: Mapping[Spot, set[int]]) -> list[tuple[Decision, int]]:
-    """The sides of regions that were never taken, each by its region and number."""
+    """The sides of regions that were never taken, by region and number."""
     return [(decision, number) for decision in found if decision.region for number, went in enumerate(_sides(decision, taken)) if not went]
 
 
 def _sides(decision: Decision, taken: Mapping[Spot, set[int]]) -> list[bool]:
-    """For each side of a region whether it was taken; a loop has one, its body."""
+    """For each side of a region whether it was taken; a loop has one side, its body."""
     ways = taken.get((decision.site, decision.layer), set())
     return [any(ways)] if decision.site.loops else [1 in ways, 0 in ways]
 
@@ -151,7 +150,7 @@ def _untaken(site: Site, sides: Sequence[bool]) -> str:
 
 
 def _never_skipped(regions: Sequence[Decision], taken: Mapping[Spot, set[int]]) -> Iterator[Finding]:
-    """A `while` may be unable to go round zero times, so this is no more than a note."""
+    """A note, because a `while` may be unable to run zero rounds."""
     for site, group in _by_site(regions):
         ways = {way for decision in group for way in taken.get((site, decision.layer), ())}
         if site.kind == "while" and ways and 0 not in ways:

@@ -1,5 +1,5 @@
-"""The experiment of the field: one network, its weights and its data, in every mode that Paddle and PyTorch can run it in.
+"""Compare graph modes: one network with the same weights and data, in every mode of Paddle and PyTorch.
 
-`paddle_dynamic`, `paddle_static` and `torch_modes` hold the code that a person writes for each mode; they import their
-framework at their top and are themselves imported only in the child process that runs the mode.
+`paddle_dynamic`, `paddle_static` and `torch_modes` hold the code that a person writes for each mode. They import their framework at
+module level, and are imported only in the child process that runs the mode.
 """

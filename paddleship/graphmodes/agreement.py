@@ -1,8 +1,7 @@
-"""Whether a mode computes what Paddle eager computes: answers at the first weights and losses of the first steps.
+"""Check that a mode computes the same as Paddle eager: answers at the first weights, and losses of the first steps.
 
-Both are held to the float64 truth, in units of eager float32's own error. A loss is one number and now and then right by luck,
-so its unit is the largest error of several eager runs that differ only in the order of the rows within a batch, and at least
-EPSILON of its size.
+Both are compared with the float64 truth, in units of eager float32's own error. A loss is a single number and may be right by chance,
+so its unit is the largest error of several eager runs with different orders of rows within a batch, and at least EPSILON of its size.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ EPSILON = 1e-6
 
 @dataclass(frozen=True)
 class Agreement:
-    """The two noise ratios; `reason` says why a mode takes no part in what is timed, and is empty when it does."""
+    """The two noise ratios; `reason` says why a mode is not timed, and is empty if it is."""
 
     answer_noise: float
     loss_noise: float | None
@@ -46,9 +45,9 @@ def judge(
 
 
 def noise_ratio(found: Sequence[Any], references: Sequence[Sequence[Any]], truth: Sequence[Any]) -> float:
-    """The largest error over all places, in units of the references' largest so far: errors grow with steps.
+    """The largest error over all steps, in units of the references' largest error so far, because errors grow with steps.
 
-    Infinite where nothing can be compared: a truth without a finite number, or references that are NaN where the truth is not.
+    Infinite if nothing can be compared: the truth has no finite number, or references are NaN where the truth is not.
     """
     worst, own = 0.0, float(np.finfo(np.float64).tiny)
     for place, exact in enumerate(np.asarray(value, np.float64) for value in truth):
@@ -60,6 +59,6 @@ def noise_ratio(found: Sequence[Any], references: Sequence[Sequence[Any]], truth
 
 
 def _distance(value: Any, exact: differences.Array) -> float:
-    """Modes give a loss with one axis or none."""
+    """The distance of two losses, which modes return with one axis or none."""
     array = np.asarray(value, np.float64)
     return differences.distance(array.reshape(exact.shape), exact) if array.size == exact.size else float("inf")

@@ -1,4 +1,4 @@
-"""What developers say of dynamic and static graphs, as ranges of a ratio, and whether this machine confirms it."""
+"""Common claims about dynamic and static graphs, as ranges of a ratio, and whether this machine confirms them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Conclusion = Literal["confirmed", "refuted", "cannot tell", "untested"]
 
 @dataclass(frozen=True)
 class Claim:
-    """`text` as people say it; `low` to `high` is the ratio of slow over fast that it amounts to, of the pairs (slow, fast)."""
+    """`text` is the claim as people state it; `low` to `high` is the claimed ratio of slow over fast, for the pairs (slow, fast)."""
 
     text: str
     reading: str
@@ -28,7 +28,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """One claim for one network and one pair of modes, with the 95% interval of the ratio where there is one."""
+    """One claim for one network and one pair of modes, with the 95% interval of the ratio if it was measured."""
 
     claim: Claim
     network: str
@@ -83,9 +83,9 @@ SEVERAL_DEVICES = Claim("Static graph on several devices is ~25% faster", "1.15 
 
 
 def conclude(low: float, high: float, *, claimed: tuple[float, float], aa_ratio: Interval | None = None) -> Conclusion:
-    """By where the interval lies: inside the claimed range, outside of it, or across one of its ends.
+    """The verdict on an interval: inside the claimed range, outside of it, or across one of its ends.
 
-    `aa_ratio` is what the reference shows against itself; the interval is widened by it.
+    `aa_ratio` is the ratio of the reference to itself; the interval is widened by it.
     """
     reach = aa_ratio.reach if aa_ratio else 1.0
     low, high = low / reach, high * reach
@@ -95,7 +95,7 @@ def conclude(low: float, high: float, *, claimed: tuple[float, float], aa_ratio:
 
 
 def settle(found: Mapping[str, Mapping[ModeName, ModeResult]], *, devices: int) -> list[ClaimResult]:
-    """Every claim for every network and pair that was measured. `devices` is how many accelerators this machine has."""
+    """The result of every claim for every network and pair that was measured. `devices` is the number of accelerators of this machine."""
     settled = [
         _find(claim, network, pair, measurements, aa_ratio=measurements[REFERENCE].aa_ratio.get(claim.quantity))
         for claim in CLAIMS

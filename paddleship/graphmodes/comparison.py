@@ -1,4 +1,4 @@
-"""All modes of one network, side by side: made in processes of their own, held to parity, then timed by the harness of `benchmark`."""
+"""Run all modes of one network: each in a process of its own, compared with eager, then timed by the code of `benchmark`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ QUANTITIES = ("step_ms", "forward_ms", "request_ms")
 
 @dataclass
 class ModeResult:
-    """What was seen of one mode of one network; `reason` says why there are no times.
+    """The measurements of one mode of one network; `reason` says why it was not timed.
 
-    `timed` holds, by quantity, what was measured of it and the batch size there; `aa_ratio` the reference's ratio with its own second
-    process, which stays empty for every other mode.
+    `timed` holds, by quantity, the measurement and its batch size; `aa_ratio` the ratio of the reference to its second process, empty for
+    every other mode.
     """
 
     mode: ModeName
@@ -47,7 +47,7 @@ class ModeResult:
 
     @property
     def peak_memory_bytes(self) -> int | None:
-        """Of the process that took the most."""
+        """The larger of the two processes' peaks."""
         return max((timed.peak_memory_bytes for timed, _ in self.timed.values()), default=None)
 
     def blocks(self, quantity: str) -> list[list[float]]:
@@ -68,9 +68,9 @@ def compare(
     say: Callable[[str], None],
     setups: Callable[[ModeName], NetworkSetup] | None = None,
 ) -> dict[ModeName, ModeResult]:
-    """Measure every mode; one that cannot run, departs or dies is a row with its reason. Raises ModelError without a reference.
+    """Measure every mode; one that cannot run, differs or dies is a row with its reason. Raises ModelError without a reference.
 
-    `setups` may give a mode another setup than the rest, as tests do that break one on purpose.
+    `setups` may give a mode another setup, as tests do that break a mode on purpose.
     """
     chosen = [REFERENCE, *[mode for mode in modes if mode != REFERENCE]]
     found = {mode: ModeResult(mode) for mode in chosen}
@@ -80,7 +80,7 @@ def compare(
 
 
 def ratio(slower: ModeResult, faster: ModeResult, quantity: str) -> Interval | None:
-    """How many times longer one takes than the other, by the statistics of `benchmark`; None where one was not measured."""
+    """How many times longer one takes than the other, by the statistics of `benchmark`; None if one was not measured."""
     if quantity not in slower.timed or quantity not in faster.timed:
         return None
     (one, size), (other, _) = slower.timed[quantity], faster.timed[quantity]
@@ -95,7 +95,7 @@ def _examine(
     say: Callable[[str], None],
     setups: Callable[[ModeName], NetworkSetup],
 ) -> None:
-    """Start one mode after the other, hold it to parity, and let it train and be saved; what fails is not timed."""
+    """Start one mode after the other, compare it with eager, train it and save it; a mode that fails is not timed."""
     environment = isolate.threads(settings.threads)
 
     def eager(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -129,14 +129,14 @@ def _examine(
 
 
 def _finish(setup: NetworkSetup, child: Isolated, measurement: ModeResult, settings: GraphModes) -> None:
-    """Train on for the curve of losses, of as many steps as are timed, and save what is deployed."""
+    """Continue training for the loss curve, for as many steps as are timed, and save the deployed form."""
     if MODES[measurement.mode].trains:
         measurement.losses += [loss for loss, _ in child.call("train", settings.rounds * setup.sizes.steps)]
     _deploy(setup, child, measurement, settings)
 
 
 def _time(setup: NetworkSetup, found: dict[ModeName, ModeResult], settings: GraphModes, *, say: Callable[[str], None]) -> None:
-    """Time what agrees with eager; one that fails has its reason, and no times."""
+    """Time the modes that agree with eager; one that fails has its reason and no times."""
     modes = [mode for mode, measurement in found.items() if measurement.measured]
     batch = setup.sizes.batch
     served, trained = timing.serve(setup, modes, settings, say=say), timing.train(setup, modes, settings, say=say)

@@ -1,4 +1,4 @@
-"""Whether a saved form runs where the model's Python code is not: really tried, in a process that cannot import it."""
+"""Test whether a saved form runs in a process that cannot import the model's Python code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TOLERANCE = 1e-3  # of the answer's size: the same program, on the same kernels
 
 @dataclass(frozen=True)
 class SavedForm:
-    """A saved form and the few lines that load it: `loader` is the source of a function called `name`."""
+    """A saved form and the lines that load it: `loader` is the source of a function called `name`."""
 
     folder: Path
     loader: str
@@ -50,9 +50,9 @@ class SavedForm:
 
 
 def loads_without_code(form: SavedForm, *, site: str | None, timeout_s: float) -> tuple[bool, str]:
-    """Load the form and ask it in a process that has no code of the model; whether it answered as before, and why not."""
+    """Load the form in a process without the model's code. Returns whether it answered as before, and the reason if not."""
     np.save(form.folder / "asked.npy", form.asked)
-    packages = [str(Path(np.__file__).parents[1]), *([site] if site else [])]  # the interpreter is told to forget PYTHONPATH
+    packages = [str(Path(np.__file__).parents[1]), *([site] if site else [])]  # the interpreter ignores PYTHONPATH
     script = _WITHOUT_CODE.format(absent=_ABSENT, site=packages, loader=form.loader, name=form.name)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     with tempfile.TemporaryDirectory(prefix="paddleship-without-code-") as elsewhere:

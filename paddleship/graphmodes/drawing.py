@@ -1,4 +1,4 @@
-"""Pictures of the experiment: times of each mode, loss against steps and seconds, and the claims with their intervals."""
+"""Charts: times of each mode, loss by steps and by seconds, and the claims with their intervals."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def losses(network: str, measurements: Mapping[ModeName, ModeResult], reports: P
 
 
 def claims(results: Sequence[ClaimResult], reports: Path, name: str) -> str:
-    """Each interval against the range that is claimed (blue)."""
+    """Each interval beside the claimed range (blue)."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     shown = [result for result in results if result.ratio is not None]

@@ -1,4 +1,4 @@
-"""How many lines a person writes, by one rule."""
+"""Count lines of code by the same rule for all modes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def count(parts: Iterable[Any]) -> int:
 
 
 def _code_lines(source: str) -> set[int]:
-    """The lines on which something stands that is neither comment nor docstring."""
+    """Lines with code, without comments and docstrings."""
     tree = ast.parse(source)
     docstrings: set[int] = set()
     for found in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""One mode of one network, living in its child process: made there, asked what parity compares, and saved."""
+"""The object in the child process of one mode of one network: build it, answer, train and save."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST_STEPS = 3
 
 
 class ModeWorker:
-    """`first` answers and takes the first steps, for parity; `train` goes on, for the curve of losses."""
+    """`first` answers and makes the first steps, for the comparison with eager; `train` continues, for the loss curve."""
 
     def __init__(self, mode: ModeName, setup: NetworkSetup) -> None:
         _pin(setup.threads)
@@ -39,7 +39,7 @@ class ModeWorker:
         self.turn = 0
 
     def first(self) -> dict[str, Any]:
-        """The answer to one batch at the first weights, the losses of the first steps, and what it took to get there (s)."""
+        """The answer to one batch at the first weights, the losses of the first steps, and the seconds for them."""
         self._mode.begin_serving()
         inputs, _ = self._batch(self._setup.sizes.batch, 0)
         start = time.perf_counter()
@@ -52,7 +52,7 @@ class ModeWorker:
         return {**facts, "losses": [loss for loss, _ in steps], "first_step_s": first_step_s, "lines": written}
 
     def train(self, count: int) -> list[tuple[float, float]]:
-        """Loss and milliseconds of `count` more steps, from host arrays to the loss on the host."""
+        """Loss and milliseconds of `count` more steps, from arrays on the host to the loss on the host."""
         self._mode.begin_training()
         taken = []
         for _ in range(count):
@@ -64,7 +64,7 @@ class ModeWorker:
         return taken
 
     def save(self, folder: str) -> dict[str, Any]:
-        """Save what is deployed; the source of what loads it, a question and this mode's own answer."""
+        """Save the deployed form. Returns the source that loads it, an input and this mode's answer."""
         self._mode.begin_serving()
         asked, _ = self._batch(self._setup.sizes.batch, 0)
         expected = self._mode.forward(asked)
@@ -79,7 +79,7 @@ class ModeWorker:
 
 
 def code_of(mode: ModeName, setup: NetworkSetup) -> tuple[Any, Any]:
-    """The module and the class of a mode. Raises CandidateError where its framework is not installed."""
+    """The module and the class of a mode. Raises CandidateError if its framework is not installed."""
     if setup.torch_site and MODES[mode].framework == "torch":
         sys.path.append(setup.torch_site)
     module, kind = MODES[mode].code.split(":")
@@ -88,13 +88,13 @@ def code_of(mode: ModeName, setup: NetworkSetup) -> tuple[Any, Any]:
 
 
 def batch_of(inputs: Array, labels: Array, size: int, place: int) -> tuple[Array, Array]:
-    """The inputs and labels of one batch of the rows, which are taken again from the first on when they end."""
+    """The inputs and labels of one batch; after the last row, the first one follows."""
     start = place * size % (len(labels) - size + 1)
     return inputs[start : start + size], labels[start : start + size]
 
 
 def _imported(module: str) -> Any:
-    """Raises CandidateError where the framework is not installed."""
+    """Raises CandidateError if the framework is not installed."""
     try:
         return import_module(module)
     except ModuleNotFoundError as missing:
@@ -104,18 +104,18 @@ def _imported(module: str) -> Any:
 
 
 def _pin(threads: int) -> None:
-    """Hold this process to as many cores as it may have threads."""
+    """Pin this process to as many cores as it has threads."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
 
 def answer_of(mode: ModeName, setup: NetworkSetup) -> dict[str, Any]:
-    """Answers and first losses alone, of a process that lives no longer than that."""
+    """Answers and first losses, from a process that ends afterwards."""
     facts = ModeWorker(mode, setup).first()
     return {"answer": np.asarray(facts["answer"]), "losses": facts["losses"]}
 
 
 def losses_of(mode: ModeName, setup: NetworkSetup, turn: int) -> list[float]:
-    """First losses with the rows of every batch in another order, which changes nothing but the rounding."""
+    """First losses with the rows of every batch in another order, which changes only the rounding."""
     worker = ModeWorker(mode, setup)
     worker.turn = turn
     return [loss for loss, _ in worker.train(FIRST_STEPS)]

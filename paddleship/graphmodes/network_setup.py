@@ -1,4 +1,4 @@
-"""A setup: one network with its weights, rows and optimizer, as files that every mode of every framework reads."""
+"""A setup: one network with its weights, rows and optimizer, as files for all modes of all frameworks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from paddleship.system import isolate
 
 Array = np.ndarray[Any, Any]
 
-_LENGTH = 128  # characters of a review; one length for all, so that no mode pays for a new shape in mid-measurement
+_LENGTH = 128  # characters of a review; the same for all, so that no mode gets a new shape while it is measured
 _LINEAR = Path("examples/linear/linear.csv")
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of a network is run: rows in a batch, and how many steps and answers, of batches and of single rows, are in one block."""
+    """The sizes of a run: rows in a batch, and the numbers of steps, batches and single rows in a block."""
 
     batch: int
     steps: int
@@ -46,7 +46,7 @@ _TRAINING: dict[NetworkName, tuple[str, float]] = {"linear": ("sgd", 0.1), "revi
 
 @dataclass(frozen=True)
 class NetworkSetup:
-    """What a mode is given. `folder` holds weights.npz, rows.npz and, in `exported`, the program that predictors load."""
+    """The files of a setup. `folder` holds weights.npz, rows.npz and, in `exported`, the program for predictors."""
 
     network: NetworkName
     folder: Path
@@ -62,12 +62,12 @@ class NetworkSetup:
     torch_site: str | None = None
 
     def weights(self) -> dict[str, Array]:
-        """The first weights by the names of Paddle's state_dict, floats in the dtype of the setup."""
+        """The first weights by their names in Paddle's state_dict, floats in the dtype of the setup."""
         with np.load(self.folder / "weights.npz") as stored:
             return {name: self.cast(stored[name]) for name in stored.files}
 
     def rows(self) -> tuple[Array, Array]:
-        """Inputs and labels, one a row."""
+        """Inputs and labels, one per row."""
         with np.load(self.folder / "rows.npz") as stored:
             return self.cast(stored["inputs"]), self.cast(stored["labels"])
 
@@ -110,7 +110,7 @@ _REVIEWS = "examples.reviews.model:build"
 
 
 def truth_of(setup: NetworkSetup) -> NetworkSetup:
-    """The same in float64."""
+    """The same setup in float64."""
     return replace(setup, dtype="float64")
 
 
@@ -128,7 +128,7 @@ def _rows(network: NetworkName, params: Params, sizes: Sizes) -> tuple[Array, Ar
         return _reviews_rows(params, sizes)
     random = np.random.default_rng(params.seed)
     labels = random.integers(0, 10, sizes.rows)
-    means = random.normal(size=(10, 3, 1, 1))  # the colour tells the class, so that there is something to learn
+    means = random.normal(size=(10, 3, 1, 1))  # the colour depends on the class, so that there is something to learn
     pictures = random.normal(size=(sizes.rows, 3, sizes.picture, sizes.picture)) + means[labels]
     return pictures.astype(np.float32), labels
 
@@ -143,7 +143,7 @@ def _linear_rows(sizes: Sizes) -> tuple[Array, Array]:
 
 
 def _reviews_rows(params: Params, sizes: Sizes) -> tuple[Array, Array]:
-    """Real training rows, cut or padded to one length."""
+    """Real training rows, cut or padded to the same length."""
     prepared = Path(params.paths.prepared)
     preprocess, config, _ = dataset.read_preprocess(prepared)
     if config["kind"] != "characters":

@@ -79,7 +79,7 @@ class ToStatic(PaddleEagerMode):
 
 
 class Sot(ToStatic):
-    """The same layers, converted as far as their bytecode lets itself be followed."""
+    """The same layers, converted as far as SOT can follow their bytecode."""
 
     def convert(self, net: Any) -> Any:
         return paddle.jit.to_static(net, full_graph=False)
@@ -106,7 +106,7 @@ class Inference:
         self.exported = exported
 
     def begin_serving(self) -> None:
-        """Nothing else is possible."""
+        """A predictor always serves."""
 
     def forward(self, inputs: Array) -> Array:
         self.input.copy_from_cpu(inputs)
@@ -126,7 +126,7 @@ class OneDnn(Inference):
 
 
 def export(setup: NetworkSetup, folder: Path) -> None:
-    """What a person writes before a predictor can load a network."""
+    """The code that a person writes before a predictor can load a network."""
     net = network(setup)
     net.eval()
     inputs = setup.rows()[0]
@@ -177,7 +177,7 @@ LOADERS: dict[type[Any], Callable[[str], Any]] = {
 
 
 def written(mode: type[Any], setup: NetworkSetup) -> list[Any]:
-    """What a person writes for this mode of this network."""
+    """The code that a person writes for this mode of this network."""
     own = [part for part in mode.__mro__ if part is not object]
     return [*_network_code(setup), *own, *([export] if issubclass(mode, Inference) else []), LOADERS[mode]]
 
@@ -191,14 +191,14 @@ def _network_code(setup: NetworkSetup) -> list[Any]:
 
 
 def tensor_of(outputs: Any) -> Any:
-    """The one tensor of a forward, however it is nested."""
+    """The only tensor in the result of forward, however it is nested."""
     if isinstance(outputs, dict):
         return next(iter(outputs.values()))
     return outputs[0] if isinstance(outputs, list | tuple) else outputs
 
 
 def network(setup: NetworkSetup) -> Any:
-    """The layers of the setup, filled with its weights where they are written already. Raises CandidateError."""
+    """The layers of the setup, with its weights if they are written already. Raises CandidateError."""
     paddle.set_device(setup.device)
     paddle.set_default_dtype(setup.dtype)
     paddle.seed(setup.seed)
@@ -213,6 +213,6 @@ def network(setup: NetworkSetup) -> Any:
 
 
 def write_weights(setup: NetworkSetup) -> None:
-    """Fresh weights by the seed of the setup, for all modes to start from."""
+    """Write seeded weights of the setup, from which all modes start."""
     (setup.folder / "weights.npz").unlink(missing_ok=True)
     np.savez(setup.folder / "weights.npz", **{name: tensor.numpy() for name, tensor in network(setup).state_dict().items()})

@@ -1,7 +1,7 @@
-"""Paddle's static mode as it is written by hand: a Program for each use, and an Executor. Imported in child processes only.
+"""Paddle's static mode, written by hand: a Program for each use, and an Executor. Imported in child processes only.
 
-The networks are described again, in functions over the program's variables; parameters have the names that the eager
-layers give them, so that both programs, and the weights that are carried over, meet in the executor's scope.
+The networks are described again, as functions over the program's variables. Parameters have the same names as in the eager layers, so
+that both programs and the copied weights use the same variables in the executor's scope.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ OPTIMIZERS: dict[str, Any] = {"sgd": paddle.optimizer.SGD, "momentum": paddle.op
 
 
 class Static:
-    """One program to train, one to answer, and the executor of both."""
+    """One program for training, one for inference, and the executor of both."""
 
     def __init__(self, setup: NetworkSetup) -> None:
         paddle.enable_static()
@@ -107,10 +107,10 @@ class Static:
         fill(setup, place)
 
     def begin_training(self) -> None:
-        """Which program runs is said at every call."""
+        """The program is chosen at every call."""
 
     def begin_serving(self) -> None:
-        """Which program runs is said at every call."""
+        """The program is chosen at every call."""
 
     def step(self, inputs: Array, labels: Array) -> float:
         return float(self.executor.run(self.train_program, feed={"x": inputs, "y": labels}, fetch_list=[self.loss])[0])
@@ -136,13 +136,13 @@ LOADERS: dict[type[Any], Callable[[str], Any]] = {Static: load_inference_model}
 
 
 def written(mode: type[Any], setup: NetworkSetup) -> list[Any]:
-    """What a person writes for this mode of this network."""
+    """The code that a person writes for this mode of this network."""
     parts = {"resnet50": [convolution, bottleneck, resnet50]}.get(setup.network, [NETWORKS[setup.network]])
     return [*parts, mode, LOADERS[mode]]
 
 
 def fill(setup: NetworkSetup, place: Any) -> None:
-    """Carry the weights over, by name. Raises CandidateError when the program has no such parameter, or of another shape."""
+    """Copy the weights, by name. Raises CandidateError if the program has no such parameter, or one of another shape."""
     scope = static.global_scope()
     for name, array in setup.weights().items():
         variable = scope.find_var(name)

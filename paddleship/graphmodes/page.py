@@ -1,4 +1,4 @@
-"""The page that settles it: each claim with its result, then every mode of every network with its figures, in Markdown."""
+"""The page of the comparison in Markdown: each claim with its result, then the figures of every mode of every network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def markdown(
 
 
 def summary(results: Sequence[ClaimResult]) -> str:
-    """How many claims were confirmed, refuted and so on, in one line."""
+    """The number of claims by verdict, in one line."""
     counts = Counter(result.conclusion for result in results)
     return ", ".join(f"{count} {word}" for word, count in counts.items())
 
@@ -67,7 +67,7 @@ def _row(measurement: ModeResult) -> str:
 
 
 def _aa_ratios(measurements: Mapping[ModeName, ModeResult]) -> list[str]:
-    """What the reference shows against itself."""
+    """The ratios of the reference to itself."""
     words = {"step_ms": "step", "forward_ms": "forward", "request_ms": "one row"}
     found = [
         f"{words[quantity]} {aa.value:.2f} ({aa.low:.2f} to {aa.high:.2f})" for quantity, aa in measurements[REFERENCE].aa_ratio.items()

@@ -1,4 +1,4 @@
-"""The times of all modes of one network, by the harness of `benchmark`: its workers, blocks, statistics and A/A floor."""
+"""Time all modes of one network with the code of `benchmark`: its workers, blocks, statistics and A/A ratio."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from paddleship.graphmodes.network_setup import Array, NetworkSetup
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.system.isolate import Factory
 
-_DISTINCT = 64  # batches that are asked in turn
+_DISTINCT = 64  # different batches that are asked in turn
 _WARM_UP_S = 2
 
 
 class Serving:
-    """A mode that answers: from host array to host array."""
+    """A mode in inference: from array on the host to array on the host."""
 
     def __init__(self, mode: ModeName, setup: NetworkSetup) -> None:
         self._mode = code_of(mode, setup)[1](setup)
@@ -31,7 +31,7 @@ class Serving:
 
 
 class Training:
-    """A mode that trains: a step from host arrays to the loss on the host, which is another one each time."""
+    """A mode in training: a step from arrays on the host to the loss on the host, which differs at every step."""
 
     def __init__(self, mode: ModeName, setup: NetworkSetup) -> None:
         self._mode = code_of(mode, setup)[1](setup)
@@ -43,13 +43,13 @@ class Training:
 
 
 def serve(setup: NetworkSetup, modes: Sequence[ModeName], settings: GraphModes, *, say: Callable[[str], None]) -> dict[str, Measurement]:
-    """Every mode, and the reference a second time under its name with AGAIN: batches (`setup.sizes.batch` rows) and single rows."""
+    """Time every mode, and the reference again under its name with AGAIN: batches (`setup.sizes.batch` rows) and single rows."""
     sizes = setup.sizes
     return _measure(setup, Serving, modes, {sizes.batch: sizes.answers, 1: sizes.answers}, settings, say=say)
 
 
 def train(setup: NetworkSetup, modes: Sequence[ModeName], settings: GraphModes, *, say: Callable[[str], None]) -> dict[str, Measurement]:
-    """The same of the modes that train, in steps of `setup.sizes.batch` rows."""
+    """Time the modes that train, in steps of `setup.sizes.batch` rows."""
     trained = [mode for mode in modes if MODES[mode].trains]
     return _measure(setup, Training, trained, {setup.sizes.batch: setup.sizes.steps}, settings, say=say)
 
@@ -63,7 +63,7 @@ def _measure(
     *,
     say: Callable[[str], None],
 ) -> dict[str, Measurement]:
-    """`samples` of each batch size in each block, `settings.rounds` blocks over all starts."""
+    """Measure `samples` of each batch size in each block, in `settings.rounds` blocks over all starts."""
     batches = {size: _batches(setup, size) for size in samples}
     participants: dict[str, Factory] = {name: (kind, (mode, setup)) for mode in modes for name in _names(mode)}
     harness = Benchmark(samples_per_block=max(samples.values()), warmup_s=_WARM_UP_S, timeout_s=settings.timeout_s)

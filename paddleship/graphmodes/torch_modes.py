@@ -1,4 +1,4 @@
-"""The only door to PyTorch: the networks of the experiment in it, and its modes. Imported in child processes only."""
+"""The only module that uses PyTorch: the networks in PyTorch, and its modes. Imported in child processes only."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class TorchEagerMode:
 
 
 class TorchScript(TorchEagerMode):
-    """The same modules scripted, and frozen where they answer."""
+    """The same modules, scripted, and frozen for inference."""
 
     def convert(self, net: Any) -> Any:
         self.frozen = torch.jit.freeze(torch.jit.script(copy.deepcopy(net).eval()))
@@ -140,7 +140,7 @@ class TorchScript(TorchEagerMode):
 
 
 class Compiled(TorchEagerMode):
-    """The same modules compiled when they are first called; what is saved is exported apart."""
+    """The same modules, compiled at the first call; the saved form is exported separately."""
 
     def convert(self, net: Any) -> Any:
         return torch.compile(net)
@@ -176,13 +176,13 @@ LOADERS: dict[type[Any], Callable[[str], Any]] = {TorchEagerMode: load_pickle, T
 
 
 def written(mode: type[Any], setup: NetworkSetup) -> list[Any]:
-    """What a person writes for this mode of this network."""
+    """The code that a person writes for this mode of this network."""
     networks: dict[str, list[Any]] = {"linear": [linear], "reviews": [Reviews], "resnet50": [Bottleneck, ResNet50]}
     return [*networks[setup.network], *[part for part in mode.__mro__ if part is not object], LOADERS[mode]]
 
 
 def network(setup: NetworkSetup) -> Any:
-    """The modules of the setup with Paddle's weights carried over. Raises CandidateError when one has no place."""
+    """The modules of the setup with Paddle's weights. Raises CandidateError if a weight has no place."""
     torch.manual_seed(setup.seed)
     torch.set_num_threads(setup.threads)
     net = NETWORKS[setup.network](**setup.kwargs)
@@ -191,7 +191,7 @@ def network(setup: NetworkSetup) -> Any:
     for path, part in net.named_modules():
         if isinstance(part, nn.Linear):
             name = f"{path}.weight" if path else "weight"
-            carried[name] = carried[name].T.contiguous()  # Paddle keeps them as (in, out)
+            carried[name] = carried[name].T.contiguous()  # Paddle stores them as (in, out)
     missing = [name for name in own.keys() ^ carried.keys() if not name.endswith("num_batches_tracked")]
     if missing:
         raise CandidateError(f"the weights of {setup.network} do not fit its modules ({', '.join(sorted(missing)[:3])})")

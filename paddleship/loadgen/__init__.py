@@ -1,14 +1,13 @@
-"""Load on a model in this very process, by the scenarios of MLPerf Inference: `run`, and `peak_qps` for the search.
+"""Put load on a model in this process, by the scenarios of MLPerf Inference: `run`, and `peak_qps` for the search.
 
-MLPerf LoadGen makes the load where it is installed; elsewhere an engine of our own runs the same definitions, and
-the result says which it was. Call it in a process of its own that holds one loaded model and that someone
-else may kill: a model that never answers is never given up here. One run at a time.
+MLPerf LoadGen makes the load if it is installed; otherwise an engine of paddleship runs the same definitions. The result names the
+engine. Call it in a process of its own with one loaded model, which another process can kill: there is no time limit for a model that
+never answers. One run at a time.
 
-What LoadGen adds, measured on 2 busy cores: 2 to 3 µs to the median latency of a query and as much between two queries,
-so 1% of a model that answers in 0.2 ms; in Server some 0.09 ms to wake the worker (the plain engine: 0.07). For
-each query it keeps some 0.5 kB, which a process does not give back: measure memory in short runs. It shares the
-interpreter with the model, so that a Server's queries are issued late while a model holds it; their latency counts
-from the time they were due all the same.
+The overhead of LoadGen, measured on 2 busy cores: 2 to 3 µs for the median latency of a query, and the same between two queries, so 1%
+for a model that answers in 0.2 ms; in Server about 0.09 ms to wake the worker (plain engine: 0.07). It keeps about 0.5 kB per query,
+which the process does not free: measure memory in short runs. It shares the interpreter with the model, so Server queries are issued
+late while a model holds the GIL; their latency still counts from the time when they were due.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ _SLACK = 1.25
 
 
 def unavailable() -> str:
-    """Why MLPerf LoadGen cannot be used here; empty when it can."""
+    """Why MLPerf LoadGen cannot be used here; empty if it can."""
     from paddleship.loadgen import mlperf
 
     return mlperf.unavailable()
 
 
 def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, engine: LoadGenerator | None = None) -> Measured:
-    """Run one scenario on the rows 0 to `rows` - 1, in this thread; repeatable from the seed but for the times.
+    """Run one scenario on the rows 0 to `rows` - 1, in this thread; the seed makes it repeatable except for times.
 
-    What `answer` raises is raised from here. Without `engine` it is LoadGen where it is installed. Raises ParamsError
-    without rows, and Unavailable for an engine that is not installed.
+    Exceptions of `answer` are raised from here. Without `engine`, LoadGen is used if it is installed. Raises ParamsError without rows, and
+    Unavailable for an engine that is not installed.
     """
     if rows < 1:
         raise ParamsError(f"a load needs rows to ask for (got {rows}): give it a test set that is not empty")
@@ -83,9 +82,9 @@ def peak_qps(
     min_queries: int = 662,
     engine: LoadGenerator | None = None,
 ) -> Peak:
-    """Search the highest load of a Server that holds `slo_p99_ms` with confidence, in about `max_seconds`.
+    """Search the highest Server load that keeps `slo_p99_ms` with confidence, in about `max_seconds`.
 
-    `min_queries` is the least for each load that is tried. No error when none holds: the result says how near the best came.
+    Each load gets at least `min_queries` queries. If no load keeps the objective, the result says how near the best one came.
     """
     from paddleship.loadgen import peak
 
@@ -99,15 +98,15 @@ def peak_qps(
 
 
 def _expected_per_s(scenario: Scenario, answer: Answer, rows: int) -> float:
-    """Queries (Offline: rows) a second to be ready for, from the fastest of a few answers, which are not measured."""
+    """An upper estimate of queries (Offline: rows) per second, from the fastest of a few answers, which are not measured."""
     if isinstance(scenario, Server):
         return scenario.target_qps
     if isinstance(scenario, Offline) and scenario.expected_per_s is not None:
         return scenario.expected_per_s
     if not scenario.min_seconds:
-        return 1.0  # the least number of queries decides, not the time
+        return 1.0  # the minimum number of queries applies, not the time
     fastest_s = _fastest_s(answer, _some(scenario.rows_at_once, rows))
-    return _SLACK * scenario.batch_size / fastest_s if isinstance(scenario, Offline) else 1 / fastest_s  # LoadGen doubles the latter
+    return _SLACK * scenario.batch_size / fastest_s if isinstance(scenario, Offline) else 1 / fastest_s  # LoadGen doubles 1 / fastest_s
 
 
 def _some(count: int, rows: int) -> list[int]:

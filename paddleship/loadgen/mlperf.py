@@ -1,8 +1,7 @@
-"""The one door to MLPerf LoadGen: its settings, its callbacks, and the run itself.
+"""The only module that uses MLPerf LoadGen: its settings, its callbacks, and the run.
 
-LoadGen's clock decides: latencies are taken from its trace. A query is answered inside its callback, in the calling
-thread; for Server it runs in a thread of its own and the calling thread is the worker, so that a model is
-always run by the thread that loaded it.
+Latencies are from LoadGen's trace, by its clock. A query is answered in its callback, in the calling thread. For Server, LoadGen runs in
+a thread of its own and the calling thread is the worker, so that the thread that loaded a model always runs it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _LARGEST_SEED = 2**31
 
 
 def unavailable() -> str:
-    """Why LoadGen cannot be used here; empty when it can."""
+    """Why LoadGen cannot be used here; empty if it can."""
     try:
         import mlperf_loadgen  # noqa: F401
     except ImportError as error:
@@ -33,7 +32,7 @@ def unavailable() -> str:
 
 
 def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, expected_per_s: float) -> Measured:
-    """Run one scenario under LoadGen. `expected_per_s`: queries (Offline: rows) a second, so that it makes enough of them."""
+    """Run one scenario with LoadGen. `expected_per_s` are queries (Offline: rows) per second, so that it generates enough."""
     complete = _completion()
     worker = Queued(scenario, answer, complete) if isinstance(scenario, Server) else Direct(scenario, answer, complete)
     with tempfile.TemporaryDirectory(prefix="paddleship-loadgen-") as folder:
@@ -59,7 +58,7 @@ def _start(scenario: Scenario, worker: Direct, folder: Path, *, rows: int, seed:
     library = lg.ConstructQSL(rows, rows, _ignore, _ignore)
     try:
         settings = _settings(scenario, seed=seed, expected_per_s=expected_per_s)
-        # LoadGen obeys an audit.config that lies in the working directory, unless it is told another place
+        # LoadGen reads an audit.config in the working directory, unless it gets another path
         lg.StartTestWithLogSettings(sut, library, settings, _log_settings(folder), str(folder / "audit.config"))
     finally:
         lg.DestroyQSL(library)
@@ -101,7 +100,7 @@ def _log_settings(folder: Path) -> Any:
     output.copy_summary_to_stdout = False
     settings = lg.LogSettings()
     settings.log_output = output
-    settings.enable_trace = True  # the only place where it writes every latency
+    settings.enable_trace = True  # the only output with every latency
     return settings
 
 
@@ -115,12 +114,12 @@ def _completion() -> Complete:
 
 
 def _ignore(_indices: Sequence[int]) -> None:
-    """All rows are in memory from the start."""
+    """A callback that does nothing: all rows are in memory."""
 
 
 @contextmanager
 def _interrupts(fail: Callable[[BaseException], None]) -> Iterator[None]:
-    """Turn Ctrl-C into a failure of the run: raised on the way into a callback, it would end the process."""
+    """Turn Ctrl-C into a failure of the run; raised inside a callback, it would end the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""What LoadGen wrote of a run: its verdict from the detail log, every latency from the trace."""
+"""Read LoadGen's logs of a run: the verdict from the detail log, every latency from the trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SAMPLE = re.compile(
 
 
 def read(folder: Path, scenario: Scenario, *, engine: str, rows: int, seed: int, expected_per_s: float, answered: int) -> Measured:
-    """Measured, from the logs in `folder`; only the first `answered` samples count. Raises Unavailable when LoadGen left no result."""
+    """The result from the logs in `folder`; only the first `answered` samples count. Raises Unavailable without a result."""
     detail = _detail(folder / "mlperf_log_detail.txt")
     if "result_validity" not in detail:
         raise Unavailable(f"LoadGen left no result ({detail.get('error_invalid_config', 'its log ends early')}): run the benchmark again")
@@ -56,13 +56,13 @@ def read(folder: Path, scenario: Scenario, *, engine: str, rows: int, seed: int,
 
 
 def _detail(path: Path) -> dict[str, Any]:
-    """The log's values by key; the last one where there are several."""
+    """The log's values by key; the last one if a key occurs several times."""
     found = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             entry = json.loads(line.removeprefix(":::MLLOG"))
         except ValueError:
-            continue  # it writes infinity, a rate over no time, as no JSON does
+            continue  # it writes infinity, a rate over no time, as invalid JSON
         found[entry["key"]] = entry["value"]
     return found
 

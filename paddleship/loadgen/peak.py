@@ -1,8 +1,8 @@
-"""The highest load that still holds an objective for latency: bisection over Server runs, within a budget of time.
+"""Search the highest load that keeps a latency objective: bisection over Server runs, within a time budget.
 
-LoadGen's own search (FindPeakPerformance) has no budget, and it accepts a load from the percentile that was seen, however few
-queries it was seen in; here every load must hold the objective with confidence. The load that bounds the peak from above
-gets a second chance, as a busy moment of the machine may have spoiled it: the peak is a lower bound all the same.
+LoadGen's own search (FindPeakPerformance) has no time budget, and accepts a load by its observed percentile, however few queries there
+were. Here every load must keep the objective with confidence. The lowest load that failed is tried a second time, because a busy moment
+of the machine may be the cause. The peak is still a lower bound.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOWEST_SHARE = 1 / 32
 
 @dataclass(frozen=True)
 class RateTrial:
-    """One load that was tried: whether it held the objective, and its p99 (None when not one query was answered)."""
+    """One load that was tried: whether it kept the objective, and its p99 (None if no query was answered)."""
 
     target_qps: float
     p99_ms: float | None
@@ -32,7 +32,7 @@ class RateTrial:
 
 @dataclass(frozen=True)
 class Peak:
-    """`measured` is the run at the highest load that held, None when none did: then `reason` says how near the best came."""
+    """`measured` is the run at the highest load that kept the objective; None if none did, then `reason` says how near the best came."""
 
     slo_p99_ms: float
     measured: Measured | None
@@ -45,7 +45,7 @@ class Peak:
 
 
 def search(measure: Callable[[Server], Measured], lowest: Server, *, capacity_per_s: float, max_seconds: float) -> Peak:
-    """Try loads from half of `capacity_per_s` on; `lowest` gives all of a scenario but its `target_qps`."""
+    """Try loads from half of `capacity_per_s` upwards; `lowest` has the scenario's other settings."""
     start = time.monotonic()
     trials: list[RateTrial] = []
     best: Measured | None = None
@@ -62,7 +62,7 @@ def search(measure: Callable[[Server], Measured], lowest: Server, *, capacity_pe
 
 
 def _next(trials: list[RateTrial], capacity_per_s: float) -> float | None:
-    """The load to try after these; None when the peak is known. No load below one that held is tried again."""
+    """The load to try next; None when the peak is known. Loads below one that kept the objective are not tried again."""
     if not trials:
         return capacity_per_s / 2
     held = max((trial.target_qps for trial in trials if trial.held), default=0.0)

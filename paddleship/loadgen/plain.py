@@ -1,8 +1,7 @@
-"""The same scenarios without LoadGen, for platforms that it has no wheel for: by the monotonic clock, in one thread.
+"""The same scenarios without LoadGen, for platforms without a wheel of it: by the monotonic clock, in one thread.
 
-Definitions and ends follow LoadGen's; the random rows and times do not, so that a run is like LoadGen's and never the same.
-Server queries are due at random times that were drawn beforehand and counted as arrived when they are due, so
-no second thread disturbs the worker.
+Definitions and end conditions are LoadGen's; random rows and times differ, so a run is similar and never the same. Server queries are due
+at random times that were drawn before, and count as arrived when they are due, so that no second thread disturbs the worker.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from paddleship.loadgen.scenarios import Answer, Measured, MultiStream, Offline,
 from paddleship.loadgen.stopping import estimate, needed, percentile_of, tolerated
 from paddleship.loadgen.validity import Checks, reasons
 
-_OFFLINE_SLACK = 1.1  # LoadGen makes this much more than the expected rate needs
+_OFFLINE_SLACK = 1.1  # LoadGen generates this much more than the expected rate needs
 
 
 @dataclass
 class _Seen:
-    """`lasted_s` is what `min_seconds` is held against: the last issue, or (Offline) the last answer."""
+    """`lasted_s` is compared with `min_seconds`: the time of the last issue, or (Offline) of the last answer."""
 
     latencies_s: list[float] = field(default_factory=list)
     delays_s: list[float] = field(default_factory=list)
@@ -126,7 +125,7 @@ def _serve(scenario: Server, answer: Answer, order: list[int], chance: random.Ra
 
 
 def _arrivals(scenario: Server, chance: random.Random) -> Iterator[float]:
-    """Times at which queries are due, in seconds: a Poisson process until both minima are met."""
+    """Times at which queries are due, in seconds: a Poisson process until both minima are reached."""
     time_due, count = 0.0, 0
     while True:
         yield time_due

@@ -1,4 +1,4 @@
-"""The scenarios of MLPerf Inference, and what is seen when one is run."""
+"""The scenarios of MLPerf Inference, and the result of a run."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class _Scenario:
 
     @property
     def rows_at_once(self) -> int:
-        """The most rows that the model is asked for at once."""
+        """The largest number of rows in one call of the model."""
         return int(getattr(self, "samples_per_query", getattr(self, "batch_size", 1)))
 
 
 @dataclass(frozen=True)
 class SingleStream(_Scenario):
-    """One query of one row at a time, the next when the last is answered (closed loop); what a single user waits for.
+    """One query of one row at a time, the next one after the answer (closed loop); the latency of a single user.
 
-    Ends when both minima are met; at a maximum it ends without them, and is not valid.
+    Ends when both minima are reached; at a maximum it ends without them and is not valid.
     """
 
     min_queries: int = 662
@@ -42,7 +42,7 @@ class SingleStream(_Scenario):
 
 @dataclass(frozen=True)
 class MultiStream(_Scenario):
-    """As SingleStream, in queries of several rows each; a latency is that of a whole query."""
+    """Like SingleStream, with queries of several rows; a latency is that of the whole query."""
 
     samples_per_query: int = 8
     min_queries: int = 662
@@ -53,10 +53,10 @@ class MultiStream(_Scenario):
 
 @dataclass(frozen=True)
 class Offline(_Scenario):
-    """All rows at once, answered in batches; what counts is rows per second. A latency is a row's time since the start.
+    """All rows at once, answered in batches; the result is rows per second. A latency is a row's time since the start.
 
-    `expected_per_s` sets how many rows it takes to fill `min_seconds` and must not be below the true rate, or the
-    run is too short and not valid; None finds it from a few batches beforehand.
+    `expected_per_s` determines how many rows fill `min_seconds`. It must not be below the true rate, otherwise the run is too short and not
+    valid. None: it is estimated from a few batches.
     """
 
     batch_size: int = 1
@@ -67,11 +67,11 @@ class Offline(_Scenario):
 
 @dataclass(frozen=True)
 class Server(_Scenario):
-    """Queries of one row at random times (Poisson, `target_qps` on average), whatever became of the last ones (open loop).
+    """Queries of one row at random times (Poisson, `target_qps` on average), independent of earlier answers (open loop).
 
-    One worker takes them in turn, up to `batch_size` of those that wait at once. Latency counts from the time a
-    query was due. The run is valid when the 99th percentile is within `slo_p99_ms` with confidence. It ends early,
-    not valid, when more queries wait than arrive in a second (or in four times the objective, if that is longer).
+    One worker takes them in order, up to `batch_size` of those that wait at once. Latency counts from the time when a query was due.
+    The run is valid if the 99th percentile is within `slo_p99_ms` with confidence. It ends early, not valid, if more queries wait
+    than arrive in a second (or in four times the objective, if that is longer).
     """
 
     target_qps: float
@@ -90,12 +90,11 @@ Scenario = SingleStream | MultiStream | Offline | Server
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run of a scenario showed, by the clock of the engine that ran it.
+    """The result of one run of a scenario, by the clock of its engine.
 
-    `latencies_ms` holds every query in the order of issue (Offline: every row). `reasons` say in words why a run is
-    not valid. `early_stopping_ms` holds the percentiles that may be stated with confidence, and no others.
-    Server: `scheduled_per_s` is the load that was asked for, `throughput_per_s` what was completed,
-    `issue_delay_p99_ms` how late the engine itself was, `unanswered` the queries given up when too many waited.
+    `latencies_ms` has every query in the order of issue (Offline: every row). `reasons` say why a run is not valid. `early_stopping_ms` has
+    only percentiles with confidence. For Server: `scheduled_per_s` is the requested load, `throughput_per_s` what was completed,
+    `issue_delay_p99_ms` the delay of the engine itself, `unanswered` the queries that were given up because too many waited.
     """
 
     engine: str

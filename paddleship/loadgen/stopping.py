@@ -1,8 +1,8 @@
-"""MLPerf's early-stopping rule: what may be said of a percentile after so many queries, at 99% confidence and no tolerance.
+"""MLPerf's early-stopping rule: which percentiles a number of queries supports, at 99% confidence and without tolerance.
 
-The p-th percentile lies below a latency with confidence when so few of the queries were slower than it that a
-true share of 1 - p would show so few, or fewer, in less than one run of a hundred (binomial distribution). Source: MLPerf
-Inference rules, appendix on early stopping; LoadGen works its figures out the same way, and a test compares the two.
+The p-th percentile is below a latency with confidence if so few queries were slower that a true share of 1 - p would show so few, or
+fewer, in less than one of a hundred runs (binomial distribution). Source: MLPerf Inference rules, appendix on early stopping. LoadGen
+computes it in the same way, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _CHANCE_OF_ERROR = 0.01
 
 
 def needed(percentile: float) -> int:
-    """Least number of queries from which a percentile (0 to 1) may be stated: 64 for 0.9, 130 for 0.95, 662 for 0.99."""
+    """The smallest number of queries for a percentile (0 to 1): 64 for 0.9, 130 for 0.95, 662 for 0.99."""
     return next(queries for queries in count(1) if tolerated(queries, percentile) >= 1)
 
 
 @lru_cache(maxsize=1024)
 def tolerated(queries: int, percentile: float) -> int:
-    """How many of `queries` may be slower than a limit that the percentile still holds with confidence; -1: not even none."""
+    """The number of `queries` that may be slower than a limit with confidence in the percentile; -1: there are too few queries."""
     chance = 0.0
     for slower in range(queries + 1):
         chance += exp(
@@ -38,11 +38,11 @@ def tolerated(queries: int, percentile: float) -> int:
 
 
 def estimate(latencies: Sequence[float], percentile: float) -> float | None:
-    """A latency that the percentile does not pass, with confidence; None from fewer queries than `needed`."""
+    """An upper limit of the percentile, with confidence; None with fewer queries than `needed`."""
     slower = tolerated(len(latencies), percentile)
     return sorted(latencies)[len(latencies) - slower] if slower >= 1 else None
 
 
 def percentile_of(latencies: Sequence[float], percentile: float) -> float:
-    """The percentile seen, by LoadGen's definition: the first latency that this share of the queries is not above."""
+    """The observed percentile by LoadGen's definition: the first latency that this share of the queries does not exceed."""
     return sorted(latencies)[int(len(latencies) * percentile)]

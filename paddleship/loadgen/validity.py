@@ -1,4 +1,4 @@
-"""Why a run is not valid, in words; both engines use them."""
+"""Why a run is not valid, as text, for both engines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddleship.loadgen.stopping import needed, percentile_of
 
 @dataclass(frozen=True)
 class Checks:
-    """The conditions of a valid run, as its engine found them."""
+    """The conditions of a valid run, as found by the engine."""
 
     long_enough: bool
     enough_queries: bool
@@ -23,7 +23,7 @@ class Checks:
 def reasons(
     scenario: Scenario, checks: Checks, latencies_ms: Sequence[float], *, seconds: float, issue_delay_ms: float | None
 ) -> list[str]:
-    """What failed and what to do about it; empty for a valid run."""
+    """The conditions that failed, each with the next step; empty for a valid run."""
     queries, found = len(latencies_ms) + checks.unanswered, []
     if isinstance(scenario, Server):
         found += _server(scenario, checks, latencies_ms, issue_delay_ms or 0.0)

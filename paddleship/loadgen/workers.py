@@ -1,7 +1,7 @@
-"""Who answers LoadGen's queries, and how: at once where they are issued, or from a queue.
+"""Answer LoadGen's queries: where they are issued, or from a queue.
 
-Nothing may be raised into LoadGen, which would end the process: an error is kept, what is asked after it is completed
-without an answer, and the error is raised when LoadGen has ended.
+Exceptions must not reach LoadGen, because they would end the process. An error is stored, later queries are completed without an answer,
+and the error is raised after LoadGen has ended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Complete = Callable[[Sequence[Any]], None]
 
 
 class Direct:
-    """Answers a query where it is issued, in pieces of as many rows as the scenario allows at once."""
+    """Answers a query where it is issued, in parts of as many rows as the scenario allows."""
 
     def __init__(self, scenario: Scenario, answer: Answer, complete: Complete) -> None:
         self.answered = 0
@@ -38,7 +38,7 @@ class Direct:
             self._handle(samples[first : first + self._size])
 
     def flush(self) -> None:
-        """Nothing is left over: `issue` has answered all."""
+        """Nothing is left: `issue` has answered all queries."""
 
     def _handle(self, samples: Sequence[Any]) -> None:
         try:
@@ -51,10 +51,10 @@ class Direct:
 
 
 class Queued(Direct):
-    """Answers queries from a queue, in the thread that called `run`; LoadGen issues them from another.
+    """Answers queries from a queue, in the thread that called `run`; LoadGen issues them from another thread.
 
-    After an error, or with too many waiting, nothing more is answered: LoadGen sees the queue grow past its
-    limit, ends the run early, and then all that was held back is completed.
+    After an error, or if too many queries wait, nothing more is answered: LoadGen sees the queue exceed its limit and ends the run early;
+    then all queries in the queue are completed.
     """
 
     def __init__(self, scenario: Server, answer: Answer, complete: Complete) -> None:
@@ -100,7 +100,7 @@ class Queued(Direct):
         self._complete(held)
 
     def _waiting(self) -> tuple[list[Any], bool]:
-        """Wait for a query, and take those behind it that fit into a batch; False when none will follow."""
+        """Wait for a query, and take the following ones that fit into a batch; False if none will follow."""
         batch = [self._queue.get()]
         while batch[-1] is not None and len(batch) < self._size and not self._queue.empty():
             batch.append(self._queue.get())

@@ -1,4 +1,4 @@
-"""Tensors on the wire: the JSON form of the Open Inference Protocol v2, for the server and its clients."""
+"""Encode and decode tensors in the JSON form of the Open Inference Protocol v2, for the server and its clients."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _DTYPES = {datatype: dtype for dtype, datatype in DATATYPES.items()}
 
 
 def describe(spec: TensorSpec) -> dict[str, Any]:
-    """One input or output as model metadata shows it: -1 stands for a dynamic dimension."""
+    """One input or output in model metadata; -1 is a dynamic dimension."""
     return {"name": spec.name, "datatype": DATATYPES[spec.dtype], "shape": [-1 if isinstance(size, str) else size for size in spec.shape]}
 
 
 def encode_tensor(name: str, values: np.ndarray[Any, Any] | Sequence[str]) -> dict[str, Any]:
-    """A tensor, or a column of text, as its JSON object; the array stays an array for orjson to write."""
+    """A tensor, or a column of text, as its JSON object; arrays stay arrays, which orjson writes."""
     if not isinstance(values, np.ndarray):
         return {"name": name, "datatype": "BYTES", "shape": [len(values)], "data": list(values)}
-    wide = values.astype(np.float32) if values.dtype == np.float16 else values  # orjson writes no float16
+    wide = values.astype(np.float32) if values.dtype == np.float16 else values  # orjson does not write float16
     return {"name": name, "datatype": DATATYPES[str(values.dtype)], "shape": list(values.shape), "data": np.ascontiguousarray(wide).ravel()}
 
 
 def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
-    """A JSON object as the tensor it stands for. Raises RequestError."""
+    """A JSON object as a tensor. Raises RequestError."""
     name, datatype, shape = item.get("name"), item.get("datatype"), item.get("shape")
     if datatype not in _DTYPES:
         raise RequestError(f"tensor {name!r} has the datatype {datatype!r}: use one of {', '.join(_DTYPES)}")
@@ -69,13 +69,13 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
 
 
 def decode_request(body: Any, specs: Sequence[TensorSpec], *, max_batch: int) -> dict[str, Any]:
-    """The columns of an inference request, by input name, one entry per row. Raises RequestError."""
+    """The columns of an inference request, by input name, with one entry per row. Raises RequestError."""
     items = body.get("inputs") if isinstance(body, Mapping) else None
     if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
         raise RequestError('the request has no \'inputs\' list: send {"inputs": [{"name", "datatype", "shape", "data"}, …]}')
     names, known = [item.get("name") for item in items], {spec.name: spec for spec in specs}
     for name in names:
-        if name not in [*known]:  # a list, since what came may not be hashable
+        if name not in [*known]:  # a list, because the client's value may not be hashable
             raise RequestError(f"there is no input {name!r}: this model takes {', '.join(known)}")
     if len(set(names)) != len(names):
         raise RequestError("an input is given twice: send each once")
