@@ -1,7 +1,7 @@
 """Measure latency, throughput, memory and cold start of several participants, side by side on this machine.
 
 Every ratio is taken between neighbouring blocks of a participant and of a baseline in the same run. The baseline runs twice, and the
-ratio between its two processes is the A/A ratio: no verdict rests on a difference of that size. Sampling continues for participants that
+ratio between its two processes is the A/A ratio: a difference of that size is not reported. Sampling continues for participants that
 are not decided, until `max_seconds`. Not measured: the network, and several models on one machine.
 """
 

@@ -1,4 +1,4 @@
-"""The result of a benchmark: speedups with intervals, verdicts, and warnings."""
+"""The result of a benchmark: speedups with intervals, differences, and warnings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Comparison:
         return speedup(self.found[self.baseline], self.found[name], self.size)
 
     def difference(self, name: str) -> Difference | None:
-        """The verdict against the baseline, for differences of `effect`."""
+        """Better or worse than the baseline by at least `effect`, or cannot tell."""
         found = self.speedup(name)
         return estimates.difference(found, self.aa_ratio, effect=self.effect) if found and name != self.baseline else None
 

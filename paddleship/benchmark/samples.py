@@ -27,7 +27,7 @@ Gains = dict[str, list[list[float]]]
 
 @dataclass(frozen=True)
 class Change:
-    """A participant's speedup in two benchmarks, the ratio of the later to the earlier one, and its verdict."""
+    """A participant's speedup in two benchmarks, the ratio of the later to the earlier one, and its difference."""
 
     name: str
     before: estimates.Interval

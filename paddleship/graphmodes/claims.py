@@ -83,7 +83,7 @@ SEVERAL_DEVICES = Claim("Static graph on several devices is ~25% faster", "1.15 
 
 
 def conclude(low: float, high: float, *, claimed: tuple[float, float], aa_ratio: Interval | None = None) -> Conclusion:
-    """The verdict on an interval: inside the claimed range, outside of it, or across one of its ends.
+    """What an interval says of a claim: inside the claimed range, outside of it, or across one of its ends.
 
     `aa_ratio` is the ratio of the reference to itself; the interval is widened by it.
     """

@@ -38,7 +38,7 @@ def markdown(
 
 
 def summary(results: Sequence[ClaimResult]) -> str:
-    """The number of claims by verdict, in one line."""
+    """The number of results by conclusion, in one line."""
     counts = Counter(result.conclusion for result in results)
     return ", ".join(f"{count} {word}" for word, count in counts.items())
 

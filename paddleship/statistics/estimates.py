@@ -1,4 +1,4 @@
-"""Percentiles, ratios with an interval, verdicts, slopes, and the knee of a curve.
+"""Percentiles, ratios with an interval, differences, slopes, and the knee of a curve.
 
 A percentile is only stated from as many samples as MLPerf LoadGen's early-stopping rule requires. Intervals are 95%.
 Processes of the same program differ (memory layout, hash seeds), so a ratio is bootstrapped over starts of the processes and,
@@ -73,7 +73,7 @@ def difference(found: Interval, aa_ratio: Interval | None, *, effect: float) -> 
 
 
 def settled(found: Interval, aa_ratio: Interval | None, *, effect: float) -> bool:
-    """Whether more samples are useless: the verdict is known, or the interval excludes a difference of `effect`."""
+    """Whether more samples are useless: the difference is decided, or the interval excludes one of `effect`."""
     return difference(found, aa_ratio, effect=effect) != Difference.CANNOT_TELL or (
         found.low > 1 / (1 + effect) and found.high < 1 + effect
     )
