@@ -1,4 +1,4 @@
-"""Embedded defaults: where Prefect and MLflow keep their state in a checkout, and which servers a run talks to."""
+"""Defaults of a checkout: where Prefect and MLflow keep their state, and which servers a run uses."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from paddleship.errors import BadInput
 from paddleship.shipped.common.files import write_text
 
 FOLDER = ".paddleship"
-HEARTBEAT_S = 30  # between two signs of life of a flow run; after three without one it counts as crashed
-_JOBS = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"  # of MLflow's generative part: eight processes and a gigabyte that nothing here uses
+HEARTBEAT_S = 30  # seconds between heartbeats of a flow run; after three missing ones it counts as crashed
+_JOBS = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"  # of MLflow's GenAI part: eight processes and a gigabyte that are not used here
 _OUR_SETTINGS = "# Written by `make ui`, removed by `make stop`.\n"
 
 
@@ -28,7 +28,7 @@ class Local:
 
     @classmethod
     def of(cls, checkout: Path) -> Local:
-        """With the ports that PREFECT_PORT and MLFLOW_PORT name. Raises BadInput."""
+        """With the ports in PREFECT_PORT and MLFLOW_PORT. Raises BadInput."""
         return cls(checkout, _port("PREFECT_PORT", 4200), _port("MLFLOW_PORT", 5000))
 
     @property
@@ -48,24 +48,24 @@ class Local:
         return (self.state / "artifacts").as_uri()
 
     def prefect_url(self) -> str | None:
-        """The API of a server that is there: the user's PREFECT_API_URL, or the one that `start` started."""
+        """The API of the user's PREFECT_API_URL, or of the server that `start` started; None without one."""
         ours = servers.running(self.state, "prefect")
         return os.environ.get("PREFECT_API_URL") or (f"{ours}/api" if ours else None)
 
     def tracking_uri(self) -> str:
-        """The user's MLFLOW_TRACKING_URI, else the server that `start` started, else SQLite in the checkout."""
+        """The user's MLFLOW_TRACKING_URI, otherwise the server that `start` started, otherwise SQLite in the checkout."""
         self.state.mkdir(exist_ok=True)
         return os.environ.get("MLFLOW_TRACKING_URI") or servers.running(self.state, "mlflow") or self._store
 
     def use(self) -> None:
-        """Point this process's Prefect at the server that is there, or at an ephemeral one with its state in the checkout.
+        """Point this process's Prefect to the available server, or to an ephemeral one with its state in the checkout.
 
-        Must come before Prefect is imported.
+        Call it before Prefect is imported.
         """
         if url := self.prefect_url():
             os.environ["PREFECT_API_URL"] = url
         else:
-            self._forget_server()  # it died; Prefect would still look for it
+            self._forget_server()  # the server died, and Prefect would still use its address
         self.prefect_home.mkdir(parents=True, exist_ok=True)
         os.environ.setdefault("PREFECT_HOME", str(self.prefect_home))
         os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
@@ -73,18 +73,18 @@ class Local:
         os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", str(HEARTBEAT_S))
 
     def start(self) -> dict[str, str]:
-        """Start both servers where they do not run yet; their addresses for a browser. Raises Unavailable."""
+        """Start both servers if they do not run yet. Returns their addresses for a browser. Raises Unavailable."""
         prefect, mlflow = self._prefect().start(), self._mlflow().start()
         write_text(self._client_settings, f'{_OUR_SETTINGS}[api]\nurl = "{prefect}/api"\n')
         return {"Prefect": prefect, "MLflow": mlflow}
 
     def stop(self) -> list[str]:
-        """End the servers that `start` started; their names."""
+        """Stop the servers that `start` started. Returns their names."""
         self._forget_server()
         return [name for name in ("prefect", "mlflow") if servers.stop(self.state, name)]
 
     def running(self) -> dict[str, str]:
-        """Addresses, for a browser, of the servers that run now."""
+        """The browser addresses of the running servers."""
         names = {"Prefect": "prefect", "MLflow": "mlflow"}
         return {title: url for title, name in names.items() if (url := servers.running(self.state, name))}
 
@@ -94,11 +94,11 @@ class Local:
 
     @property
     def _client_settings(self) -> Path:
-        """What makes a plain `prefect …` in the checkout talk to our server; there as long as the server is."""
+        """The settings file with which a plain `prefect …` in the checkout uses our server; it exists while the server runs."""
         return self.checkout / "prefect.toml"
 
     def _forget_server(self) -> None:
-        """Remove the client settings, unless somebody else wrote them."""
+        """Remove the settings file, unless somebody else wrote it."""
         if self._client_settings.exists() and self._client_settings.read_text().startswith(_OUR_SETTINGS):
             self._client_settings.unlink()
 
@@ -114,7 +114,7 @@ class Local:
             environment={
                 "PREFECT_HOME": str(self.prefect_home),
                 "PREFECT_API_URL": api,
-                "PREFECT_SERVER_UI_API_URL": api,  # the page would call port 4200 otherwise
+                "PREFECT_SERVER_UI_API_URL": api,  # otherwise the page would use port 4200
                 "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             },
         )

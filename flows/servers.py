@@ -1,4 +1,4 @@
-"""A server in the background: started once, found again by its file, ended by who started it."""
+"""Background servers: started once, found by a state file, and stopped again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STOP_S = 15
 
 @dataclass(frozen=True)
 class ServerProcess:
-    """A program that answers on a loopback port. Its log and the file that says where it runs lie in `state`."""
+    """A program that answers on a loopback port. Its log and state file are in `state`."""
 
     name: str
     state: Path
@@ -34,7 +34,7 @@ class ServerProcess:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def start(self) -> str:
-        """Start it and wait until it is healthy, or find it running; its address. Raises Unavailable."""
+        """Start it and wait until it is healthy, or find it running. Returns its address. Raises Unavailable."""
         if url := running(self.state, self.name):
             return url
         if not _is_free(self.port):
@@ -68,7 +68,7 @@ class ServerProcess:
 
 
 def running(state: Path, name: str) -> str | None:
-    """The address of a server that `start` started and that still runs."""
+    """The address of a running server that `start` started; None if there is none."""
     path = _file(state, name)
     if not path.exists():
         return None
@@ -77,7 +77,7 @@ def running(state: Path, name: str) -> str | None:
 
 
 def stop(state: Path, name: str) -> bool:
-    """End a server that `start` started, with all of its processes; whether there was one."""
+    """Stop a server that `start` started, with all of its processes. Returns whether there was one."""
     path = _file(state, name)
     if not path.exists():
         return False
@@ -89,7 +89,7 @@ def stop(state: Path, name: str) -> bool:
         while _is_alive(facts) and time.monotonic() < deadline:
             time.sleep(0.1)
         with suppress(ProcessLookupError):
-            os.killpg(facts["pid"], signal.SIGKILL)  # what did not listen
+            os.killpg(facts["pid"], signal.SIGKILL)  # processes that ignored SIGTERM
     path.unlink()
     return was_alive
 
@@ -117,7 +117,7 @@ def _answers(url: str) -> bool:
 
 
 def _is_alive(facts: Mapping[str, object]) -> bool:
-    """Whether the process is still the one that was started, not another that was given its pid."""
+    """Whether the process is the one that was started, not another one with the same pid."""
     started = _start_time(int(str(facts["pid"])))
     return started is not None and abs(started - float(str(facts["started"]))) < 2  # the clock may have been set
 

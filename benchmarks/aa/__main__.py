@@ -1,8 +1,8 @@
-"""`make aa-bench`: the benchmark's verdicts on what is known: the same model against itself, and one made 10% slower.
+"""`make aa-bench`: check the benchmark with known cases: a model against itself, and against itself made 10% slower.
 
-Every repetition has the model, the same once more, and the slowed one, in ONNX Runtime at about a millisecond. Prints a
-table for people and, as the last line, its figures as JSON; exits 3 when a goal is missed. `SHORT=1` is the form that
-CI runs: one shorter repetition. One that is disturbed by other work takes longer; it must not take more than a minute.
+Every repetition measures the model, the same model again, and the slower one, in ONNX Runtime at about a millisecond. Prints a table
+and, as the last line, its figures as JSON; exits 3 if a goal is missed. `SHORT=1` is the form for CI: one shorter repetition. Other load
+makes a repetition longer; it must not take more than a minute.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHORT = _SETTINGS.model_copy(update={"starts": 2, "blocks": 60, "max_seconds": 
 
 @dataclass(frozen=True)
 class Repetition:
-    """One benchmark: verdicts and intervals of both, the A/A ratio, starts, seconds, others' share of the machine, and A/A by start."""
+    """One repetition: both results with intervals, the A/A ratio, starts, seconds, share of other load, and A/A ratios by start."""
 
     same: str
     slowed: str
@@ -100,8 +100,8 @@ def summary(repetitions: Sequence[Repetition]) -> dict[str, float | int]:
     """Counts, times, and the spread of the A/A ratio within a pair of processes and between pairs."""
     starts = [start for each in repetitions for start in each.by_start if len(start) > 1]
     medians = np.array([np.median(start) for start in starts])
-    widths = np.array([1.4826 * np.median(np.abs(start - np.median(start))) for start in starts])  # disturbed blocks do not widen it
-    errors = 1.2533 * widths / np.array([len(start) for start in starts]) ** 0.5  # of a median of normal values
+    widths = np.array([1.4826 * np.median(np.abs(start - np.median(start))) for start in starts])  # robust against disturbed blocks
+    errors = 1.2533 * widths / np.array([len(start) for start in starts]) ** 0.5  # of the median of normally distributed values
     between = float(np.var(medians, ddof=1) - np.mean(errors**2))
     return {
         "repetitions": len(repetitions),

@@ -1,8 +1,8 @@
-"""`make bench`: ten models through the stages; eager, to_static and every candidate side by side, and whether the choice was right.
+"""`make bench`: run ten models through the stages, and check whether the choice was right.
 
-Prints a table for people and, as the last line, its figures as JSON; exits 3 when a goal is missed. `SHORT=1` is the
-form that CI runs: one small model. Names of subjects choose some: `python -m benchmarks.choice textcnn lstm`. `PEERS=1` compares
-each choice with what others choose by default from the same float ONNX file; names of peers choose some.
+Prints a table and, as the last line, its figures as JSON; exits 3 if a goal is missed. `SHORT=1` is the form for CI: one small model.
+Names of subjects select some: `python -m benchmarks.choice textcnn lstm`. `PEERS=1` compares each choice with the defaults of other
+tools for the same float ONNX file; names of peers select some.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
         sys.exit(f"error: {error}")
     start = time.monotonic()
     results = []
-    with tempfile.TemporaryDirectory() as work, redirect_stdout(sys.stderr):  # what the benchmarks say of their progress
+    with tempfile.TemporaryDirectory() as work, redirect_stdout(sys.stderr):  # progress lines of the benchmarks
         for name in names:
             results.append(hold(name, Path(work) / name, short=short, peers=rivals))
             print(f"{len(results)}/{len(names)} {line(results[-1])}", file=sys.stderr, flush=True)
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def table(results: Sequence[Result]) -> str:
-    """p50 in ms by participant, the chosen one in brackets; then the choice, what it gains, and its regret; then why some are missing."""
+    """p50 in ms by participant, the choice in brackets; then each choice with its gain and regret; then the reasons for missing values."""
     participants = [name for name in ("eager", "to_static", *kinds()) if any(name in result.rows for result in results)]
     widths = {name: max(len(_title(name)), 8) + 2 for name in participants}
     head = f"{'p50 ms, one thread':18}" + "".join(f"{_title(name):>{width}}" for name, width in widths.items())
@@ -72,7 +72,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def line(result: Result) -> str:
-    """The choice in words."""
+    """The choice as text."""
     if result.failed or result.regret is None:
         return f"{result.name}: FAILED: {result.failed}"
     row, regret = result.rows[result.chosen], result.regret
@@ -86,7 +86,7 @@ def line(result: Result) -> str:
 
 
 def summary(results: Sequence[Result]) -> dict[str, Any]:
-    """The geometric mean of what the choice gains over eager, and how many choices were right."""
+    """The geometric mean of the gains over eager, and the number of right choices."""
     whole = [(result, result.regret.value) for result in results if result.regret is not None]
     gains = [result.rows["eager"]["p50_ms"] / result.rows[result.chosen]["p50_ms"] for result, _ in whole]
     return {

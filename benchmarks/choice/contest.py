@@ -1,4 +1,4 @@
-"""One subject through the real stages, and its choice looked at again afterwards with ten times the samples."""
+"""Run one subject through the stages, and measure its choice again with ten times the samples."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from paddleship.system.isolate import Factory
 
 ROOT = Path(__file__).parents[2]
 _STAGES = ("prepare", "train", "export", "optimize", "verify", "benchmark")
-_MORE = 10  # times the samples of the benchmark that chose
-_NEAR = 1.5  # times the chosen one's latency: what is farther is not the best one, whatever the noise
+_MORE = 10  # times the samples of the first benchmark
+_NEAR = 1.5  # times the latency of the choice: slower candidates cannot be the best one
 
 
 @dataclass(frozen=True)
 class Regret:
-    """How much slower the chosen candidate is than the best one (0 where it is the best), of how many times the samples.
+    """How much slower the chosen candidate is than the best one (0 if it is the best), measured with `more` times the samples.
 
-    `interval` is the chosen one's latency over the best one's, `rivals` who was near enough to be asked again.
+    `interval` is the ratio of the choice's latency to the best one's, `rivals` are the candidates that were measured again.
     """
 
     best: str
@@ -50,9 +50,9 @@ class Regret:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one subject; `rows` by participant, with the reason of those that were not made, proven or measured.
+    """The result for one subject; `rows` by participant, with the reason if it was not made, proven or measured.
 
-    `peers` are our choice and what others choose by default, where they were asked for.
+    `peers` are our choice and the defaults of other tools, if they were requested.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Result:
 
 
 def hold(name: str, work: Path, *, short: bool, peers: Sequence[str] = ()) -> Result:
-    """Put the subject through the stages up to benchmark, and compare its choice with `peers`. A failed stage is in the result."""
+    """Run the subject through the stages up to benchmark, and compare its choice with `peers`. A failed stage is in the result."""
     work.mkdir(parents=True)
     (work / "seed").write_text("7", encoding="utf-8")
     values = params.merge(params.read(ROOT / "params.yaml"), subjects.settings(name, work, short=short))
@@ -90,7 +90,7 @@ def hold(name: str, work: Path, *, short: bool, peers: Sequence[str] = ()) -> Re
 
 
 def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: str) -> Regret:
-    """Measure the chosen candidate and those near it once more, with ten times the samples."""
+    """Measure the chosen candidate and those near it again, with ten times the samples."""
     proven = {name: row for name, row in rows.items() if row["status"] == Status.MEASURED and name not in ("eager", "to_static")}
     ranked = sorted(proven, key=lambda name: float(proven[name]["p50_ms"]))
     limit = _NEAR * proven[chosen]["p50_ms"]
@@ -117,7 +117,7 @@ def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: 
 
 
 def _rows(reports: Path) -> dict[str, dict[str, Any]]:
-    """By participant: what benchmark says of it, else why verify refused it, else why optimize could not make it; with that stage."""
+    """By participant: its row of benchmark, otherwise why verify refused it or optimize could not make it, with the stage."""
     rows: dict[str, dict[str, Any]] = {}
     for stage in ("optimize", "verify", "benchmark"):
         found = _report(reports, stage)["candidates"] if (reports / f"{stage}.json").exists() else {}

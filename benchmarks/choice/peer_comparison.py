@@ -1,4 +1,4 @@
-"""Our choice and what others choose by default, interleaved in one run: ratios with intervals, flips and score against eager."""
+"""Compare our choice with the defaults of other tools, interleaved in one run: ratios with intervals, flips and score against eager."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Row:
 
 
 def compare(settings: Params, chosen: str, names: Sequence[str], scratch: Path) -> dict[str, Row]:
-    """A row for our choice and for each of the named peers; one that cannot be made, loaded or asked is a row with its reason."""
+    """A row for our choice and for each named peer; one that cannot be made, loaded or asked is a row with its reason."""
     folder = Path(settings.paths.candidates)
     rows = {OURS: Row(f"our choice: {chosen}"), **{name: Row(PEERS[name].title) for name in names}}
     participants: dict[str, Factory] = {OURS: (runtimes.load, (folder / chosen,))}
@@ -89,7 +89,7 @@ def compare(settings: Params, chosen: str, names: Sequence[str], scratch: Path) 
 
 
 def _make(settings: Params, name: str, scratch: Path) -> Factory | str:
-    """What loads a peer's form, or the reason why there is none."""
+    """The function and arguments that load a peer's form, or the reason why there is none."""
     source = peers.float_file(Path(settings.paths.candidates))
     if source is None:
         return "there is no float ONNX file of this model that takes every size"
@@ -102,7 +102,7 @@ def _make(settings: Params, name: str, scratch: Path) -> Factory | str:
 
 
 def _judge(settings: Params, load: Factory, precision: str) -> Judgement | str:
-    """What verify finds of its answers to the cases of the proof, or the reason why there are none."""
+    """The checks of verify on its answers to the cases of the proof, or the reason why there are none."""
     evidence = Evidence.load(Path(settings.paths.parity))
     environment = isolate.threads(settings.optimize.threads)
     try:

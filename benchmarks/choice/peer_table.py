@@ -1,4 +1,4 @@
-"""The comparison with peers as a table for people and as figures: our choice, each peer, and whom we lose to."""
+"""The comparison with peers as a table and as figures: our choice, each peer, and the peers that are better."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def table(results: Mapping[str, Rows]) -> str:
 
 
 def lost_to(rows: Rows) -> list[str]:
-    """The peers that are faster than our choice beyond doubt, and whose answers pass the checks of verify."""
+    """The peers that are clearly faster than our choice and whose answers pass the checks of verify."""
     return [name for name, row in rows.items() if name != OURS and row.faster and not row.refused]
 
 
 def figures(results: Mapping[str, Rows]) -> dict[str, Any]:
-    """Flat figures: each ratio, whom each model loses to, and how many peers did not run."""
+    """Flat figures: each ratio, the peers that are better by model, and the number of peers that did not run."""
     if not results:
         return {}
     named = [(model, name, row) for model, rows in results.items() for name, row in rows.items() if name != OURS]

@@ -1,4 +1,4 @@
-"""What others choose by default from the float ONNX file that our candidates are made of, and how each loads what it made."""
+"""The defaults of other tools for the float ONNX file that our candidates are made of, and how each is loaded."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from paddleship.shipped.runtimes import Runtime, registry
 from paddleship.system.isolate import Factory
 
 _FORMS = Path(__file__).with_name("peer_forms.py")
-_CALIBRATED = 75  # batches of four rows: 300 rows, which nncf takes by default
+_CALIBRATED = 75  # batches of four rows: 300 rows, nncf's default
 _TIMEOUT_S = 900
-_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}  # nothing of ours, and no data of others
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}  # nothing of paddleship, and no data from elsewhere
 
 ONNX_RUNTIME = Environment("onnxruntime", ("onnxruntime", "onnx", "sympy"))
 OPENVINO = Environment("openvino", ("openvino", "nncf"))
@@ -30,9 +30,9 @@ OLIVE = Environment("olive", ("olive-ai", "onnxruntime", "torch", "requests", "d
 
 @dataclass(frozen=True)
 class Peer:
-    """One default of others: the environment it is made and run in, its form (benchmarks.choice.peer_forms), and what runs it.
+    """The default of another tool: its environment, its form (benchmarks.choice.peer_forms), and the library that runs it.
 
-    `precision` is in what it computes, and so how verify would judge it; `tools` are the packages whose versions the table names.
+    `precision` determines the rules of verify for it; `tools` are the packages whose versions the table names.
     """
 
     title: str
@@ -43,7 +43,7 @@ class Peer:
     tools: tuple[str, ...]
 
     def make(self, source: Path, rows: Path, target: Path) -> str:
-        """Write its form of the float file into `target`; the reason why there is none, or nothing."""
+        """Write its form of the float file into `target`. Returns the reason if that fails, otherwise an empty string."""
         if reason := self.environment.install():
             return reason
         target.mkdir(parents=True)
@@ -63,11 +63,11 @@ class Peer:
         return last_line(done.stderr) if done.returncode else ""
 
     def load(self, folder: Path, candidate: Path) -> Factory:
-        """What loads its form in a process to come; `candidate` is ours of the same float file, which knows the outputs' names."""
+        """The function and arguments that load its form in a child process; `candidate` is ours of the same file."""
         return load, (self.engine, self.environment.site, folder, candidate)
 
 
-PEERS: dict[str, Peer] = {  # by default, OpenVINO computes in bfloat16 where the processor can
+PEERS: dict[str, Peer] = {  # OpenVINO computes in bfloat16 by default if the processor can
     "onnxruntime": Peer("ONNX Runtime", ONNX_RUNTIME, "as_it_is", "onnxruntime", "float32", ("onnxruntime",)),
     "onnxruntime-dynamic": Peer("ONNX Runtime, dynamic int8", ONNX_RUNTIME, "onnxruntime_dynamic", "onnxruntime", "int8", ("onnxruntime",)),
     "openvino": Peer("OpenVINO", OPENVINO, "as_it_is", "openvino", "bfloat16", ("openvino",)),
@@ -78,7 +78,7 @@ PEERS: dict[str, Peer] = {  # by default, OpenVINO computes in bfloat16 where th
 
 
 def float_file(candidates: Path) -> Path | None:
-    """The folder of a candidate that holds the float ONNX file of the whole program; None where there is none."""
+    """The folder of a candidate that holds the float ONNX file of the whole program; None if there is none."""
     for folder in sorted(candidates.iterdir()):
         if (folder / "model.onnx").is_file():
             candidate = Candidate.read(folder)
@@ -88,7 +88,7 @@ def float_file(candidates: Path) -> Path | None:
 
 
 def save_rows(prepared: Path, file: Path) -> None:
-    """Rows of the training part for those who calibrate."""
+    """Save training rows for peers that calibrate."""
     batches = calibration.batches(prepared, count=4 * _CALIBRATED)
     arrays: dict[str, Any] = {f"{number}/{name}": array for number, batch in enumerate(batches) for name, array in batch.items()}
     np.savez(file, **arrays)
@@ -130,7 +130,7 @@ def _require_theirs(file: str, site: Path) -> None:
 
 
 def chosen(words: str) -> Sequence[str]:
-    """The peers that PEERS asks for: none where it is empty, all for 1, else those that it names. Raises ParamsError."""
+    """The peers that PEERS names: none if it is empty, all for 1. Raises ParamsError."""
     names = words.split() if words != "1" else list(PEERS)
     if unknown := [name for name in names if name not in PEERS]:
         raise ParamsError(f"PEERS names {unknown[0]!r}, which is no peer: choose of {', '.join(PEERS)}, or 1 for all")

@@ -24,7 +24,7 @@ _OURS = Path(__file__).parents[1].resolve()
 
 @dataclass(frozen=True)
 class Packer:
-    """Writes a source_model into a folder from which it can be built without the user's checkout."""
+    """Writes a source model into a folder from which it can be built without the user's checkout."""
 
     source_model: SourceModel
 

@@ -20,7 +20,7 @@ Change = Callable[[Any, Form, Sequence[Batch]], Any]
 
 @dataclass(frozen=True)
 class ReExporter:
-    """Exports the program of a source_model for one set of fixed sizes, after `change`; error messages name `verb`.
+    """Exports the program of a source model for one set of fixed sizes, after `change`; error messages name `verb`.
 
     `change` gets the layer in evaluation mode, the mapping of inputs to arguments, and batches of real rows.
     """
