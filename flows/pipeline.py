@@ -1,4 +1,4 @@
-"""The flow `develop-to-deploy`: when and where the stages run, and what is reported about them; never what they do."""
+"""The flow `develop-to-deploy`: the order of the stages, where they run, and reports about them."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def develop_to_deploy(
     """Take an eager model and its data to an accepted image: prepare, train, export, optimize, verify, benchmark, package, accept.
 
     Args:
-        overrides: Values laid over params.yaml for this run alone; what is left out stays as it is there.
+        overrides: Values laid over params.yaml for this run; keys that are left out keep their values.
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
         until: The last stage to run.
-        isolated: Run in a git worktree of its own, so that the checkout is left alone.
-        commit: A commit, branch or tag to run in a worktree of its own, fetched where needed; else what is checked out.
+        isolated: Run in a separate git worktree, so that the checkout is not changed.
+        commit: A commit, branch or tag to run in a separate worktree, fetched if needed; default: the checked-out commit.
     """
     try:
         checkout = workspace.checkout_of(Path.cwd())
@@ -65,7 +65,7 @@ def develop_to_deploy(
 
 
 def _run(place: Workspace, until: Until) -> State[Any]:
-    """The stages in this place, told to MLflow, Prefect and the terminal. Raises PaddleshipError where they cannot begin."""
+    """Run the stages in this place and report to MLflow, Prefect and the terminal. Raises PaddleshipError if they cannot begin."""
     values, graph, checkout = place.params(), stages.graph(place.root, until=until), place.checkout
     fingerprint(values, place.root)
     _require_data(place, values, graph)
@@ -95,7 +95,7 @@ def _run(place: Workspace, until: Until) -> State[Any]:
 
 
 def _overlay(checkout: Path, overrides: Any, params_file: str | None) -> dict[str, Any]:
-    """What is laid over params.yaml: first the file, then the overrides. Raises ParamsError."""
+    """The values laid over params.yaml: first the file, then the overrides. Raises ParamsError."""
     overlay = params.read(checkout / params_file) if params_file else {}
     if overrides is not None:
         overlay = params.merge(overlay, overrides.model_dump(exclude_unset=True, mode="json"))
@@ -103,7 +103,7 @@ def _overlay(checkout: Path, overrides: Any, params_file: str | None) -> dict[st
 
 
 def _place(checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bool, until: Until, commit: str | None) -> Workspace:
-    """The checkout, or a worktree where the run must not touch it. Raises ParamsError before anything starts."""
+    """The checkout, or a worktree if the run must not change it. Raises ParamsError before anything starts."""
     if not isolated and not overlay and not commit:
         place = workspace.in_place(checkout)
         _require(place.params(), until)
@@ -116,7 +116,7 @@ def _place(checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bo
 
 
 def _require(values: params.Params, until: Until) -> None:
-    """What `optimize` would refuse, refused before an hour of training. Raises ParamsError."""
+    """Check before training what `optimize` would refuse later. Raises ParamsError."""
     stage_names = get_args(Until)
     catalogue.require_known(values.optimize.candidates)
     if stage_names.index(until) >= stage_names.index("optimize"):
@@ -125,7 +125,7 @@ def _require(values: params.Params, until: Until) -> None:
 
 
 def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -> None:
-    """Raise DataError or BadInput where a file is missing that no stage makes, before the first one starts."""
+    """Raise DataError or BadInput before the first stage if a file is missing that no stage makes."""
     for stage, path in stages.missing(place.root, graph):
         if path != Path(values.data.raw):
             raise BadInput(f"{stage.name} needs {str(path)!r}, which does not exist: put it there, or correct the path in params.yaml")
@@ -138,7 +138,7 @@ def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -
 def _run_stages(
     graph: list[Stage], place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], *, uri: str
 ) -> PaddleshipError | None:
-    """Run the graph in order as Prefect tasks; the error that ended it early, or None."""
+    """Run the graph in order as Prefect tasks. Returns the error that ended it early, or None."""
     environment = {"PADDLESHIP_FLOW_RUN_ID": str(flow_run.id or ""), "MLFLOW_TRACKING_URI": uri}
     if place.isolated:
         environment["PADDLESHIP_EXPERIMENT"] = workspace.experiment(str(flow_run.id))
@@ -168,13 +168,13 @@ def _run_stages(
 
 
 def _retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
-    """A process that was killed may be tried again; a failed gate or bad input would only fail again."""
+    """Retry a killed process; a failed gate or bad input would only fail again."""
     return isinstance(state.result(raise_on_failure=False), StageKilled)
 
 
 @task(retries=2, retry_delay_seconds=1, retry_condition_fn=_retry, cache_policy=NO_CACHE, persist_result=False)
 def run_stage(stage: Stage, place: Workspace, values: params.Params, environment: dict[str, str], errors: list[PaddleshipError]) -> Any:
-    """Run one DVC stage, or find it unchanged; a failure that cannot be helped is a state, not a traceback."""
+    """Run one DVC stage, or find it unchanged; an expected failure is a state, not a traceback."""
     log = get_run_logger()
     try:
         force = stage.name == "package" and _image_is_gone(place.root / values.paths.image)
@@ -194,7 +194,7 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
 
 
 def _image_is_gone(receipt: Path) -> bool:
-    """Whether the receipt names an image that the engine has no more; DVC sees files, not engines. Raises Unavailable."""
+    """Whether the engine no longer has the image of the receipt, which DVC cannot see. Raises Unavailable."""
     if not receipt.exists():
         return False
     with closing(image.connect()) as client:
@@ -202,7 +202,7 @@ def _image_is_gone(receipt: Path) -> bool:
 
 
 def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], until: str) -> None:
-    """After a good run: the winner into the registry, data to the remote."""
+    """After a successful run, register the winner and push the data to the remote."""
     log = get_run_logger()
     if until == stages.LAST:
         candidate = values.paths.candidates + "/" + _winner(rows)
@@ -213,7 +213,7 @@ def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: l
 
 
 def _keep_experiment(graph: list[Stage], place: Workspace, rows: list[Row]) -> None:
-    """The worktree among the experiments, as far as its stages passed: a later run may ship what a failed one made."""
+    """Save the worktree's passed stages as an experiment, because a later run may ship a candidate of a failed run."""
     passed = {row.stage for row in rows if row.how in (How.RAN, How.UNCHANGED, How.RESTORED)}
     if place.isolated and any(row.how == How.RAN for row in rows):
         addresses = [stage.address for stage in graph if stage.name in passed]
@@ -227,7 +227,7 @@ def _winner(rows: list[Row]) -> str:
 
 
 def _report(folder: Path, stage: Stage, *, since: datetime | None) -> Report | None:
-    """What the stage left; of a stage that failed, only what it wrote `since` then, not what an earlier run did."""
+    """The report of the stage; for a stage that failed, only one written `since` then, not one of an earlier run."""
     if not (folder / f"{stage.name}.json").exists():
         return None
     report = Report.read(folder, stage.name)
@@ -241,7 +241,7 @@ def _error_of(state: State[Any], errors: list[PaddleshipError]) -> PaddleshipErr
 
 
 def _publish(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row]) -> None:
-    """Artifacts of the flow run, for who looks at it in Prefect."""
+    """Artifacts of the flow run for Prefect's page."""
     create_markdown_artifact(key="summary", markdown=summary.markdown(rows), description="Stages, verdicts and headline numbers")
     if found := summary.findings(rows):
         create_table_artifact(key="findings", table=found, description="Errors and warnings of all stages")
@@ -265,7 +265,7 @@ def _publish(place: Workspace, values: params.Params, tracker: Tracker, rows: li
 
 
 def _print_summary(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], local: Local) -> None:
-    """The end of the run on the terminal."""
+    """Print the summary of the run on the terminal."""
     from rich.console import Console
 
     console = Console(soft_wrap=True)

@@ -118,7 +118,7 @@ class EagerShortcut(nn.Layer):
 
 
 class AsksForTensor(nn.Layer):
-    """Takes numpy arrays too, and asks for the type: what is a Tensor in eager mode is none while it is exported."""
+    """Also accepts numpy arrays, and checks the type: a Tensor in eager mode is not a Tensor during the export."""
 
     def __init__(self) -> None:
         super().__init__()

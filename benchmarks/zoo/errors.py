@@ -227,7 +227,7 @@ def not_a_layer() -> Any:
 
 
 def absent_file() -> Any:
-    """A factory that needs weights nobody has."""
+    """A factory that loads weights from a file that does not exist."""
     return paddle.load("weights/that/nobody/has.pdparams")  # <- bad-model
 
 

@@ -94,7 +94,7 @@ class LeakyHidden(nn.Layer):
 
 
 class ClippedHidden(nn.Layer):
-    """A hard tanh with bounds that paddle2onnx loses by itself."""
+    """A hard tanh with bounds that paddle2onnx ignores."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class ClippedHidden(nn.Layer):
 
 
 class TanhGelu(nn.Layer):
-    """GELU by its tanh formula, which paddle2onnx by itself takes for the exact one: off by 2e-4, which no usual tolerance sees."""
+    """GELU by its tanh formula, which paddle2onnx converts to the exact formula: off by 2e-4, less than a usual tolerance finds."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -55,7 +55,7 @@ class CellByHand(nn.Layer):
 
 
 class LengthsOfRows(nn.Layer):
-    """An LSTM that is told the length of each row."""
+    """An LSTM with the length of each row as an input."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from benchmarks.zoo.specimen import Specimen, floats, ids, specimen
 
 
 class PackedGru(nn.Layer):
-    """A recurrent classifier of padded rows, which is told how long each is."""
+    """A recurrent classifier of padded rows, with the length of each row."""
 
     def __init__(self, words: int = 50, dim: int = 8) -> None:
         super().__init__()
