@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument("--json", action="store_true", help="for machines")
     trace.set_defaults(command=_trace)
 
-    runs = commands.add_parser("runs", help="list, show, compare and take away the runs of this checkout").add_subparsers(
+    runs = commands.add_parser("runs", help="list, show, compare and remove the runs of this checkout").add_subparsers(
         required=True, metavar="WHAT"
     )
     listed = runs.add_parser("list", help="the runs, the newest first")
@@ -102,10 +102,12 @@ def _parser() -> argparse.ArgumentParser:
     compared.add_argument("one", metavar="NAME|ID")
     compared.add_argument("other", metavar="NAME|ID")
     compared.set_defaults(command=_runs_compare)
-    pruned = runs.add_parser("prune", help="take old runs away: worktrees, images, MLflow runs, experiments")
-    pruned.add_argument("--keep", type=int, default=20, metavar="N", help="the newest runs that stay (default: 20)")
-    pruned.add_argument("--cache", action="store_true", help="DVC's cache too: what this checkout, commits and experiments do not name")
-    pruned.add_argument("--dry-run", action="store_true", help="say what would go, and leave it")
+    pruned = runs.add_parser("prune", help="remove old runs: worktrees, images, MLflow runs, experiments")
+    pruned.add_argument("--keep", type=int, default=20, metavar="N", help="how many of the newest runs to keep (default: 20)")
+    pruned.add_argument(
+        "--cache", action="store_true", help="also remove from DVC's cache what this checkout, commits and experiments do not use"
+    )
+    pruned.add_argument("--dry-run", action="store_true", help="print what would be removed, and remove nothing")
     pruned.set_defaults(command=_runs_prune)
 
     commands.add_parser("deliver", help="send reports to MLflow that it did not receive while it was unavailable").set_defaults(
@@ -246,7 +248,7 @@ def _runs_compare(arguments: argparse.Namespace) -> int:
 def _runs_prune(arguments: argparse.Namespace) -> int:
     checkout, local = _here()
     if arguments.keep < 0:
-        raise BadInput(f"--keep must be at least 0 (got {arguments.keep}): give the number of runs that stay")
+        raise BadInput(f"--keep must be at least 0 (got {arguments.keep}): give the number of runs to keep")
     from flows import runs
 
     runs.prune(checkout, local, keep=arguments.keep, cache=arguments.cache, dry_run=arguments.dry_run, say=print)
@@ -292,7 +294,7 @@ def _worker(arguments: argparse.Namespace) -> int:
 def _stop(_arguments: argparse.Namespace) -> int:
     _, local = _here()
     stopped = local.stop()
-    print(f"stopped {', '.join(stopped)}" if stopped else "nothing of ours is running")
+    print(f"stopped {', '.join(stopped)}" if stopped else "no server of paddleship is running")
     return 0
 
 

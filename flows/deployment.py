@@ -136,7 +136,7 @@ def _prefect(local: Local, *arguments: str) -> None:
     done = subprocess.run([_command(), *arguments], cwd=local.checkout, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         words = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise Unavailable(f"`prefect {' '.join(arguments)}` did not work ({words}): see {local.state / 'prefect.log'}")
+        raise Unavailable(f"`prefect {' '.join(arguments)}` failed ({words}): see {local.state / 'prefect.log'}")
 
 
 def _environment(local: Local) -> dict[str, str]:

@@ -22,7 +22,7 @@ def sweep(checkout: Path, *, on_line: Callable[[str], None]) -> list[str]:
                 try:
                     _keep_lineage(Workspace(root, checkout), on_line=on_line)
                 except PaddleshipError as error:
-                    on_line(f"params and lock of the run {root.name} are not kept as a DVC experiment ({error})")
+                    on_line(f"params.yaml and dvc.lock of the run {root.name} could not be kept as a DVC experiment ({error})")
                 workspace.remove(checkout, root)
                 removed.append(root.name)
     return removed

@@ -109,7 +109,7 @@ def turn(folder: Path, work: str, *, on_line: Callable[[str], None]) -> Iterator
     path = folder / ".dvc" / "tmp" / f"paddleship-{work}.lock"
     lock = locks.take(path)
     if lock is None:
-        on_line(f"another run works in {folder.name} ({work}): waiting for its end")
+        on_line(f"waiting: another run uses {folder.name} ({work})")
         lock = locks.wait_for(path)
     with lock:
         yield

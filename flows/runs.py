@@ -74,7 +74,7 @@ def prune(checkout: Path, local: Local, *, keep: int, cache: bool, dry_run: bool
             workspace.remove_experiment(checkout, workspace.experiment(run.flow_run))
     if cache:
         _prune_cache(checkout, local, dry_run=dry_run, say=say)
-    say(f"{len(found) - len(gone)} runs stay" + ("; nothing was removed, this was a dry run" if dry_run else ""))
+    say(f"{len(found) - len(gone)} runs are kept" + ("; nothing was removed, this was a dry run" if dry_run else ""))
 
 
 def _prune_images(old: Sequence[Run], registered: set[str], *, dry_run: bool, say: Say) -> set[str]:
@@ -82,7 +82,7 @@ def _prune_images(old: Sequence[Run], registered: set[str], *, dry_run: bool, sa
     try:
         client = image.connect()
     except Unavailable:
-        say("runs that made an image are left with it: no Docker engine is reachable")
+        say("runs that made an image are kept: no Docker engine is reachable, so the images cannot be removed")
         return {run.run_id for run in old if _IMAGE in run.metrics}
     needed, run_ids = set(), {run.run_id for run in old}
     with closing(client):
@@ -91,7 +91,7 @@ def _prune_images(old: Sequence[Run], registered: set[str], *, dry_run: bool, sa
             if run_id not in run_ids:
                 continue
             if found.id in registered or not (dry_run or image.remove(client, found)):
-                say(f"the image {name} and its run stay: a model version, a container or another image needs it")
+                say(f"the image {name} and its run are kept: a model version, a container or another image needs it")
                 needed.add(run_id)
             else:
                 say(f"{'would remove' if dry_run else 'removed'} the image {name}: up to {_megabytes(found.attrs['Size'])}")
@@ -100,17 +100,17 @@ def _prune_images(old: Sequence[Run], registered: set[str], *, dry_run: bool, sa
 
 def _prune_cache(checkout: Path, local: Local, *, dry_run: bool, say: Say) -> None:
     if dry_run:
-        say("would remove from DVC's cache what neither this checkout nor any commit or experiment names")
+        say("would remove from DVC's cache what neither this checkout nor any commit or experiment uses")
         return
     if workspace.worktrees(checkout) or any(spool.is_held(path.parent) for path in local.spool.glob("*/run.json")):
-        say("DVC's cache is left: a run is going on, and what it made so far is named nowhere yet")
+        say("DVC's cache is not cleaned: a run is in progress, and no commit names its outputs yet")
         return
     folder = workspace.cache(checkout)
     before = _size(folder)
     command = [sys.executable, "-m", "dvc", "gc", "--workspace", "--all-commits", "--all-experiments", "--force"]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Unavailable(f"`dvc gc` did not work ({' '.join(done.stderr.split())[-300:]}): run it by hand to see why")
+        raise Unavailable(f"`dvc gc` failed ({' '.join(done.stderr.split())[-300:]}): run it by hand to see why")
     say(f"removed from DVC's cache: {_megabytes(before - _size(folder))}")
 
 

@@ -142,7 +142,7 @@ def push(root: Path, *, on_line: Callable[[str], None]) -> bool:
     """Send data and run cache to the default remote; False, with the reason reported, when that did not work."""
     done = _dvc(root, "push", "--run-cache")
     if done.returncode:
-        on_line(f"dvc push did not work ({_last_words(done)}): run `dvc push --run-cache` when the remote is there")
+        on_line(f"dvc push failed ({_last_words(done)}): run `dvc push --run-cache` when the remote is available")
     return done.returncode == 0
 
 
@@ -169,7 +169,7 @@ def _failure(stage: Stage, ended: Ended) -> PaddleshipError:
     code = ended.stage_code or ended.returncode
     if code < 0 or code in (128 + signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGSEGV, 128 + signal.SIGABRT):
         number = -code if code < 0 else code - 128
-        return StageKilled(f"{stage.name} was ended by {signal.Signals(number).name}: look for memory limits, then run again")
+        return StageKilled(f"{stage.name} was killed by {signal.Signals(number).name}: check memory limits, then run again")
     if ended.is_busy:
         return Unavailable(f"another DVC command works in this checkout ({ended.dvc_error}): wait for it, then run again")
     if not ended.stage_code:

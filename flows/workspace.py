@@ -207,5 +207,5 @@ def _git(folder: Path, *arguments: str) -> str:
     done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise BadInput(f"git {arguments[0]} did not work in {folder} ({reason}): commit your work, or fix the repository")
+        raise BadInput(f"git {arguments[0]} failed in {folder} ({reason}): commit your work, or fix the repository")
     return done.stdout

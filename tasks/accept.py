@@ -32,6 +32,7 @@ from tasks.stage import main
 
 _STOP_TIMEOUT_S = 20
 _POLL_S = 0.02
+_NOT_STOPPED = f"the server did not stop cleanly on SIGTERM (137: it was killed after {_STOP_TIMEOUT_S} s): run the image and read its log"
 _STOPPED_WELL = (0, 143)  # 143: the init process forwards SIGTERM
 
 
@@ -136,7 +137,7 @@ def _checks(seen: Seen, limits: Accept) -> list[Check]:
     stopped = seen.exit_code in _STOPPED_WELL
     return [
         Check.at_most("cold_start_ms", seen.cold_start_ms, limits.max_cold_start_ms, advice=slow),
-        Check(name="exit_code", measured=seen.exit_code, limit="0 or 143", passed=stopped, advice="the server did not stop by itself"),
+        Check(name="exit_code", measured=seen.exit_code, limit="0 or 143", passed=stopped, advice=_NOT_STOPPED),
     ]
 
 
@@ -166,7 +167,7 @@ def _wait_until_ready(connect: Callable[..., Client], sandbox: image.Sandbox, *,
     while time.perf_counter() < deadline:
         state = sandbox.state
         if not state["Running"]:
-            raise NotReadyError(f"the container ended with {state['ExitCode']}: {sandbox.logs().strip()[-400:]}")
+            raise NotReadyError(f"the container exited with code {state['ExitCode']}: {sandbox.logs().strip()[-400:]}")
         with closing(connect(timeout_s=2)) as client:
             try:
                 if client.get("/v2/health/ready")[0] == 200:
@@ -174,11 +175,11 @@ def _wait_until_ready(connect: Callable[..., Client], sandbox: image.Sandbox, *,
             except ServerError:
                 pass
         time.sleep(_POLL_S)
-    raise NotReadyError(f"not ready in time: {sandbox.logs().strip()[-400:]}")
+    raise NotReadyError(f"the server was not ready within accept.ready_timeout_s: {sandbox.logs().strip()[-400:]}")
 
 
 def _refused(name: str, obstacle: str, headline: str) -> Report:
-    check = Check(name=name, measured=obstacle, limit=name, passed=False, advice="run the image by hand and read its log")
+    check = Check(name=name, measured=obstacle, limit=name, passed=False, advice="run the image with `docker run`, and read its log")
     return Report(stage="accept", headline=headline, verdict=Verdict(checks=[check]))
 
 

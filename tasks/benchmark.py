@@ -46,7 +46,7 @@ _NUMBERS = (
 )
 
 
-_AGAIN = "end what else runs and measure again with `dvc repro -f -s benchmark`; the choice stands, the figures are not to be relied on"
+_AGAIN = "stop the other processes and run `dvc repro -f -s benchmark`; the choice stands, but do not rely on the figures"
 
 
 def benchmark(params: Params) -> Report:
@@ -74,7 +74,7 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
         _keep(comparison, params)
         return Report(
             stage="benchmark",
-            headline="nothing to choose from",
+            headline="no candidate is left to choose",
             verdict=Verdict(checks=checks),
             candidates=table,
             facts=result_table.facts(comparison),
@@ -155,7 +155,7 @@ def _keep(comparison: Comparison, params: Params, decision: Mapping[str, Any] | 
 
 def _measure_load(params: Params, participants: Participants, name: str, workload: Workload) -> ScenarioResults:
     """Run one model in the scenarios of MLPerf Inference, on real rows."""
-    print(f"{name}: under the loads of MLPerf Inference")
+    print(f"{name}: running the scenarios of MLPerf Inference")
     threads = params.optimize.threads
     return load_scenarios.measure(
         name, participants.load(name), workload, settings=params.benchmark, thread_count=threads, seed=params.seed
@@ -195,7 +195,7 @@ def _checks(table: Mapping[str, Mapping[str, Any]], proven: Sequence[str], wishe
             "measured_baseline",
             int(table["eager"]["status"] == Status.MEASURED),
             1,
-            advice=f"nothing can be compared without eager ({table['eager']['reason']})",
+            advice=f"eager failed ({table['eager']['reason']}), and every speedup is relative to it: fix that first",
         ),
     ]
     if wished is not None and (found := table[wished]["status"]) != Status.MEASURED:

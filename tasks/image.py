@@ -139,7 +139,7 @@ def require_built(client: Any, receipt: Mapping[str, Any]) -> None:
     """Raise BadInput unless id, labels, layers and files of the engine's image match the receipt of `package`."""
     again = "build it again with `dvc repro -f package`"
     if (found := find(client, receipt["image_id"])) is None:
-        raise BadInput(f"image {receipt['image']!r} is not in the engine any more: {again}")
+        raise BadInput(f"image {receipt['image']!r} is no longer in the engine: {again}")
     facts: dict[str, tuple[Any, Any]] = {
         "image id": (found.id, receipt["image_id"]),
         **{f"label {key}": (found.labels.get(key), value) for key, value in receipt["labels"].items()},
@@ -150,7 +150,7 @@ def require_built(client: Any, receipt: Mapping[str, Any]) -> None:
     facts["label of the candidate's digest"] = (receipt["labels"].get(DIGEST_LABEL), receipt["lineage"]["candidate_digest"])
     for fact, (has, wanted) in facts.items():
         if has != wanted:
-            raise BadInput(f"image {found.id[:19]} has the {fact} {_short(has)}, and the receipt says {_short(wanted)}: {again}")
+            raise BadInput(f"image {found.id[:19]} has the {fact} {_short(has)}, but package recorded {_short(wanted)}: {again}")
 
 
 def _short(value: Any) -> str:

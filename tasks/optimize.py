@@ -65,7 +65,7 @@ def optimize(params: Params) -> Report:
 
 def checks(outcomes: Sequence[Outcome]) -> list[Check]:
     """At least one candidate must be made."""
-    advice = "no runtime takes the exported program; the reasons are in the report"
+    advice = "no candidate could be made: the report of optimize has the reason of each"
     return [Check.at_least("candidates_made", sum(outcome.made for outcome in outcomes), 1, advice=advice)]
 
 

@@ -61,7 +61,7 @@ def prepare(params: Params) -> Report:
         names = params.data.classes or [str(label) for label in np.unique(labels)]
         facts["class_share"] = {name: round(float((labels == index).mean()), 4) for index, name in enumerate(names)}
     notes = f"; {len(near.pairs):,} held-out rows nearly repeat training rows" if near.pairs else ""
-    notes += f"; the model cannot tell {alike} held-out rows from training rows" if alike else ""
+    notes += f"; {alike} held-out rows look the same to the model as training rows" if alike else ""
     return Report(
         stage="prepare",
         headline=f"{counts['kept']:,} rows of {counts['rows']:,}, {facts['dropped']['repeated']:,} repeats dropped, {leaks} leaks{notes}",

@@ -112,7 +112,7 @@ def _entry(
     custody.require_consistent(candidate, params, name=folder.name, inputs=specs)
     custody.require_made(folder.parent, candidate)
     if candidate.preprocess != config:
-        message, advice = "the candidate prepares its inputs in another way than the data was prepared", "run `dvc repro -f optimize`"
+        message, advice = "the candidate's preprocess differs from that of the prepared data", "run `dvc repro -f optimize`"
         finding = Finding("preprocess-differs", "error", message, advice)
         print(f"{folder.name}: {finding}")
         return row(Status.FAILED, f"{message}: {advice}", precision=candidate.precision, digest=candidate.digest, finding=finding), None
@@ -143,7 +143,7 @@ def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str,
     for name, judgement in proved.judgements.items():
         folder = None if name == TO_STATIC else Path(params.paths.candidates) / name
         if judgement and params.verify.layers:
-            print(f"{name}: asking layer by layer")
+            print(f"{name}: comparing layer by layer")
             found[name] = explaining.along(SourceModel.of(params), folder, proved.evidence, settings=params.verify)
         if judgement:
             continue

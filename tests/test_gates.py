@@ -248,7 +248,7 @@ GATES = {
         lambda: ScenarioResults(engine="plain", peak_qps=9.0, peak_p99_ms=4.0).checks(5.0),
     ),
     "image_bytes": (lambda: package.checks(3, LIMITS), lambda: package.checks(2, LIMITS)),
-    "ready": (lambda: accept._refused("ready", "the container ended with 1", "").verdict.checks, None),
+    "ready": (lambda: accept._refused("ready", "the container exited with code 1", "").verdict.checks, None),
     "first_answer": (lambda: accept._refused("first_answer", "the server answered 500", "").verdict.checks, None),
     "unanswered_batches": (lambda: served(faults=["all rows: the server answered 500"]), served),
     "failed_requests": (lambda: served(load=LoadResult((1.0,), 1.0, ("the server answered 500",), ())), served),

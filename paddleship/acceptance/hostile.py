@@ -92,7 +92,7 @@ def try_all(connect: Callable[..., Client], tried: Sequence[Request]) -> list[st
             if status not in request.allowed:
                 faults.append(f"{request.name}: {status or 'no answer'}")
             if (health := _status(lambda client=client: client.get("/v2/health/ready"))) != 200:  # type: ignore[misc]
-                faults.append(f"after {request.name} the server is not ready ({health or 'no answer'})")
+                faults.append(f"after {request.name} the server is no longer ready ({health or 'no answer'})")
     return faults
 
 
@@ -107,7 +107,7 @@ def flood(address: tuple[str, int], path: str, healthy: Callable[[], int]) -> li
                 connection.settimeout(0.03)  # the server need not read a refused body
                 connection.sendall(sent)
         if (status := healthy()) != 200:
-            faults.append(f"beside unfinished requests the server is not ready ({status or 'no answer'})")
+            faults.append(f"beside unfinished requests the server is no longer ready ({status or 'no answer'})")
     return faults
 
 

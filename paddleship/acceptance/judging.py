@@ -32,7 +32,7 @@ def checks(observed: Observed, evidence: Evidence, served: Served, settings: Ver
     made = [
         _none("unanswered_batches", observed.faults, advice="the server failed: "),
         _none("failed_requests", [*observed.load.failures, *observed.concurrent_load.failures], advice="under load: "),
-        _none("hostile_requests", observed.hostile, advice="the server must refuse bad requests with 4xx and go on: "),
+        _none("hostile_requests", observed.hostile, advice="the server must refuse bad requests with a 4xx status and keep running: "),
         _proven_batches(observed, evidence),
     ]
     if observed.faults:
@@ -98,7 +98,7 @@ def _misnamed(eager: Any, scores: Any, label: str, classes: Sequence[str], tie: 
     served = int(scores.argmax())
     if label == classes[served] and eager[right] - eager[served] <= tie:
         return ""
-    return f"{label!r} for {classes[right]!r}"
+    return f"{label!r} instead of {classes[right]!r}"
 
 
 def _concurrent_sets(observed: Observed) -> list[list[Outputs]]:
@@ -123,7 +123,7 @@ def _proven_batches(observed: Observed, evidence: Evidence) -> Check:
         measured=observed.max_batch,
         limit=f"1 to {proven}, the largest batch that was proven",
         passed=1 <= observed.max_batch <= proven,
-        advice="the server takes batches that nobody compared: build the image again with `dvc repro -f package`",
+        advice="the server accepts batches larger than those that verify compared: build the image again with `dvc repro -f package`",
     )
 
 

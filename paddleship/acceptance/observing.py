@@ -77,7 +77,9 @@ def observe(
         on_first_answer()
         asked = within(every, body_bytes=body_bytes, total_bytes=_ALL_BYTES)
         if not asked:
-            raise ServerError(f"the server takes {body_bytes} bytes, and no batch of held-out rows fits: raise accept.memory_bytes")
+            raise ServerError(
+                f"no batch of held-out rows fits into the {body_bytes:,} bytes that the server accepts: raise accept.memory_bytes"
+            )
         answers, faults = _ask(client, asked)
         small = _smallest(asked)[:_IN_LOAD]
         single = [request_body(one.tensors) for one in small]
@@ -149,7 +151,7 @@ def _same_again(connect: Callable[..., Client], example: Mapping[str, Any]) -> l
                 return False
         return status == 200 and _same_outputs(json.loads(answer)["outputs"], example["answer"]["outputs"])
 
-    return [] if hostile.recovers(answered) else ["after the bad requests, a valid request no longer gets its first answer"]
+    return [] if hostile.recovers(answered) else ["the answer to a valid request changed after the bad requests"]
 
 
 def _same_outputs(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> bool:

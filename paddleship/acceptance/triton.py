@@ -88,4 +88,4 @@ def _outputs(result: Any) -> Outputs:
 def _explained(failure: Exception) -> ServerError:
     status = getattr(failure, "status", None)
     said = status() if callable(status) else None
-    return ServerError(f"the server did not answer as asked ({type(failure).__name__}: {failure})", int(said or 0))
+    return ServerError(f"the server's answer is not of the Open Inference Protocol ({type(failure).__name__}: {failure})", int(said or 0))

@@ -47,9 +47,9 @@ def words(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, *,
     better = cost(eager, seen) < cost(own, seen)
     said = f"{lacking}; {_compared(eager, own, best, seen, better=better)}"
     if _turns(eager, own, seen, better=better):
-        said += f"; in {_MEDIAN} it is the other way round: {_median(eager, own, best)}"
+        said += f"; the median ({_MEDIAN}) shows the opposite: {_median(eager, own, best)}"
     elif better:
-        said += ", so going static gains no speed here" if seen in TIMED else ""
+        said += ", so a static graph is not faster here" if seen in TIMED else ""
     if not better or (EAGER in rows and not out):
         return said
     return f"{said}; {EAGER} {out}" if out else f"{said}; to ship it, add {EAGER} to optimize.candidates"
@@ -58,7 +58,7 @@ def words(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, *,
 def _compared(eager: Row, own: Row, best: str, metric: str, *, better: bool) -> str:
     figures = f"({eager[metric]:.3g} against {own[metric]:.3g} of {best})"
     apart = distance(eager, own, metric)
-    return f"in {metric} eager itself is {apart} better {figures}" if better else f"in {metric} eager would be {apart} worse {figures}"
+    return f"in {metric} eager is {apart} better {figures}" if better else f"in {metric} eager is {apart} worse {figures}"
 
 
 def _turns(eager: Row, own: Row, metric: str, *, better: bool) -> bool:

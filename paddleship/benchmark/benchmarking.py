@@ -80,8 +80,8 @@ def _left_out(
     said = []
     if starts < settings.starts:
         said.append(
-            f"there was time for {starts} of {settings.starts} starts, so the intervals say little of how processes of one program "
-            "differ: raise benchmark.max_seconds"
+            f"benchmark.max_seconds left time for {starts} of {settings.starts} starts, so the intervals hardly cover the difference "
+            "between two processes of one program: raise it"
         )
     measured = [(name, list(sampler.found[name].blocks), list(sampler.found[name].rates)) for name in names if name in sampler.left()]
     return (*said, *preflight.left_out(measured, sizes=list(batches), counts=settings.concurrency, thread_count=thread_count, cores=cores))
@@ -139,7 +139,7 @@ def _examiner(sampler: Sampler, questions: Sequence[Batch], judge: Judge, base: 
         if name.removesuffix(AGAIN) == base:
             return
         if reason := judge(name, worker.answer(questions)):
-            sampler.exclude(name, Status.WRONG, f"after it was under load it answers differently from eager: {reason}")
+            sampler.exclude(name, Status.WRONG, f"its answers after the load differ from eager's: {reason}")
 
     return examine
 
@@ -154,8 +154,8 @@ def _refuse_leaks(sampler: Sampler, settings: Benchmark, size: int) -> None:
         growth = estimates.lasting_slope(sampler.watch_memory(name, size=size, seconds=seconds))
         if growth and growth.low > settings.max_growth_bytes and name in sampler.left():
             reason = (
-                f"its memory grows by {growth.value:,.0f} bytes per 1,000 requests (at least {growth.low:,.0f}; the limit is "
-                f"{settings.max_growth_bytes:,}): it would fill a server, so it cannot be chosen"
+                f"its memory grows by {growth.value:,.0f} bytes per 1,000 requests (95% interval from {growth.low:,.0f}, "
+                f"benchmark.max_growth_bytes is {settings.max_growth_bytes:,}): a server would run out of memory, so it cannot be chosen"
             )
             sampler.exclude(name, Status.LEAKS, reason)
 

@@ -53,8 +53,8 @@ class Comparison:
         if lost <= limit:
             return None
         return (
-            f"other processes took {self.others.busy_share:.0%} of the machine's processor time and its host kept "
-            f"{self.others.stolen_share:.0%}, together more than benchmark.max_busy_share ({limit:.0%})"
+            f"other processes used {self.others.busy_share:.0%} of this machine's processor time and the hypervisor "
+            f"{self.others.stolen_share:.0%} (steal), together more than benchmark.max_busy_share ({limit:.0%})"
         )
 
     def warnings(self) -> list[str]:
@@ -62,16 +62,18 @@ class Comparison:
         said = []
         if self.others.busy_share > _BUSY:
             said.append(
-                f"other processes took {self.others.busy_share:.0%} of the machine's processor time: stop them and run `dvc repro -f "
+                f"other processes used {self.others.busy_share:.0%} of this machine's processor time: stop them and run `dvc repro -f "
                 "benchmark`"
             )
         if self.others.stolen_share > _STOLEN:
             said.append(
-                f"the hypervisor took {self.others.stolen_share:.0%} of this virtual machine's processor time (steal): use a machine with "
+                f"the hypervisor used {self.others.stolen_share:.0%} of this virtual machine's processor time (steal): use a machine with "
                 "dedicated cores"
             )
         if not self.pinned:
-            said.append("the participants shared cores with what measures them: give the machine a core more than optimize.threads")
+            said.append(
+                "the participants shared their cores with the measuring process: use a machine with more cores than optimize.threads"
+            )
         restless = [name for name, found in self.found.items() if 2 * found.unstable_warmups > len(found.warmup_s)]
         if restless:
             said.append(
@@ -81,7 +83,7 @@ class Comparison:
         undecided = [name for name in self.found if self.difference(name) == Difference.CANNOT_TELL]
         if undecided:
             said.append(
-                f"{', '.join(undecided)} cannot be distinguished from {self.baseline} at {self.effect:.0%}: raise benchmark.max_seconds, "
-                "if a smaller difference matters"
+                f"not decided whether {', '.join(undecided)} is {self.effect:.0%} faster or slower than {self.baseline}: raise "
+                "benchmark.max_seconds, if that matters"
             )
         return [*said, *self.left_out]

@@ -47,7 +47,7 @@ class ScenarioResults:
         """Checks that the model survived, and that at least one load keeps the objective."""
         if not self.engine:
             advice = "ship another candidate by select.candidate, or leave this one out of optimize.candidates"
-            return [Check(name="scenarios", measured=self.reason, limit="an answer to every query", passed=False, advice=advice)]
+            return [Check(name="scenarios", measured=self.reason, limit="every query is answered", passed=False, advice=advice)]
         if slo_p99_ms is None:
             return []
         held = self.peak_qps is not None

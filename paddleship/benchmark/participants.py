@@ -78,12 +78,16 @@ class Participants:
         """Why a requested candidate cannot be chosen; empty if it can be, or was not requested."""
         if name in self.proven:
             seen = table[name]
-            return "" if seen["status"] == Status.MEASURED else f"was asked for and cannot be chosen ({seen['status']}: {seen['reason']})"
+            return (
+                ""
+                if seen["status"] == Status.MEASURED
+                else f"is in optimize.candidates but cannot be chosen ({seen['status']}: {seen['reason']})"
+            )
         if name not in catalogue.chosen(self.params.optimize.candidates):
             return ""
         if self.folder(name).exists():
-            return "was made and is not proven: the report of verify says why"
-        return "was asked for and could not be made: the report of optimize says why"
+            return "was made but is not proven: see the report of verify"
+        return "is in optimize.candidates but could not be made: see the report of optimize"
 
     def _row(self, comparison: Comparison, name: str) -> dict[str, Any]:
         found = result_table.row(comparison, name, self.params.benchmark, file_bytes=system_metrics.size_bytes(self.folder(name)))

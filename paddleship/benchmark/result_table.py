@@ -95,7 +95,7 @@ def _status(found: Measurement, size: int) -> tuple[Status, str]:
     samples, enough = len(found.samples(size)), estimates.ENOUGH["p50_ms"]
     if found.status != Status.MEASURED or samples >= enough:
         return found.status, found.reason
-    return Status.FAILED, f"{samples} samples are too few for a median, which needs {enough}: raise benchmark.max_seconds"
+    return Status.FAILED, f"a median needs {enough} samples (have {samples}): raise benchmark.max_seconds"
 
 
 def _typical_rates(found: Measurement) -> dict[int, float]:

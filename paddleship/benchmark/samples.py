@@ -80,14 +80,14 @@ def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
 
     meta = read_json(folder / META, stage="benchmark")
     if not isinstance(meta, dict):
-        raise BadInput(f"{folder / META} does not say how the samples were taken: measure again")
+        raise BadInput(f"{folder / META} is not a description of benchmark samples: run that benchmark again")
     if meta.get("schema_version") != SCHEMA_VERSION:
         version = meta.get("schema_version")
-        raise BadInput(f"{folder / META} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: measure again")
+        raise BadInput(f"{folder / META} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: run that benchmark again")
     try:
         rows = parquet.read_table(folder / FILE).to_pylist()
     except (OSError, pa.ArrowException) as error:
-        raise BadInput(f"{folder / FILE} cannot be read ({' '.join(str(error).split())}): measure again") from None
+        raise BadInput(f"{folder / FILE} cannot be read ({' '.join(str(error).split())}): run that benchmark again") from None
     found: dict[str, Measurement] = {}
     for (name, size, start, block, turn), sampled in itertools.groupby(rows, key=itemgetter(*_BLOCK)):
         pairs = [(row["latency_ms"], row["batch"]) for row in sampled]
@@ -108,7 +108,7 @@ def compare(earlier: Path, later: Path) -> list[Change]:
     for key in ("baseline", "batch_size"):
         if old[key] != new[key]:
             raise BadInput(
-                f"{earlier} was measured with {key} {old[key]!r}, {later} with {new[key]!r}: measure both alike, and compare those"
+                f"{earlier} was measured with {key} {old[key]!r}, {later} with {new[key]!r}: run both benchmarks with the same settings"
             )
     gains = _gains(before, old["baseline"], old["batch_size"]), _gains(after, new["baseline"], new["batch_size"])
     changes = {name: estimates.change(gains[0][name], starts) for name, starts in gains[1].items() if name in gains[0]}

@@ -54,13 +54,13 @@ def choose(
     """
     if settings.candidate is not None and settings.candidate not in rows:
         raise ParamsError(
-            f"select.candidate {settings.candidate!r} is not proven and measured (those are {', '.join(rows)}): choose one of them, or null"
+            f"select.candidate is {settings.candidate!r}, which is not proven and measured: set it to one of {', '.join(rows)}, or to null"
         )
     refused = {name: words for name, row in rows.items() if (words := _missed(row, settings))}
     fit = {name: row for name, row in rows.items() if name not in refused}
     metric = next(key for key in _FALLBACK.get(settings.objective, (settings.objective,)) if _decides(fit or rows, key))
     if not fit:
-        return Choice(None, metric, "no candidate keeps the constraints of select", refused, _nearest(rows, settings))
+        return Choice(None, metric, "no candidate meets the limits in select", refused, _nearest(rows, settings))
     ranking = sorted(fit, key=lambda name: cost(fit[name], nearest(metric, fit[name]) or metric))
     if compare is not None:
         for price in (_lost_precision, _needed_code) if metric in TIMED else (_lost_precision,):
@@ -90,13 +90,13 @@ def _decide(
     weaker = (
         ""
         if metric == settings.objective or settings.objective not in _FALLBACK
-        else (f"; too few samples for {settings.objective}: raise benchmark.max_seconds or blocks")
+        else (f"; there are too few samples for {settings.objective}: raise benchmark.max_seconds or benchmark.blocks")
     )
     wished = settings.candidate
     if wished is not None and wished != best:
         price = f"it {refused[wished]}" if wished in refused else _lead(best, rows[best], rows[wished], metric)
         price += f"; it {words}" if (words := _needed_code(wished, {})) else ""
-        return Choice(wished, metric, f"{wished} was asked for by select.candidate; {price}{weaker}", refused)
+        return Choice(wished, metric, f"{wished} is set in select.candidate; {price}{weaker}", refused)
     words = f"{best} is the only proven candidate that may be chosen ({metric} {rows[best][metric]:.3g})"
     if len(ranking) > 1:
         words = f"{best} has the best {metric} of {len(ranking)} proven candidates ({rows[best][metric]:.3g})"
@@ -119,7 +119,7 @@ def _missed(row: Row, settings: Select) -> str:
         if allowed is None or (measured is None and key == "flip_rate_high"):
             continue
         if measured is None:
-            return f"has too few samples for {key}, which select.{limit} asks for: raise benchmark.max_seconds"
+            return f"has too few samples for {key}, which select.{limit} limits: raise benchmark.max_seconds"
         if not measured <= allowed:
             return f"misses select.{limit} ({key} is {measured:.4g}, allowed {allowed:.4g})"
     return ""
@@ -137,9 +137,9 @@ def _nearest(rows: Mapping[str, Row], settings: Select) -> list[Check]:
         if name is None:
             checks.append(Check(name=key, measured="not measured", limit=allowed, passed=False, advice=_below(rows, limit, allowed)))
         else:
-            checks.append(Check.at_most(key, measured[name], allowed, advice=f"{name} comes nearest: raise select.{limit}"))
+            checks.append(Check.at_most(key, measured[name], allowed, advice=f"{name} is closest: raise select.{limit}"))
     if all(check.passed for check in checks):
-        words = "each constraint is kept by some candidate and all by none: loosen one of them"
+        words = "some candidate meets each limit in select, but none meets all of them: raise one of the limits"
         checks.append(Check.at_least("candidates_within_constraints", 0, 1, advice=words))
     return checks
 
@@ -151,10 +151,10 @@ def _below(rows: Mapping[str, Row], limit: str, allowed: float) -> str:
         if not measured:
             continue
         name = min(measured, key=measured.__getitem__)
-        found = f"there are too few samples, and {name} comes nearest with a {key} of {measured[name]:.3g}"
+        found = f"there are too few samples for p99_ms; {name} is closest with a {key} of {measured[name]:.3g}"
         over = measured[name] > allowed
-        return f"{found}, over the limit already: raise select.{limit}" if over else f"{found}: raise benchmark.max_seconds"
-    return "there are too few samples: raise benchmark.max_seconds"
+        return f"{found}, already over the limit: raise select.{limit}" if over else f"{found}: raise benchmark.max_seconds"
+    return "there are too few samples for any percentile: raise benchmark.max_seconds"
 
 
 def _prefer(
@@ -168,14 +168,14 @@ def _prefer(
     for name in ranking[: ranking.index(free)]:
         _, low, high = compare(free, name) or (1.0, 0.0, float("inf"))
         if low <= floor:
-            words = f"is no faster than {free} beyond doubt ({low:.2f} to {high:.2f}×, the same thing against itself {floor:.2f}×)"
+            words = f"is not measurably faster than {free} ({low:.2f} to {high:.2f}×, A/A ratio up to {floor:.2f}×)"
             out[name] = f"{words}, and {price(name, rows[name])}"
     return [name for name in ranking if name not in out], out
 
 
 def _lost_precision(_name: str, row: Row) -> str:
     precision = row.get("precision", "float32")
-    return "" if precision == "float32" else f"gives up precision ({precision})"
+    return "" if precision == "float32" else f"computes in a lower precision ({precision})"
 
 
 def _needed_code(name: str, _row: Row) -> str:
@@ -185,5 +185,5 @@ def _needed_code(name: str, _row: Row) -> str:
 def _eager(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, out: str) -> str:
     """What eager would cost; or that it is better, and how to ship it; if it won, what its image contains."""
     if best == EAGER:
-        return f"; no static graph was {'faster' if metric in TIMED else 'smaller'}, so it {_needed_code(EAGER, rows[EAGER])}"
+        return f"; no static graph was {'faster' if metric in TIMED else 'smaller'}, and it {_needed_code(EAGER, rows[EAGER])}"
     return against_eager.words(eager, best, rows, metric, out=out)

@@ -154,7 +154,7 @@ class BenchWorker:
         changed = [
             name for name, array in before.items() if name not in answer or not differences.same(array, answer[name], tolerance=_SAME)
         ]
-        return f"output {changed[0]!r} of the same batch differs from the first time" if changed else ""
+        return f"output {changed[0]!r} differs from the first answer to the same batch" if changed else ""
 
 
 def _shape(batch: Batch) -> Any:

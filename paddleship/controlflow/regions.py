@@ -19,7 +19,7 @@ from paddleship.shipped.common.files import read_json
 
 FILE = "control_flow.json"
 
-_INSTEAD = "make the condition from tensors of this call alone, in code that Paddle converts, or remove the branch"
+_INSTEAD = "compute the condition from tensors of the same call, in code that Paddle converts, or remove the branch"
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ def _uncovered(regions: Sequence[Decision], taken: Mapping[Spot, set[int]], seve
         if not missing:
             continue
         words = ", and none ".join(words + _places(layers, group) for words, layers in missing.items())
-        message = f"no input {words}: {quote(site)}, so that part of the program is not proven"
-        advice = "add rows that take it to the held-out data, or remove the branch"
+        message = f"no input {words}: {quote(site)}, so this part of the program is not proven"
+        advice = "add held-out rows that do, or remove the branch"
         yield Finding(
             "uncovered-branch",
             "error" if severity == "error" else "warning",
@@ -143,10 +143,10 @@ def _places(layers: Sequence[str], group: Sequence[Decision]) -> str:
 
 def _untaken(site: Site, sides: Sequence[bool]) -> str:
     if site.loops:
-        return "went into the loop"
+        return "enters the loop"
     if not any(sides):
-        return "came to either side"
-    return f"took the side where it is {'true' if sides[1] else 'false'}"
+        return "reaches either side"
+    return f"takes the {'true' if sides[1] else 'false'} side"
 
 
 def _never_skipped(regions: Sequence[Decision], taken: Mapping[Spot, set[int]]) -> Iterator[Finding]:
@@ -155,8 +155,8 @@ def _never_skipped(regions: Sequence[Decision], taken: Mapping[Spot, set[int]]) 
         ways = {way for decision in group for way in taken.get((site, decision.layer), ())}
         if site.kind == "while" and ways and 0 not in ways:
             rounds = "once" if min(ways) == 1 else f"{min(ways)} times"
-            message = f"every input went round at least {rounds}, none zero times: {quote(site)}"
-            yield Finding("uncovered-branch", "note", message, "add a row that does not go round, if there can be one", site.where)
+            message = f"every input runs the loop at least {rounds}, and none skips it: {quote(site)}"
+            yield Finding("uncovered-branch", "note", message, "add a row that skips the loop, if one can exist", site.where)
 
 
 def _frozen(decided: Sequence[Decision], taken: Mapping[Spot, set[int]], severity: Severity) -> Iterator[Finding]:
@@ -165,10 +165,12 @@ def _frozen(decided: Sequence[Decision], taken: Mapping[Spot, set[int]], severit
         if wrong:
             ways = set().union(*(taken[site, decision.layer] for decision in wrong))
             kept = {way for decision in wrong for way in decision.ways}
-            message = f"{quote(site)} was decided while converting: the program {_kept(site, kept)}, and inputs {_took(site, ways)}"
+            message = (
+                f"the conversion fixed {quote(site)}: the program always {_kept(site, kept)}, but in eager mode inputs {_took(site, ways)}"
+            )
             yield Finding(_kind(site), severity, message, _INSTEAD, site.where, wrong[0].layer or None)
         elif site.reads or any(decision.constant for decision in group):
-            message = f"{quote(site)} was decided while converting from a tensor's value, and the program keeps it"
+            message = f"the conversion fixed {quote(site)} by the value that a tensor had then: the program always takes the same side"
             yield Finding("frozen-value", "warning", message, _INSTEAD, site.where, group[0].layer or None)
 
 
@@ -183,18 +185,18 @@ def _kind(site: Site) -> str:
 
 def _kept(site: Site, ways: set[int]) -> str:
     if site.loops:
-        return f"goes round {_count(ways)}"
-    return f"keeps the side where it is {'true' if 1 in ways else 'false'}"
+        return f"runs the loop {_count(ways)}"
+    return f"takes the {'true' if 1 in ways else 'false'} side"
 
 
 def _took(site: Site, ways: set[int]) -> str:
     if site.loops:
-        return f"went round {_count(ways)}"
-    return "took both" if len(ways) > 1 else f"took the side where it is {'true' if 1 in ways else 'false'}"
+        return f"run it {_count(ways)}"
+    return "take both sides" if len(ways) > 1 else f"take the {'true' if 1 in ways else 'false'} side"
 
 
 def _count(ways: set[int]) -> str:
-    return f"{min(ways)} times" if len(ways) == 1 else f"{min(ways)} to {max(ways)} times"
+    return ("once" if min(ways) == 1 else f"{min(ways)} times") if len(ways) == 1 else f"{min(ways)} to {max(ways)} times"
 
 
 def quote(site: Site) -> str:

@@ -36,11 +36,11 @@ def judge(
     answer = noise_ratio([found["answer"]], [[reference["answer"]]], [truth["answer"]])
     loss = noise_ratio(found["losses"], [reference["losses"], *reordered], truth["losses"]) if found["losses"] else None
     wrong = [
-        f"{what} {ratio:.3g} × eager's own error from the float64 truth (limit {limit:g})"
-        for what, ratio in (("its answers are", answer), ("its first losses are", loss))
+        f"the error of its {what} is {ratio:.3g} × eager's own (limit {limit:g})"
+        for what, ratio in (("answers", answer), ("first losses", loss))
         if ratio is not None and not ratio <= limit
     ]
-    reason = f"not the same network: {' and '.join(wrong)}, so it was not timed" if wrong else ""
+    reason = f"not timed, because it does not compute the same network: {' and '.join(wrong)}" if wrong else ""
     return Agreement(answer, loss, reason)
 
 

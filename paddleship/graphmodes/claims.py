@@ -103,11 +103,9 @@ def settle(found: Mapping[str, Mapping[ModeName, ModeResult]], *, devices: int) 
         for pair in claim.pairs
         if all(mode in measurements for mode in pair)
     ]
-    why = "it needs several devices, and " + (
-        f"this machine has {devices}" if devices else "this machine has none: on a CPU it cannot be tested"
-    )
+    why = f"it needs several accelerators, and this machine has {devices or 'none'}"
     if devices > 1:
-        why = f"this flow drives one device of the {devices}"
+        why = f"this comparison uses one of the {devices} accelerators"
     return [*settled, ClaimResult(SEVERAL_DEVICES, "–", None, "untested", reason=why)]
 
 
@@ -128,5 +126,5 @@ def _find(
     word = conclude(low, high, claimed=(claim.low, claim.high), aa_ratio=aa_ratio)
     reason = ""
     if word == "refuted":
-        reason = "more than claimed" if low > claim.high else "the other way round" if high < 1 else "less than claimed"
+        reason = "more than claimed" if low > claim.high else "the opposite" if high < 1 else "less than claimed"
     return ClaimResult(claim, network, pair, word, ratio, low, high, reason)

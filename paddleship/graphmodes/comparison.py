@@ -117,13 +117,13 @@ def _examine(
                 }
                 measurement.facts |= {"answer_noise": agreed.answer_noise, "loss_noise": agreed.loss_noise}
                 measurement.losses, measurement.reason = first["losses"], agreed.reason
-                say(f"{name}: {agreed.reason or f'same as eager, noise ratio {agreed.answer_noise:.2f}'}")
+                say(f"{name}: {agreed.reason or f'computes the same as eager (noise ratio {agreed.answer_noise:.2f})'}")
                 if measurement.measured:
                     _finish(setup, child, measurement, settings)
                     say(f"{name}: loads without the model's code: {_yes(measurement)}")
         except BadInput as error:
             if mode == REFERENCE:
-                raise ModelError(f"{name} cannot be run ({error}): nothing can be compared with it") from None
+                raise ModelError(f"{name} is the reference of all modes and failed ({error}): fix it first") from None
             measurement.reason = str(error)
             say(f"{name}: {measurement.reason}")
 

@@ -58,7 +58,7 @@ def claims(results: Sequence[ClaimResult], reports: Path, name: str) -> str:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     shown = [result for result in results if result.ratio is not None]
-    figure, (axes,) = _new("What is claimed (blue), and what this machine says", panels=1, height=0.3 * len(shown) + 1.6)
+    figure, (axes,) = _new("Claimed range (blue) and the ratio measured on this machine", panels=1, height=0.3 * len(shown) + 1.6)
     for place, result in enumerate(shown):
         axes.barh(place, result.claim.high - result.claim.low, left=result.claim.low, color=BLUE, alpha=0.25, height=0.8)
         axes.plot([result.low, result.high], [place, place], color=_WORDS[result.conclusion], linewidth=3)

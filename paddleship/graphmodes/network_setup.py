@@ -135,7 +135,7 @@ def _rows(network: NetworkName, params: Params, sizes: Sizes) -> tuple[Array, Ar
 
 def _linear_rows(sizes: Sizes) -> tuple[Array, Array]:
     if not _LINEAR.exists():
-        raise DataError(f"{_LINEAR} does not exist: run from the checkout")
+        raise DataError(f"{_LINEAR} does not exist: run in a checkout of paddleship")
     table = np.loadtxt(_LINEAR, delimiter=",", skiprows=1, max_rows=sizes.rows, dtype=np.float32)
     names = _LINEAR.read_text(encoding="utf-8").splitlines()[0].split(",")
     target = names.index("y")

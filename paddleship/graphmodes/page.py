@@ -12,8 +12,9 @@ from paddleship.graphmodes.claims import ClaimResult
 from paddleship.graphmodes.comparison import ModeResult
 
 _RATIO = (
-    "A ratio is slow over fast as the claim has it, with its 95% interval over the starts of the processes and their interleaved blocks. "
-    "For the result the interval is widened by what Paddle eager shows against itself in a second process."
+    "A ratio is the time of the first mode over the time of the second, with its 95% interval over the starts of the processes and their "
+    "interleaved blocks. "
+    "For the result the interval is widened by the A/A ratio: Paddle eager compared with a second process of itself."
 )
 _HEAD = (
     "| mode | step ms | forward ms | one row ms | peak MB | first step s | lines | without code | noise |",
@@ -50,7 +51,7 @@ def _claim(results: Sequence[ClaimResult]) -> list[str]:
         f"| {result.network} | {' / '.join(result.pair or ())} | {_interval(result)} | **{result.conclusion}** | {_cell(result.reason)} |"
         for result in results
     ]
-    reading = f"Read as {results[0].claim.reading}. Here: {summary(results)}."
+    reading = f"Tested as {results[0].claim.reading}. Here: {summary(results)}."
     return [reading, "", "| network | pair | ratio (95% interval) | result | |", "|---|---|---|---|---|", *rows]
 
 
@@ -72,7 +73,7 @@ def _aa_ratios(measurements: Mapping[ModeName, ModeResult]) -> list[str]:
     found = [
         f"{words[quantity]} {aa.value:.2f} ({aa.low:.2f} to {aa.high:.2f})" for quantity, aa in measurements[REFERENCE].aa_ratio.items()
     ]
-    return [f"* {MODES[REFERENCE].title} against itself: {', '.join(found)}"] if found else []
+    return [f"* {MODES[REFERENCE].title} in two processes (A/A ratio): {', '.join(found)}"] if found else []
 
 
 def _reasons(measurements: Mapping[ModeName, ModeResult]) -> list[str]:

@@ -46,6 +46,6 @@ def _files(point: EntryPoint) -> Mapping[str, Path]:
         return {str(path.relative_to(folder.parent)): path for path in every}
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         raise RegistrationError(
-            f"the code of the entry point {point.value!r} is in no file, so that no image can hold it: install it as files"
+            f"the code of the entry point {point.value!r} is not in a file, so it cannot be copied into an image: install it as files"
         )
     return {Path(spec.origin).name: Path(spec.origin)}

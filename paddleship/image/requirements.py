@@ -37,7 +37,7 @@ def pins(path: Path) -> list[str]:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise CandidateError(
-            f"{str(path)!r}, which says what an image holds, cannot be read ({error.strerror}): run in a checkout of paddleship, or "
+            f"{str(path)!r}, which lists the packages of an image, cannot be read ({error.strerror}): run in a checkout of paddleship, or "
             "install paddleship from one with `pip install -e`"
         ) from None
     for line in text.splitlines():

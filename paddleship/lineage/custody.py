@@ -24,8 +24,8 @@ _SHOWN = 80
 def require(what: str, found: str, expected: str | None, *, by: str, again: str) -> None:
     """Raise CandidateError, with both digests, if they differ; `by` is the stage that recorded `expected`."""
     if found != expected:
-        noted = f"{by} has none of that name" if expected is None else f"{by} had {expected[:12]}"
-        raise CandidateError(f"{what} has the digest {found[:12]}, and {noted}: it was replaced or made again; run `dvc repro {again}`")
+        noted = f"{by} recorded none of that name" if expected is None else f"{by} recorded {expected[:12]}"
+        raise CandidateError(f"{what} has the digest {found[:12]}, but {noted}: it was replaced or made again; run `dvc repro {again}`")
 
 
 def write_made(folder: Path, made: Iterable[str]) -> None:
@@ -73,7 +73,7 @@ def require_consistent(candidate: Candidate, params: Params, *, name: str, input
     for claim, (said, expected, source) in claims.items():
         if said != expected:
             raise CandidateError(
-                f"the candidate {name!r} says {claim} {_show(said)}, and {source} says {_show(expected)}: run `dvc repro export optimize`"
+                f"the candidate {name!r} has {claim} {_show(said)}, but {source} says {_show(expected)}: run `dvc repro export optimize`"
             )
 
 

@@ -57,7 +57,7 @@ def run(scenario: Scenario, answer: Answer, *, rows: int, seed: int, engine: Loa
     Unavailable for an engine that is not installed.
     """
     if rows < 1:
-        raise ParamsError(f"a load needs rows to ask for (got {rows}): give it a test set that is not empty")
+        raise ParamsError(f"a load test needs at least one row (got {rows}): use a test set that is not empty")
     missing = "" if engine == "plain" else unavailable()
     if missing and engine == "mlperf":
         raise Unavailable(missing)

@@ -50,7 +50,7 @@ def read(folder: Path, scenario: Scenario, *, engine: str, rows: int, seed: int,
     )
     if not unanswered and found.valid != (detail["result_validity"] == "VALID"):
         raise Unavailable(
-            f"LoadGen calls the run {detail['result_validity']}, paddleship reads its checks otherwise: report it as a defect"
+            f"LoadGen calls the run {detail['result_validity']}, but paddleship's own checks disagree: please report this defect"
         )
     return found
 

@@ -88,9 +88,12 @@ def _why_none(lowest: Server, trials: list[RateTrial], capacity_per_s: float, ma
         )
     known = [trial for trial in trials if trial.p99_ms is not None]
     if not known:
-        return f"not one query was answered at {trials[-1].target_qps:.3g} a second: the model is far slower than slo_p99_ms"
+        return (
+            f"no query was answered at {trials[-1].target_qps:.3g} a second: the model is far slower than slo_p99_ms, so raise it, or "
+            "choose a faster candidate"
+        )
     nearest = min(known, key=lambda trial: trial.p99_ms or inf)
     return (
-        f"no load held slo_p99_ms {lowest.slo_p99_ms:g}: the best of {len(trials)} had a p99 of {nearest.p99_ms:.3g} ms at "
-        f"{nearest.target_qps:.3g} a second; raise slo_p99_ms, or take a faster candidate"
+        f"no load met slo_p99_ms {lowest.slo_p99_ms:g}: the best of {len(trials)} had a p99 of {nearest.p99_ms:.3g} ms at "
+        f"{nearest.target_qps:.3g} a second; raise slo_p99_ms, or choose a faster candidate"
     )

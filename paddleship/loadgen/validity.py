@@ -28,11 +28,11 @@ def reasons(
     if isinstance(scenario, Server):
         found += _server(scenario, checks, latencies_ms, issue_delay_ms or 0.0)
     if not checks.long_enough:
-        remedy = "raise expected_per_s" if isinstance(scenario, Offline) else "raise the maxima, or lower min_seconds"
+        remedy = "raise expected_per_s" if isinstance(scenario, Offline) else "raise max_seconds and max_queries, or lower min_seconds"
         found.append(f"it lasted {seconds:.3g} s, less than min_seconds {scenario.min_seconds:g}: {remedy}")
     if not checks.enough_queries:
         least = scenario.min_samples if isinstance(scenario, Offline) else scenario.min_queries
-        found.append(f"it made {queries} queries of {least}: raise the maxima, or lower the minimum")
+        found.append(f"it made {queries} of at least {least} queries: raise max_seconds and max_queries, or lower that minimum")
     if not checks.confident:
         found.append(_unsure(scenario, checks, queries, latencies_ms))
     return found
@@ -47,11 +47,11 @@ def _server(scenario: Server, checks: Checks, latencies_ms: Sequence[float], iss
         )
     p99_ms = percentile_of(latencies_ms, 0.99) if latencies_ms else 0.0
     if not checks.within_slo:
-        seen = f"p99 was {p99_ms:.3g} ms," if p99_ms > scenario.slo_p99_ms else "p99 with those given up was"
+        seen = f"p99 was {p99_ms:.3g} ms," if p99_ms > scenario.slo_p99_ms else "p99 with the unanswered queries was"
         found.append(f"{seen} over slo_p99_ms {scenario.slo_p99_ms:g}: lower target_qps")
     if found and issue_delay_ms > p99_ms / 2:
         found.append(
-            f"the load itself was up to {issue_delay_ms:.3g} ms late: the model holds the interpreter, or this machine is too slow for it"
+            f"the load generator sent queries up to {issue_delay_ms:.3g} ms late: the model holds Python's GIL, or this machine is too slow"
         )
     return found
 
@@ -60,8 +60,8 @@ def _unsure(scenario: Scenario, checks: Checks, queries: int, latencies_ms: Sequ
     if isinstance(scenario, Server):
         over = sum(latency > scenario.slo_p99_ms for latency in latencies_ms) + checks.unanswered
         return (
-            f"{over} of {queries} queries took more than {scenario.slo_p99_ms:g} ms, too many to say with 99% confidence "
-            "that p99 holds: raise min_queries, or lower target_qps"
+            f"{over} of {queries} queries took more than {scenario.slo_p99_ms:g} ms, too many to state with 99% confidence "
+            "that p99 is within it: raise min_queries, or lower target_qps"
         )
     percentile = 0.9 if isinstance(scenario, SingleStream) else 0.99
     return f"p{100 * percentile:.0f} needs {needed(percentile)} queries (have {queries}): raise min_queries"

@@ -92,7 +92,7 @@ class Isolated:
 
     def _exchange(self, method: str, arguments: tuple[Any, ...]) -> Any:
         if not self.usable:
-            raise ProcessDied(f"{self.name} was ended before ({method})")
+            raise ProcessDied(f"{self.name} had ended before it was called ({method})")
         try:
             self._pipe.send((method, arguments))
             if not self._answered():
@@ -101,7 +101,7 @@ class Isolated:
                 if self._deadline is not None and self._deadline.over:
                     raise self._late()
                 raise ProcessHung(
-                    f"{self.name} did not answer in {self._timeout_s:g} s ({method}): it hangs, or timeout_s is too small for it",
+                    f"{self.name} did not answer in {self._timeout_s:g} s ({method}): it hangs, or needs a larger timeout_s",
                     seconds=self._timeout_s,
                 )
             succeeded, value = self._pipe.recv()
@@ -109,7 +109,7 @@ class Isolated:
             self.usable = False
             self._process.join(10)
             words = _last_words(self._log)
-            said = f", after it said: {words}" if words else ""
+            said = f"; its last error: {words}" if words else ""
             code = self._process.exitcode
             raise ProcessDied(f"{self.name} {_death(code)} ({method}){said}", signal=_signal(code)) from None
         if isinstance(value, Defect):
@@ -134,7 +134,7 @@ class Isolated:
                 return False
 
     def _late(self) -> OutOfTime:
-        return OutOfTime(f"{self.name} was stopped: the {self._deadline.seconds if self._deadline else 0:g} s for all of it are over")
+        return OutOfTime(f"{self.name} was stopped: its time limit of {self._deadline.seconds if self._deadline else 0:g} s is over")
 
     def _shorten_log(self) -> None:
         with suppress(OSError):  # the file may be removed already

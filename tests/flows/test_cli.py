@@ -66,7 +66,7 @@ def test_a_work_pool_that_is_not_there_is_told_with_those_that_are(toy):
 
 
 def test_nothing_to_deliver_or_to_stop_is_said(toy):
-    for command, words in (("deliver", "nothing to deliver"), ("stop", "nothing of ours is running")):
+    for command, words in (("deliver", "nothing to deliver"), ("stop", "no server of paddleship is running")):
         done = subprocess.run([PROGRAM, command], cwd=toy, capture_output=True, text=True, check=True)
         assert words in done.stdout
 

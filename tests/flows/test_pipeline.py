@@ -217,7 +217,7 @@ def test_a_stage_that_is_always_killed_is_given_up_after_three_attempts(toy, let
     let("train", "be killed")
     done = pipeline()
     assert done.returncode == 1
-    assert "train was ended by SIGKILL" in last_error(done)
+    assert "train was killed by SIGKILL" in last_error(done)
     assert (toy / "attempts").read_text() == "xxx"
 
 

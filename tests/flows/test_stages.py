@@ -130,7 +130,7 @@ def test_a_missed_gate_leaves_its_report(fetched, let):
 
 def test_a_killed_stage_is_told_from_a_failed_one(fetched, let):
     let("prepare", "be killed")
-    with pytest.raises(StageKilled, match="prepare was ended by SIGKILL"):
+    with pytest.raises(StageKilled, match="prepare was killed by SIGKILL"):
         run(fetched)
 
 

@@ -81,7 +81,7 @@ def test_uncommitted_work_is_named_and_the_lock_is_not_work(toy):
 
 def test_a_folder_without_a_commit_cannot_have_isolated_runs(tmp_path):
     git(tmp_path, "init", "-q")
-    with pytest.raises(BadInput, match="git worktree did not work"):
+    with pytest.raises(BadInput, match="git worktree failed"):
         workspace.isolate(tmp_path, "run-1", {})
 
 

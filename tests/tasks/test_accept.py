@@ -161,7 +161,7 @@ def test_a_container_that_ends_is_told_with_its_last_words(derive, stage, engine
     checkout = derive('ENTRYPOINT ["python", "-c", "raise SystemExit(\'no such model\')"]')
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
-    assert "the container ended with 1: no such model" in done.stderr
+    assert "the container exited with code 1: no such model" in done.stderr
     assert not left_behind(engine)
 
 
@@ -169,7 +169,7 @@ def test_a_container_that_never_gets_ready_is_given_up(derive, stage, engine):
     checkout = derive('ENTRYPOINT ["python", "-c", "import time; time.sleep(60)"]', accept={"ready_timeout_s": 1})
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
-    assert "not ready in time" in done.stderr
+    assert "was not ready within accept.ready_timeout_s" in done.stderr
     assert not left_behind(engine)
 
 

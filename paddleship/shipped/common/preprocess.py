@@ -70,7 +70,9 @@ class Tensors:
         for name, size in sizes.items():
             if (rule := self._dimensions.get(name)) and not rule.allows(size):
                 spec = next(spec for spec in self.requests if name in spec.shape)
-                raise RequestError(f"input {spec.name!r} has {size} of the dimension {name!r}, the model takes {rule}: give such a size")
+                raise RequestError(
+                    f"input {spec.name!r} has size {size} in the dimension {name!r}, the model takes {rule}: give such a size"
+                )
         for spec in self.requests:
             _in_range(example[spec.name], spec, sizes)
 
@@ -185,7 +187,7 @@ def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
     wanted = spec.shape[1:]
     fits = array.ndim == len(wanted) and all(isinstance(want, str) or want == got for want, got in zip(wanted, array.shape, strict=True))
     if not fits:
-        raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} a row, the model takes {list(wanted)}: give that shape")
+        raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} per row, the model takes {list(wanted)}: give that shape")
     if spec.numpy_dtype.kind in "iub" and array.dtype.kind in "iuf" and not np.array_equal(cast, array):
         raise RequestError(f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold: round or clip them first")
     if cast.dtype.kind == "f" and not np.isfinite(cast).all():

@@ -113,7 +113,7 @@ class Service:
 
     def _named(self, request: Request) -> ServedModel:
         if self.model is None:
-            raise HTTPException(503, "the model is still loading: ask /v2/health/ready", {"Retry-After": "1"})
+            raise HTTPException(503, "the model is still loading: try again when /v2/health/ready answers 200", {"Retry-After": "1"})
         name, version = request.path_params["name"], request.path_params.get("version", self.model.version)
         if name != self.model.candidate.model:
             raise HTTPException(404, f"there is no model {name!r}: this server has {self.model.candidate.model!r}")
@@ -146,7 +146,7 @@ async def _explain(request: Request, error: Exception) -> Response:
 
 
 async def _apologise(_request: Request, _error: Exception) -> Response:
-    return _json({"error": "the model failed on this request; the server's log says how"}, 500)
+    return _json({"error": "the model failed on this request: see the server's log"}, 500)
 
 
 def _json(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:

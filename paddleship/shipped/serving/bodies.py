@@ -29,12 +29,14 @@ async def received(request: Request, limits: BodyLimits, budget: Budget) -> Asyn
                 raise _too_large(limits)
             if not budget.take(len(chunk)):
                 raise HTTPException(
-                    503, f"the server holds {budget.total} bytes of requests and answers, its limit: try again", {"Retry-After": "1"}
+                    503,
+                    f"the server's memory for requests and answers ({budget.total} bytes) is in use: try again later",
+                    {"Retry-After": "1"},
                 )
             body += chunk
             if limits.max_marks is not None and (marks := marks + _marks(chunk)) > limits.max_marks and len(body) > limits.unchecked_bytes:
                 raise HTTPException(
-                    413, f"the request holds more than {limits.max_marks} lists and values, more than this model takes: send fewer rows"
+                    413, f"the request has more than {limits.max_marks} JSON lists and values, the limit of this server: send fewer rows"
                 )
         yield body
     finally:
@@ -55,7 +57,8 @@ def _check_head(headers: Mapping[str, str], limits: BodyLimits) -> None:
 
 def _too_large(limits: BodyLimits) -> HTTPException:
     return HTTPException(
-        413, f"the request is larger than the {limits.max_bytes} bytes that this server takes, in up to {limits.max_batch} rows: send less"
+        413,
+        f"the request is larger than the {limits.max_bytes} bytes that this server takes in up to {limits.max_batch} rows: send fewer rows",
     )
 
 

@@ -103,7 +103,7 @@ class Connection(HttpToolsProtocol):
         elif self._phase == _HEAD and elapsed > limits.head_timeout_s and not self._received:
             self.transport.close()
         elif self._phase == _HEAD and elapsed > limits.head_timeout_s:
-            self._refuse(408, f"the head of the request was not complete after {limits.head_timeout_s:g} s: send it at once")
+            self._refuse(408, f"the headers of the request were not complete after {limits.head_timeout_s:g} s: send it at once")
         elif self._phase == _BODY and self.flow.read_paused:
             self.since += _TICK_S  # an earlier request of this connection is being answered
         elif self._phase == _BODY and elapsed > limits.body_window_s:
@@ -120,7 +120,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if not self._guard.admit(self):
-            self._refuse(503, f"all {self._limits.max_connections} connections are busy: try again", retry=True)
+            self._refuse(503, f"all {self._limits.max_connections} connections are in use: try again later", retry=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._guard.connections.discard(self)
@@ -135,7 +135,9 @@ class Connection(HttpToolsProtocol):
             self._received += len(data)
         super().data_received(data)
         if self._phase == _HEAD and self._received > self._limits.max_head_bytes:
-            self._refuse(431, f"the head of the request is larger than {self._limits.max_head_bytes} bytes: send fewer or shorter headers")
+            self._refuse(
+                431, f"the headers of the request are larger than {self._limits.max_head_bytes} bytes: send fewer or shorter headers"
+            )
         elif self._phase == _BODY and self._received > self._limits.max_drained_bytes:
             self._refuse(413, f"more than {self._limits.max_drained_bytes} bytes came: send fewer rows")
         elif len(self.pipeline) > self._limits.max_pipelined:

@@ -48,7 +48,7 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
         raise RequestError(f"tensor {name!r} has the shape {shape!r}: give a list of whole numbers")
     data = item.get("data")
     if not isinstance(data, list):
-        raise RequestError(f"tensor {name!r} has no 'data' list: give its values, row after row")
+        raise RequestError(f"tensor {name!r} has no 'data' list: send its values, row after row")
     if datatype == "BYTES":
         if len(shape) != 1 or shape[0] != len(data):
             raise RequestError(f"tensor {name!r} has the shape {shape} and {len(data)} texts: give the shape [{len(data)}]")
@@ -77,10 +77,10 @@ def decode_request(body: Any, specs: Sequence[TensorSpec], *, max_batch: int) ->
     for name in names:
         if name not in [*known]:  # a list, because the client's value may not be hashable
             raise RequestError(f"there is no input {name!r}: this model takes {', '.join(known)}")
-    if len(set(names)) != len(names):
-        raise RequestError("an input is given twice: send each once")
+    if twice := [name for name in known if names.count(name) > 1]:
+        raise RequestError(f"input {twice[0]!r} is given twice: send each input once")
     if absent := [name for name in known if name not in names]:
-        raise RequestError(f"input {absent[0]!r} is missing: send it too")
+        raise RequestError(f"input {absent[0]!r} is missing: send every input of the model")
     columns: dict[str, Any] = {}
     for item in items:
         spec = known[item["name"]]
@@ -89,15 +89,17 @@ def decode_request(body: Any, specs: Sequence[TensorSpec], *, max_batch: int) ->
         column = decode_tensor(item)
         if len(item["shape"]) != len(spec.shape):
             raise RequestError(
-                f"input {spec.name!r} has the shape {item['shape']}, the model takes {describe(spec)['shape']}: send that form"
+                f"input {spec.name!r} has the shape {item['shape']}, the model takes {describe(spec)['shape']}: send that shape"
             )
         if 0 in item["shape"][1:]:
-            raise RequestError(f"input {spec.name!r} has the shape {item['shape']}, so its rows are empty: send at least one value a row")
+            raise RequestError(f"input {spec.name!r} has the shape {item['shape']}, so its rows are empty: send at least one value per row")
         columns[spec.name] = column
     sizes = {len(column) for column in columns.values()}
     if len(sizes) != 1:
-        raise RequestError(f"the inputs have {sorted(sizes)} rows: send as many rows of each")
+        raise RequestError(
+            f"the inputs have different numbers of rows ({', '.join(map(str, sorted(sizes)))}): send the same number in each"
+        )
     size = sizes.pop()
     if not 1 <= size <= max_batch:
-        raise RequestError(f"the request has {size} rows, this server takes 1 to {max_batch}: split it")
+        raise RequestError(f"the request has {size} rows, this server takes 1 to {max_batch}: split the request")
     return columns

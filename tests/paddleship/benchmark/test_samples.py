@@ -94,17 +94,17 @@ def test_benchmarks_on_unlike_hosts_are_not_compared(benchmarks):
 
 
 def test_a_benchmark_of_another_version_is_not_read(benchmarks):
-    with pytest.raises(BadInput, match="has schema version 2, this paddleship reads 4: measure again"):
+    with pytest.raises(BadInput, match="schema version 2, this paddleship reads 4"):
         samples.read(rewrite(benchmarks(2), schema_version=2))
 
 
-def test_a_folder_without_a_race_is_named(tmp_path):
+def test_a_folder_without_a_benchmark_is_named(tmp_path):
     with pytest.raises(BadInput, match=r"samples\.json"):
         samples.read(tmp_path)
 
 
 def test_benchmarks_of_unlike_batch_sizes_are_not_compared(benchmarks):
-    with pytest.raises(BadInput, match=r"measured with batch_size 8, .* with 1: measure both alike"):
+    with pytest.raises(BadInput, match=r"batch_size 8, .* with 1"):
         samples.compare(rewrite(benchmarks(2), batch_size=8), benchmarks(3))
 
 
@@ -112,5 +112,5 @@ def test_benchmarks_of_unlike_batch_sizes_are_not_compared(benchmarks):
 def test_samples_that_were_cut_off_are_named(benchmarks, content):
     folder = benchmarks(2)
     (folder / "samples.parquet").write_bytes(content)
-    with pytest.raises(BadInput, match=r"samples\.parquet cannot be read .*: measure again"):
+    with pytest.raises(BadInput, match=r"samples\.parquet cannot be read"):
         samples.read(folder)

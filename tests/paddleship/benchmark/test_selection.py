@@ -58,12 +58,12 @@ def test_a_wish_is_followed_and_its_price_is_named():
 def test_a_wish_for_what_is_faster_and_not_beyond_doubt_does_not_call_the_slower_one_better():
     choice = choose(INT8, Select(objective="p50_ms", candidate="int8"), compare=lambda *_: (1.1, 0.95, 1.2))
     assert choice.candidate == "int8"
-    assert "asked for by select.candidate; it is no faster than onnxruntime beyond doubt" in choice.reason
+    assert choice.refused["int8"] in choice.reason
     assert "better" not in choice.reason
 
 
 def test_a_wish_for_what_was_not_proven_is_an_error():
-    with pytest.raises(ParamsError, match="not proven and measured"):
+    with pytest.raises(ParamsError, match=r"select\.candidate.*paddle-onednn.*paddle, onnxruntime"):
         choose(ROWS, Select(candidate="paddle-onednn"))
 
 
@@ -88,21 +88,22 @@ def test_constraints_that_nothing_keeps_fail_with_the_nearest_candidate():
     choice = choose(ROWS, Select(objective="p50_ms", slo_p99_ms=5))
     assert choice.candidate is None
     assert [(check.measured, check.limit, check.passed) for check in choice.checks] == [(6.0, 5.0, False)]
-    assert "onnxruntime comes nearest: raise select.slo_p99_ms" in choice.checks[0].advice
+    assert choice.checks[0].name == "p99_ms"
+    assert {"onnxruntime", "select.slo_p99_ms"} <= set(choice.checks[0].advice.split())
 
 
 @pytest.mark.parametrize(
     ("limit", "words"),
     [
-        (0.0001, "paddle comes nearest with a p90_ms of 3, over the limit already: raise select.slo_p99_ms"),
-        (3.5, "paddle comes nearest with a p90_ms of 3: raise benchmark.max_seconds"),
+        (0.0001, {"paddle", "p90_ms", "select.slo_p99_ms"}),
+        (3.5, {"paddle", "p90_ms", "benchmark.max_seconds"}),
     ],
 )
 def test_a_limit_on_what_nothing_has_samples_for_says_how_near_the_best_came(limit, words):
     rows = {name: {**values, "p95_ms": None, "p99_ms": None} for name, values in ROWS.items()}
     (check,) = choose(rows, Select(slo_p99_ms=limit)).checks
     assert not check.passed
-    assert words in str(check)
+    assert words <= set(check.advice.replace(",", "").split())
     assert "None" not in str(check)
 
 
@@ -118,8 +119,7 @@ def test_a_lower_precision_wins_only_where_it_is_faster_beyond_doubt(precision):
     rows = {name: {**row, "precision": precision} if name == "int8" else row for name, row in INT8.items()}
     doubtful = choose(rows, Select(objective="p50_ms"), compare=lambda *_: (1.1, 0.98, 1.2))
     assert doubtful.candidate == "onnxruntime"
-    words = "no faster than onnxruntime beyond doubt (0.98 to 1.20×, the same thing against itself 1.00×), and gives up precision"
-    assert f"{words} ({precision})" in doubtful.refused["int8"]
+    assert all(words in doubtful.refused["int8"] for words in ("onnxruntime (0.98 to 1.20×", "1.00×", f"({precision})"))
     certain = choose(rows, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2))
     assert certain.candidate == "int8"
     noisy = choose(rows, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2), floor=1.06)
@@ -132,11 +132,11 @@ EAGER = {"paddle-eager": row(0.9, 950.0), **ROWS}
 def test_eager_ships_only_where_no_static_graph_comes_near_it_and_says_what_it_needs():
     choice = choose(EAGER, Select(objective="p50_ms"), compare=lambda *_: (1.1, 1.05, 1.2), eager=row(0.91, 940.0))
     assert choice.candidate == "paddle-eager"
-    assert "no static graph was faster, so it needs the model's Python code in the image" in choice.reason
+    assert "Python code" in choice.reason
     doubtful = choose(EAGER, Select(objective="p50_ms"), compare=lambda *_: (1.1, 0.98, 1.2), eager=row(0.91, 940.0))
     assert doubtful.candidate == "onnxruntime"
     assert doubtful.refused["paddle-eager"] in doubtful.reason
-    assert "no faster than onnxruntime beyond doubt (0.98 to 1.20×" in doubtful.refused["paddle-eager"]
+    assert "onnxruntime (0.98 to 1.20×" in doubtful.refused["paddle-eager"]
 
 
 def test_eager_that_is_faster_and_no_candidate_says_how_to_ship_it():
@@ -145,7 +145,7 @@ def test_eager_that_is_faster_and_no_candidate_says_how_to_ship_it():
     assert "to ship it" not in choose(among, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason
 
 
-@pytest.mark.parametrize("absent", ["was asked for and could not be made: the report of optimize says why", ""])
+@pytest.mark.parametrize("absent", ["could not be made", ""])
 def test_eager_that_was_asked_for_and_failed_says_so_and_is_not_advised(absent):
     reason = choose(ROWS, Select(objective="p50_ms"), eager=row(0.5, 100.0), absent=absent).reason
     assert ("add paddle-eager" in reason) is not bool(absent)
@@ -154,7 +154,7 @@ def test_eager_that_was_asked_for_and_failed_says_so_and_is_not_advised(absent):
 
 def test_a_wish_for_eager_says_what_it_needs():
     choice = choose({**ROWS, "paddle-eager": row(3.0, 1.0)}, Select(objective="p50_ms", candidate="paddle-eager"))
-    assert "onnxruntime has 3.0× better p50_ms; it needs the model's Python code in the image" in choice.reason
+    assert "onnxruntime has 3.0× better p50_ms; it needs the model's Python code" in choice.reason
 
 
 def test_a_lower_precision_that_is_only_smaller_does_not_win():
@@ -164,9 +164,9 @@ def test_a_lower_precision_that_is_only_smaller_does_not_win():
 
 
 def test_what_eager_would_cost_is_told_and_that_it_would_cost_less_too():
-    assert "in p50_ms eager would be 8.0× worse" in choose(ROWS, Select(objective="p50_ms"), eager=row(8.0, 100.0)).reason
+    assert "in p50_ms eager is 8.0× worse" in choose(ROWS, Select(objective="p50_ms"), eager=row(8.0, 100.0)).reason
     reason = choose(ROWS, Select(objective="p50_ms"), eager=row(0.5, 100.0)).reason
-    assert "in p50_ms eager itself is 100% better (0.5 against 1 of onnxruntime), so going static gains no speed here" in reason
+    assert "in p50_ms eager is 100% better (0.5 against 1 of onnxruntime), so a static graph is not faster" in reason
 
 
 MIXED = {"paddle": row(0.05, 900.0, p90_ms=0.2, p95_ms=0.3, p99_ms=0.4, speedup_low=3.1, speedup_high=3.25)}
@@ -174,14 +174,14 @@ MIXED = {"paddle": row(0.05, 900.0, p90_ms=0.2, p95_ms=0.3, p99_ms=0.4, speedup_
 
 def test_a_gain_in_the_median_and_a_loss_in_the_objective_are_told_metric_by_metric():
     reason = choose(MIXED, Select(objective="p99_ms"), eager=row(0.16, 300.0, p90_ms=0.19, p95_ms=0.22, p99_ms=0.25)).reason
-    assert "in p99_ms eager itself is 60% better (0.25 against 0.4 of paddle)" in reason
-    assert "in p50_ms it is the other way round: paddle is 3.2× better (0.05 against 0.16; paddle is 3.10 to 3.25× as fast" in reason
-    assert "gains no speed" not in reason
+    assert "in p99_ms eager is 60% better (0.25 against 0.4 of paddle)" in reason
+    assert "the opposite: paddle is 3.2× better (0.05 against 0.16; paddle is 3.10 to 3.25× as fast" in reason
+    assert "not faster" not in reason
 
 
 def test_eager_without_samples_for_the_objective_says_so_and_shows_the_next_percentile():
     reason = choose(MIXED, Select(objective="p99_ms"), eager=row(0.16, 300.0, p90_ms=0.25, p95_ms=0.45)).reason
-    assert "eager has too few samples for p99_ms; in p95_ms eager would be 50% worse (0.45 against 0.3 of paddle)" in reason
+    assert "eager has too few samples for p99_ms; in p95_ms eager is 50% worse (0.45 against 0.3 of paddle)" in reason
 
 
 def test_the_only_candidate_is_not_the_best_of_one():

@@ -91,7 +91,7 @@ def test_a_stopped_process_does_not_outlive_its_parent(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the platform cannot pin")
-def test_a_contestant_gets_as_many_cores_as_it_has_threads_and_never_more_than_there_are():
+def test_a_participant_gets_as_many_cores_as_it_has_threads_and_never_more_than_there_are():
     assert len(system_metrics.cores_for(1)) == 1
     assert set(system_metrics.cores_for(1000)) == os.sched_getaffinity(0)
 

@@ -137,7 +137,7 @@ def test_verdict(low, high, word):
         (1.2, 1.0, "confirmed", ""),
         (2.0, 1.0, "refuted", "more than claimed"),
         (1.05, 1.0, "refuted", "less than claimed"),
-        (0.5, 1.0, "refuted", "the other way round"),
+        (0.5, 1.0, "refuted", "the opposite"),
     ],
 )
 def test_a_refuted_claim_says_in_which_direction(eager, static, word, reason):
@@ -152,7 +152,7 @@ def test_what_could_not_be_measured_is_untested_with_its_reason():
     settled = claims.settle(found, devices=0)
     assert {(one.conclusion, one.reason) for one in settled if one.pair} == {("untested", "paddle-static: it died")}
     assert settled[-1].conclusion == "untested"
-    assert "on a CPU it cannot be tested" in settled[-1].reason
+    assert "none" in settled[-1].reason
 
 
 def test_a_ratio_is_of_blocks_that_lay_next_to_each_other():
@@ -210,7 +210,8 @@ def test_a_wrong_answer_is_not_the_same_network(wrong):
     right = {"answer": np.ones(3), "losses": [1.0]}
     found = {"answer": np.array([1, wrong, 1]), "losses": [1.0]}
     agreed = agreement.judge(found, right, right, reordered=[], limit=8)
-    assert "its answers are" in agreed.reason
+    assert not agreed.answer_noise <= 8
+    assert "answers" in agreed.reason
     assert "losses" not in agreed.reason
 
 

@@ -308,7 +308,7 @@ def test_without_loadgen_the_plain_engine_runs_and_the_reason_is_told(monkeypatc
         (lambda: Server(target_qps=float("nan"), slo_p99_ms=1), "(got nan)"),
         (lambda: SingleStream(min_queries=0), "SingleStream.min_queries"),
         (lambda: Offline(min_seconds=-1), "Offline.min_seconds must be a number >= 0 (got -1)"),
-        (lambda: loadgen.run(SCENARIOS[0], Busy(), rows=0, seed=1), "a load needs rows"),
+        (lambda: loadgen.run(SCENARIOS[0], Busy(), rows=0, seed=1), "needs at least one row"),
     ],
 )
 def test_a_load_that_cannot_be_is_refused(make, words):
@@ -374,4 +374,4 @@ def test_the_peak_of_a_real_model_is_within_its_capacity_and_its_budget(engine):
 def test_an_objective_below_the_time_of_one_answer_is_held_by_no_load(engine):
     found = loadgen.peak_qps(Busy(ms=0.5), rows=ROWS, seed=1, slo_p99_ms=0.4, max_seconds=3, engine=engine)
     assert found.qps is None
-    assert "no load held slo_p99_ms 0.4" in found.reason
+    assert "slo_p99_ms 0.4" in found.reason

@@ -89,7 +89,7 @@ def test_a_call_keeps_the_most_that_was_held_during_it(install):
         assert worker.peak_device_bytes == 700
 
 
-def test_a_contestant_that_holds_memory_on_a_gpu_shows_it(install):
+def test_a_participant_that_holds_memory_on_a_gpu_shows_it(install):
     settings = Benchmark(batch_sizes=[1], concurrency=[], starts=1, blocks=4, samples_per_block=5, warmup_s=0.1, timeout_s=20)
     sampler = Sampler({"one": (Sleeper, (0.0001,))}, {1: BATCHES[1]}, settings, thread_count=1)
     install(Library(lambda _: [(child.pid, 400) for child in multiprocessing.active_children()], count=1))

@@ -146,13 +146,13 @@ def test_text_is_answered_in_batches_and_alone(text_client):
         (b"{", "is not JSON"),
         (b"[]", "no 'inputs' list"),
         ({"inputs": []}, "input 'x' is missing"),
-        ({"inputs": request()["inputs"] * 2}, "given twice"),
+        ({"inputs": request()["inputs"] * 2}, "input 'x' is given twice"),
         (request(name="z"), "there is no input 'z': this model takes x"),
         (request(datatype="FP64"), "send FP32"),
         (request(datatype="WHAT"), "send FP32"),
         (request(shape=[1, 3]), "has 2 values, its shape [1, 3] needs 3"),
         (request(shape=[2]), "the model takes [-1, 2]"),
-        (request(shape=[2, 1]), "shape [1] a row, the model takes [2]"),
+        (request(shape=[2, 1]), "shape [1] per row, the model takes [2]"),
         (request(shape="x"), "give a list of whole numbers"),
         (request(shape=[-1, 2]), "give a list of whole numbers"),
         (request(data=[1, "a"]), "not numbers"),
@@ -160,7 +160,7 @@ def test_text_is_answered_in_batches_and_alone(text_client):
         (request(data=None), "no 'data' list"),
         (request(data=[1, 101]), "outside -1 … 100"),
         (request(data=[], shape=[0, 2]), "0 rows"),
-        (request(data=[1] * 2000, shape=[1000, 2]), "1 to 256: split it"),
+        (request(data=[1] * 2000, shape=[1000, 2]), "1 to 256: split"),
         (request(name=[1]), "there is no input [1]"),
         (request(data=[], shape=[2**32, 2**32]), "has 0 values"),
         (request(data=[], shape=[2, 0]), "its rows are empty"),
@@ -218,7 +218,7 @@ def test_a_body_beyond_what_the_model_can_take_is_a_413_that_names_the_limit(ten
         assert client.post("/v2/models/tiny/infer", content=fitting).status_code == 200
         answer = client.post("/v2/models/tiny/infer", content=beyond)
         assert answer.status_code == 413
-        assert f"larger than the {limit} bytes that this server takes, in up to 4 rows" in answer.json()["error"]
+        assert f"larger than the {limit} bytes that this server takes in up to 4 rows" in answer.json()["error"]
         assert client.post("/v2/models/tiny/infer", content=iter([beyond.encode()])).status_code == 413, "without a Content-Length"
 
 
