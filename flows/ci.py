@@ -6,11 +6,11 @@ The exit code is the verdict of the run, see paddleship/errors.py; 0 too where n
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows import outcome, stages
+from flows import stages
 from flows.local import Local
 from flows.stages import Until
 from paddleship.config import params
@@ -19,8 +19,6 @@ from paddleship.statistics.estimates import Difference
 from tasks.fingerprint import fingerprint
 from tasks.tracking import note, runs
 from tasks.tracking.runs import Run
-
-Start = Callable[[], Any]  # starts the pipeline, waits for its end, gives Prefect's last state
 
 _PICTURE = "pictures/benchmark/latency.png"
 _SPEEDUP = "benchmark/speedup"
@@ -33,26 +31,28 @@ _FIGURES = {
 _MEASURED_HERE = ("p50 ms", "p99 ms")  # figures of one machine, which those of another one cannot be compared with
 
 
-def run(checkout: Path, local: Local, *, until: Until, force: bool, report: Path, start: Start) -> int:
-    """Run the pipeline where something changed, write the report, and give the exit code."""
-    changed = changes(checkout, until)
-    if not changed and not force:
-        words = "nothing changed since dvc.lock: params, code, data and installed versions are the same, so the pipeline did not run"
-        print(words)
-        write_text(report, f"{words[0].upper()}{words[1:]}.\n")
-        return 0
-    print("\n".join(_lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force")
-    state = start()
-    write_text(report, _report(local, state, changed, report.parent))
-    print(f"report  {report}")
-    return outcome.exit_code(state)
-
-
 def changes(checkout: Path, until: Until) -> dict[str, list[str]]:
     """What differs from dvc.lock, by stage. Another machine alone is no change: a job may run on any."""
     values = params.load(checkout / "params.yaml")
     fingerprint(values, checkout)
     return stages.changes(checkout, stages.graph(checkout, until=until), apart_from=[Path(values.paths.host)])
+
+
+def skip(report: Path) -> str:
+    """Write the report of a job that runs nothing, and return its line."""
+    words = "nothing changed since dvc.lock: params, code, data and installed versions are the same, so the pipeline did not run"
+    write_text(report, f"{words[0].upper()}{words[1:]}.\n")
+    return words
+
+
+def write(local: Local, state: Any, changed: Mapping[str, Sequence[str]], report: Path) -> None:
+    """Write the report of a run that ended in this state of Prefect."""
+    write_text(report, _report(local, state, changed, report.parent))
+
+
+def lines(changed: Mapping[str, Sequence[str]]) -> list[str]:
+    """What changed, as a list in Markdown; empty where nothing did."""
+    return ["changed since dvc.lock:", *(f"* {stage}: {', '.join(names)}" for stage, names in changed.items())] if changed else []
 
 
 def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], folder: Path) -> str:
@@ -62,18 +62,16 @@ def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], fold
     reason = "" if state.is_completed() else f"{state.name}: {state.message}"
     reports = runs.reports(uri, run) if run else []
     if run is None or not reports:
-        return _text([f"**{reason}**" if reason else "MLflow has no reports of this run: see the log of the job", "", *_lines(changed)])
-    lines = [note.markdown(reports, links={}, failure=reason or None), *_against_champion(uri, run), *_lines(changed)]
+        return _text([f"**{reason}**" if reason else "MLflow has no reports of this run: see the log of the job", "", *lines(changed)])
+    text = [note.markdown(reports, links={}, failure=reason or None), *_against_champion(uri, run), *lines(changed)]
     with tempfile.TemporaryDirectory() as scratch:
         if picture := runs.download(uri, run, _PICTURE, Path(scratch)):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / picture.name).write_bytes(picture.read_bytes())
-            lines += ["", f"![latency of every candidate]({picture.name})"]
-    lines += [
-        "",
-        f"Run `{run.name}` of commit `{run.tags['git_commit']}`" + (f" in MLflow at {uri}" if uri.startswith("http") else "") + ".",
-    ]
-    return _text(lines)
+            text += ["", f"![latency of every candidate]({picture.name})"]
+    where = f" in MLflow at {uri}" if uri.startswith("http") else ""
+    text += ["", f"Run `{run.name}` of commit `{run.tags['git_commit']}`{where}."]
+    return _text(text)
 
 
 def _against_champion(uri: str, run: Run) -> list[str]:
@@ -82,9 +80,9 @@ def _against_champion(uri: str, run: Run) -> list[str]:
     if found is None:
         return ["There is no champion yet that this run could be compared with.", ""]
     version, champion = found
-    lines = [f"| | this run | champion, version {version} | |", "|---|---|---|---|"]
-    lines += [f"| {' | '.join(cells)} |" for cells in compare(run, champion)]
-    return [*lines, ""]
+    rows = [f"| | this run | champion, version {version} | |", "|---|---|---|---|"]
+    rows += [f"| {' | '.join(cells)} |" for cells in compare(run, champion)]
+    return [*rows, ""]
 
 
 def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
@@ -124,10 +122,6 @@ def _interval(run: Run) -> str:
 
 def _number(value: float | None, scale: float) -> str:
     return "–" if value is None else f"{value / scale:.4g}"
-
-
-def _lines(changed: Mapping[str, Sequence[str]]) -> list[str]:
-    return ["changed since dvc.lock:", *(f"* {stage}: {', '.join(names)}" for stage, names in changed.items())] if changed else []
 
 
 def _text(lines: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any, get_args
@@ -25,6 +26,7 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
+        print("error: interrupted: what is finished is kept, so the same command continues after it", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
         print(f"error: {defects.report(error, what='paddleship', folder=Path('reports'))}", file=sys.stderr)
@@ -124,8 +126,29 @@ def _parser() -> argparse.ArgumentParser:
 def _run(arguments: argparse.Namespace) -> int:
     checkout, local = _here()
     overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
-    state = _pipeline(checkout, local, arguments.deployment, params_file=overlay, until=arguments.until, commit=arguments.commit)
+    return _end(_pipeline(checkout, local, arguments.deployment, params_file=overlay, until=arguments.until, commit=arguments.commit))
 
+
+def _ci(arguments: argparse.Namespace) -> int:
+    checkout, local = _here()
+
+    from flows import ci, workspace
+
+    report = arguments.report.absolute()
+    changed = ci.changes(checkout, arguments.until)
+    if not changed and not arguments.force:
+        print(ci.skip(report))
+        return 0
+    print("\n".join(ci.lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force", flush=True)
+    commit = workspace.commit(checkout) if arguments.deployment else None
+    state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit)
+    ci.write(local, state, changed, report)
+    print(f"report  {report}")
+    return _end(state)
+
+
+def _end(state: Any) -> int:
+    """The exit code of a run in this state; what went wrong is printed."""
     from flows import outcome
 
     code = outcome.exit_code(state)
@@ -134,37 +157,24 @@ def _run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _ci(arguments: argparse.Namespace) -> int:
-    checkout, local = _here()
-    local.use()
-
-    from flows import ci, workspace
-
-    commit = workspace.commit(checkout) if arguments.deployment else None
-
-    def start() -> Any:
-        state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit)
-        if not state.is_completed():
-            print(f"error: {state.message or state.name}", file=sys.stderr)
-        return state
-
-    return ci.run(checkout, local, until=arguments.until, force=arguments.force, report=arguments.report.absolute(), start=start)
-
-
 def _pipeline(checkout: Path, local: Any, deployment: str | None, **parameters: Any) -> Any:
     """Run the pipeline here or let a worker run it; its last state."""
     os.chdir(checkout)
-    local.use()
-    guard_descendants()
     if deployment:
+        local.use()
         from flows.deployment import follow
 
         return follow(local, deployment, parameters)
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends a run as Ctrl-C does
+    guard_descendants()
+    wait = local.serve()
 
     from flows import terminal
     from flows.pipeline import develop_to_deploy
 
     terminal.tell_errors_once()
+    wait()
     return develop_to_deploy(**parameters, isolated=False, return_state=True)
 
 
@@ -177,19 +187,19 @@ def _doctor(arguments: argparse.Namespace) -> int:
 def _compare_graph_modes(arguments: argparse.Namespace) -> int:
     checkout, local = _here()
     os.chdir(checkout)
-    local.use()
     guard_descendants()
+    wait = local.serve()
 
-    from flows import outcome, terminal
+    from flows import terminal
     from flows.compare_graph_modes import compare_graph_modes
     from paddleship.config import params
 
     terminal.tell_errors_once()
+    wait()
     given = ("full", "networks", "modes", "rounds", "threads", "torch_site")
     state = compare_graph_modes(**{name: getattr(arguments, name) for name in given}, return_state=True)
     if not state.is_completed():
-        print(f"error: {state.message}", file=sys.stderr)
-        return outcome.exit_code(state)
+        return _end(state)
     print(f"{state.message}: see {params.load(checkout / 'params.yaml').paths.reports}/compare-graph-modes.md")
     return 0
 

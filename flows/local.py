@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from paddleship.shipped.common.files import write_text
 FOLDER = ".paddleship"
 HEARTBEAT_S = 30  # seconds between heartbeats of a flow run; after three missing ones it counts as crashed
 _JOBS = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"  # of MLflow's GenAI part: eight processes and a gigabyte that are not used here
+_PREFECT = "prefect.server.api.server:create_app"
 _OUR_SETTINGS = "# Written by `make ui`, removed by `make stop`.\n"
 
 
@@ -58,7 +60,7 @@ class Local:
         return os.environ.get("MLFLOW_TRACKING_URI") or servers.running(self.state, "mlflow") or self._store
 
     def use(self) -> None:
-        """Point this process's Prefect to the available server, or to an ephemeral one with its state in the checkout.
+        """Point this process's Prefect to the available server, and to the state in the checkout.
 
         Call it before Prefect is imported.
         """
@@ -68,9 +70,23 @@ class Local:
             self._forget_server()  # the server died, and Prefect would still use its address
         self.prefect_home.mkdir(parents=True, exist_ok=True)
         os.environ.setdefault("PREFECT_HOME", str(self.prefect_home))
-        os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
         os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
         os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", str(HEARTBEAT_S))
+
+    def serve(self) -> Callable[[], None]:
+        """Start a Prefect server for this process where none is available; what is returned waits until it answers.
+
+        Call it before Prefect is imported, and `wait` after that, because both take seconds. Raises Unavailable, also when waiting.
+        """
+        self.use()
+        if self.prefect_url():
+            return lambda: None
+        url = f"http://127.0.0.1:{servers.free_port()}"
+        command = [sys.executable, "-m", "uvicorn", "--log-level", "error", "--port", url.rpartition(":")[2], "--factory"]
+        environment = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+        wait = servers.temporary([*command, _PREFECT], health=f"{url}/api/health", environment=environment)
+        os.environ["PREFECT_API_URL"] = f"{url}/api"
+        return wait
 
     def start(self) -> dict[str, str]:
         """Start both servers if they do not run yet. Returns their addresses for a browser. Raises Unavailable."""

@@ -1,7 +1,7 @@
 """`python flows/reaper.py FD MARK`: when the command that started it ends, end every process that it left behind.
 
-Prefect starts its temporary server itself, so it cannot be guarded otherwise; but the server inherits the environment, and with it the
-mark. Standard library only, because one of these waits beside every `paddleship run`.
+A temporary Prefect server and every stage have sessions of their own, so nothing else ends them with a command that is killed; but they
+inherit the environment, and with it the mark. Standard library only, because one of these waits beside every `paddleship run`.
 """
 
 from __future__ import annotations

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +69,30 @@ class ServerProcess:
         return url
 
 
+def temporary(command: Sequence[str], *, health: str, environment: Mapping[str, str]) -> Callable[[], None]:
+    """Start a server that ends with this process, and return what waits until it answers at `health`, or raises Unavailable.
+
+    It has a session of its own, because an interrupt at the terminal goes to all processes there: this one would then have no server
+    to report its end to. It is ended after what was registered with `atexit` later on, so that others can still send to it.
+    """
+    log = tempfile.TemporaryFile()  # noqa: SIM115 it is open as long as the server writes to it
+    process = subprocess.Popen(
+        command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+    )
+    atexit.register(_end, process)
+
+    def wait() -> None:
+        deadline = time.monotonic() + _START_S
+        while not _answers(health):
+            if process.poll() is not None or time.monotonic() > deadline:
+                log.seek(0)
+                last = (log.read().decode(errors="replace").strip().splitlines() or ["no output"])[-1]
+                raise Unavailable(f"{command[-1]} did not start ({last[:200]}): start a server with `make ui`, and run again")
+            time.sleep(0.05)
+
+    return wait
+
+
 def running(state: Path, name: str) -> str | None:
     """The address of a running server that `start` started; None if there is none."""
     path = _file(state, name)
@@ -92,6 +118,23 @@ def stop(state: Path, name: str) -> bool:
             os.killpg(facts["pid"], signal.SIGKILL)  # processes that ignored SIGTERM
     path.unlink()
     return was_alive
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(_STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def free_port() -> int:
+    """A port on loopback that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _file(state: Path, name: str) -> Path:

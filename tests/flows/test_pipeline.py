@@ -336,6 +336,32 @@ def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, e
     wait_for(lambda: not any(is_alive(pid) for pid in {*left, *stage}))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_with_its_own_server_ends_quickly_when_the_whole_terminal_is_interrupted(toy, let, environment, number):
+    """Ctrl-C, and what CI sends to cancel a job, go to all processes of the terminal."""
+    del environment["PREFECT_API_URL"], environment["PREFECT_HOME"]
+    let("train", "hang")
+    with (toy / "log").open("w") as log:
+        process = subprocess.Popen(
+            [PROGRAM, "run", "--until", "train"], cwd=toy, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        stage = hanging(toy, seconds=300)
+        left = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+        os.killpg(process.pid, number)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+    said = (toy / "log").read_text()
+    assert "Traceback" not in said
+    assert "defect" not in said
+    assert "All connection attempts failed" not in said
+    assert said.splitlines()[-1].startswith("error: interrupted: ")
+    assert mlflow_runs(toy)[-1][0] == "KILLED"
+    wait_for(lambda: not any(is_alive(pid) for pid in {*left, *stage}))
+
+
 @pytest.mark.parametrize("isolated", [True, False])
 def test_the_commands_that_trace_prints_bring_params_lock_and_rows_back_in_a_fresh_clone(toy, pipeline, tmp_path, isolated):
     git(toy, "mv", "data/dvc.yaml", "fetch.yaml")
