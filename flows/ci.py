@@ -1,6 +1,6 @@
-"""`paddleship ci`: what a CI job calls. It runs the pipeline where params, code or data changed, and reports in Markdown.
+"""`paddleship ci` for CI jobs: run the pipeline if params, code or data changed, and report in Markdown.
 
-The exit code is the verdict of the run, see paddleship/errors.py; 0 too where nothing changed.
+The exit code is that of the run, see paddleship/errors.py; also 0 if nothing changed.
 """
 
 from __future__ import annotations

@@ -74,9 +74,9 @@ class Local:
         os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", str(HEARTBEAT_S))
 
     def serve(self) -> Callable[[], None]:
-        """Start a Prefect server for this process where none is available; what is returned waits until it answers.
+        """Start a Prefect server for this process if none is available; the returned object waits until it answers.
 
-        Call it before Prefect is imported, and `wait` after that, because both take seconds. Raises Unavailable, also when waiting.
+        Call it before Prefect is imported, and `wait` afterwards, because both take seconds. Raises Unavailable, also while waiting.
         """
         self.use()
         if self.prefect_url():

@@ -1,4 +1,4 @@
-"""The door to DVC: the graph of stages, whether one is up to date, running one, and what is kept of a run."""
+"""The only module that runs DVC stages: the graph, whether a stage is up to date, running it, and what is kept of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BUSY_S = 30
 
 
 class StageKilled(PaddleshipError):
-    """A stage's process was ended by a signal: nothing is wrong with its input, and it may be tried again."""
+    """A signal ended the process of a stage: its input is not at fault, and it may be tried again."""
 
     exit_code = 1
     outcome = "Killed"
@@ -31,7 +31,7 @@ class StageKilled(PaddleshipError):
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of the graph: its name, where DVC finds it, and the names of the stages whose outs it reads."""
+    """One stage of the graph: its name, its address in DVC, and the names of the stages whose outs it reads."""
 
     name: str
     address: str
@@ -39,9 +39,9 @@ class Stage:
 
 
 def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
-    """All stages that lead to `until`, in run order, without those that run in every run: the flow does their work itself.
+    """All stages up to `until`, in run order, except stages that always run, whose work the flow does itself.
 
-    Raises BadInput when dvc.yaml cannot be read.
+    Raises BadInput if dvc.yaml cannot be read.
     """
     import networkx
 
@@ -65,16 +65,16 @@ def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
 
 
 def is_current(root: Path, stage: Stage) -> bool:
-    """Whether deps, params, command and outs are what dvc.lock says; in this process, since starting one costs more."""
+    """Whether deps, params, command and outs equal dvc.lock; in this process, because a new one takes longer."""
     try:
         with chdir(root), _repo(root) as repo, repo.lock:
             return not repo.stage.collect(stage.address)[0].changed()
     except _dvc_error():
-        return False  # busy, or broken: the run waits, or says what is wrong
+        return False  # busy or broken: the run waits, or reports the error
 
 
 def missing(root: Path, wanted: Sequence[Stage]) -> list[tuple[Stage, Path]]:
-    """Files that a stage must read, that are not there, and that no stage and nothing in DVC's cache can bring; relative to `root`."""
+    """Files that a stage must read, that do not exist, and that no stage and no cache of DVC can provide; relative to `root`."""
     try:
         with chdir(root), _repo(root) as repo, repo.lock:
             made = [Path(out.fs_path) for out in repo.index.outs if out.protocol == "local"]
@@ -83,17 +83,17 @@ def missing(root: Path, wanted: Sequence[Stage]) -> list[tuple[Stage, Path]]:
                 (known,) = repo.stage.collect(stage.address)
                 absent = [Path(dep.fs_path) for dep in known.deps if dep.protocol == "local" and not dep.exists]
                 lost = [path for path in absent if not any(path == out or path in out.parents or out in path.parents for out in made)]
-                if lost and known.changed(allow_missing=True):  # else its outs are restored, whatever it once read
+                if lost and known.changed(allow_missing=True):  # otherwise its outs are restored, whatever it read before
                     found += [(stage, path.relative_to(root) if path.is_relative_to(root) else path) for path in lost]
             return found
     except _dvc_error():
-        return []  # busy, or broken: the run waits, or says what is wrong
+        return []  # busy or broken: the run waits, or reports the error
 
 
 def changes(root: Path, wanted: Sequence[Stage], *, apart_from: Collection[Path] = ()) -> dict[str, list[str]]:
-    """What differs from dvc.lock, by stage: files, params, the command. Files that are only missing here do not differ: DVC has them.
+    """The differences from dvc.lock by stage: files, params, command. Files that are only missing here do not count, because DVC has them.
 
-    `apart_from`: files, relative to `root`, that do not count. Raises Unavailable while another DVC command holds the repository.
+    `apart_from` are files, relative to `root`, that do not count. Raises Unavailable while another DVC command locks the repository.
     """
     try:
         with chdir(root), _repo(root) as repo, repo.lock:
@@ -116,10 +116,10 @@ def changes(root: Path, wanted: Sequence[Stage], *, apart_from: Collection[Path]
 
 
 def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool = False) -> How:
-    """Run one stage and stream its lines; whether it ran, was restored (from the cache, also of the remote) or was unchanged.
+    """Run one stage and print its lines. Returns whether it ran, was restored (also from the remote's cache) or was unchanged.
 
-    Waits for another run in the same folder. Raises the error class of the stage's exit code with the stage's own
-    words, and StageKilled. However this function ends, no process of the stage is left.
+    Waits for another run in the same folder. Raises the error class of the stage's exit code with the stage's message, and StageKilled. No
+    process of the stage is left afterwards.
     """
     with repro.turn(root, "stage", on_line=on_line):
         deadline = time.monotonic() + _BUSY_S
@@ -127,19 +127,19 @@ def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Calla
             ended = repro.repro(root, stage.address, environment=environment, on_line=on_line, force=force)
             if not ended.is_busy or time.monotonic() > deadline:
                 break
-            time.sleep(0.5)  # what a killed run held is free as soon as the system has buried it
+            time.sleep(0.5)  # locks of a killed run are free as soon as the system has removed its process
     if ended.returncode == 0:
         return ended.outcome
     raise _failure(stage, ended)
 
 
 def lock_sha256(root: Path) -> str:
-    """Hash of dvc.lock, which names the content of every dep and out."""
+    """Hash of dvc.lock, which identifies the content of every dep and out."""
     return sha256(root / "dvc.lock") if (root / "dvc.lock").exists() else "none"
 
 
 def push(root: Path, *, on_line: Callable[[str], None]) -> bool:
-    """Send data and run cache to the default remote; False, with the reason reported, when that did not work."""
+    """Push data and run cache to the default remote. Returns False, with the reason printed, if that failed."""
     done = _dvc(root, "push", "--run-cache")
     if done.returncode:
         on_line(f"dvc push failed ({_last_words(done)}): run `dvc push --run-cache` when the remote is available")
@@ -147,8 +147,8 @@ def push(root: Path, *, on_line: Callable[[str], None]) -> bool:
 
 
 def save_experiment(root: Path, checkout: Path, name: str, addresses: Sequence[str], *, on_line: Callable[[str], None]) -> bool:
-    """Keep the state of a worktree as a DVC experiment, so that `dvc exp show` of the checkout lists it."""
-    with repro.turn(checkout, "experiment", on_line=lambda _: None):  # worktrees share git's refs, and DVC does not wait for them
+    """Save the state of a worktree as a DVC experiment, so that `dvc exp show` in the checkout lists it."""
+    with repro.turn(checkout, "experiment", on_line=lambda _: None):  # worktrees share git's refs, and DVC does not lock them
         done = _dvc(root, "exp", "save", "--force", "--name", name, *addresses)
     if done.returncode:
         on_line(f"the run could not be saved as a DVC experiment ({_last_words(done)})")
@@ -156,11 +156,11 @@ def save_experiment(root: Path, checkout: Path, name: str, addresses: Sequence[s
 
 
 def _differences(dep: Any, outs: Mapping[str, Any]) -> list[str]:
-    """The names of what differs in a dep: its path, or each of its params."""
+    """The names of the differences in a dep: its path, or each of its params."""
     ((name, status),) = dep.status().items() or [("", "")]
     if isinstance(status, dict):
         return [f"{name}: {key}" for key in status]
-    if status == "deleted":  # a newer version of it may be in a .dvc file
+    if status == "deleted":  # a newer version may be in a .dvc file
         return [name] if outs.get(dep.fs_path, dep.hash_info) != dep.hash_info else []
     return [name] if status else []
 

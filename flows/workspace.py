@@ -1,4 +1,4 @@
-"""Where a run happens: in the checkout itself, or in a git worktree of its own that shares the DVC cache."""
+"""The folder of a run: the checkout itself, or a git worktree that shares the DVC cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from paddleship.system import locks
 
 @dataclass(frozen=True)
 class Workspace:
-    """`root` is where stages run, `checkout` the user's; they differ for an isolated run, which holds the lock of its worktree."""
+    """`root` is where stages run, `checkout` the user's folder. They differ for an isolated run, which holds the lock of its worktree."""
 
     root: Path
     checkout: Path
@@ -34,12 +34,12 @@ class Workspace:
         return params.load(self.root / "params.yaml")
 
     def remove(self) -> None:
-        """Take the worktree away; the checkout itself stays, of course."""
+        """Remove the worktree; the checkout itself stays."""
         if self.isolated:
             remove(self.checkout, self.root)
 
     def leave(self) -> None:
-        """Let go of the worktree: whoever comes next may remove it."""
+        """Release the lock of the worktree, so that others may remove it."""
         if self.lock is not None:
             self.lock.lock.release()
 
@@ -58,9 +58,9 @@ def in_place(checkout: Path) -> Workspace:
 
 
 def isolate(checkout: Path, run_id: str, overlay: Mapping[str, Any], commit: str = "HEAD") -> Workspace:
-    """A worktree of a commit for one run, its params overlaid; a retry of the same run finds it again.
+    """A worktree of a commit for one run, with its params overlaid; a retry of the same run finds it again.
 
-    Raises BadInput where git does not work, and Unavailable while another process has the same run.
+    Raises BadInput if git fails, and Unavailable while another process has the same run.
     """
     root = checkout / FOLDER / "runs" / run_id
     lock = locks.take(_lock(checkout, root))
@@ -75,7 +75,7 @@ def isolate(checkout: Path, run_id: str, overlay: Mapping[str, Any], commit: str
 
 
 def experiment(run_id: str) -> str:
-    """The DVC experiment that keeps params, lock and code of a run; ids of one minute start alike, so it is their end."""
+    """The name of a run's DVC experiment; it uses the end of the id, because ids of the same minute start alike."""
     return f"run-{run_id[-8:]}"
 
 
@@ -97,13 +97,13 @@ def cache(checkout: Path) -> Path:
 
 
 def worktrees(checkout: Path) -> list[Path]:
-    """The worktrees of runs, of living and of dead ones."""
+    """The worktrees of active and dead runs."""
     return sorted(path for path in (checkout / FOLDER / "runs").glob("*") if path.is_dir())
 
 
 @contextmanager
 def abandoned(checkout: Path, root: Path) -> Iterator[bool]:
-    """Hold the lock of a run's worktree; False when its run holds it."""
+    """Hold the lock of a run's worktree; False if its run holds it."""
     lock = locks.take(_lock(checkout, root))
     if lock is None:
         yield False
@@ -113,10 +113,10 @@ def abandoned(checkout: Path, root: Path) -> Iterator[bool]:
 
 
 def remove(checkout: Path, root: Path) -> None:
-    """Take the worktree of a run away; its lock must be held."""
+    """Remove the worktree of a run; its lock must be held."""
     if (root / ".git").exists():
         _git(checkout, "worktree", "remove", "--force", str(root))
-    else:  # it was never whole
+    else:  # it was never complete
         shutil.rmtree(root)
         _git(checkout, "worktree", "prune")
     _lock(checkout, root).unlink(missing_ok=True)
@@ -127,7 +127,7 @@ def _lock(checkout: Path, root: Path) -> Path:
 
 
 def commit(checkout: Path, name: str = "HEAD") -> str:
-    """The hash of a commit by its name, fetched from the checkout's remotes where it is not here yet. Raises BadInput."""
+    """The hash of a commit by its name, fetched from the checkout's remotes if needed. Raises BadInput."""
     for attempt in range(2):
         found = subprocess.run(
             ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"],
@@ -144,15 +144,15 @@ def commit(checkout: Path, name: str = "HEAD") -> str:
 
 
 def uncommitted(checkout: Path) -> list[str]:
-    """Files that differ from the commit, which an isolated run does not see."""
+    """Files that differ from the commit; an isolated run does not see them."""
     lines = _git(checkout, "status", "--porcelain", "--untracked-files=no").splitlines()
     return [line[3:] for line in lines if Path(line[3:]).name != "dvc.lock"]
 
 
 def overlaid(checkout: Path, overlay: Mapping[str, Any], *, origin: str, commit: str = "HEAD") -> Params:
-    """What the params of an isolated run will be, checked before anything starts; `origin` is where the overlay comes from.
+    """The params of an isolated run, checked before anything starts; `origin` is the source of the overlay.
 
-    Raises ParamsError, which names params.yaml where that is at fault by itself, else the origin.
+    Raises ParamsError, which names params.yaml if the error is in it, otherwise `origin`.
     """
     import yaml
 
@@ -165,7 +165,7 @@ def overlaid(checkout: Path, overlay: Mapping[str, Any], *, origin: str, commit:
 
 
 def _overlay(path: Path, overlay: Mapping[str, Any]) -> None:
-    """Write the overlay into params.yaml, keeping its comments and order."""
+    """Write the overlay into params.yaml, with its comments and order."""
     from io import StringIO
 
     from ruamel.yaml import YAML
@@ -182,7 +182,7 @@ def _overlay(path: Path, overlay: Mapping[str, Any]) -> None:
 
 
 def _assign(document: Any, before: Any, after: Mapping[str, Any]) -> None:
-    """Set what changed, section by section, so that everything else keeps its comments."""
+    """Set changed values section by section, so that the rest keeps its comments."""
     for key, value in after.items():
         if key in before and before[key] == value:
             continue
@@ -193,7 +193,7 @@ def _assign(document: Any, before: Any, after: Mapping[str, Any]) -> None:
 
 
 def _share_cache(checkout: Path, root: Path) -> None:
-    """Let the worktree use the checkout's DVC cache and remote: relative folders would point elsewhere from there."""
+    """Let the worktree use the checkout's DVC cache and remote, with absolute paths."""
     from dvc.config import Config
 
     config = Config(str(checkout / ".dvc"))
