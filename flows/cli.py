@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
+from flows import promotion_commands
 from flows.deployment import Pool
+from flows.here import here
 from flows.reaper import guard_descendants
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
@@ -112,6 +114,8 @@ def _parser() -> argparse.ArgumentParser:
     pruned.add_argument("--dry-run", action="store_true", help="print what would be removed, and remove nothing")
     pruned.set_defaults(command=_runs_prune)
 
+    promotion_commands.add(commands)
+
     commands.add_parser("deliver", help="send reports to MLflow that it did not receive while it was unavailable").set_defaults(
         command=_deliver
     )
@@ -124,13 +128,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    checkout, local = _here()
+    checkout, local = here()
     overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
     return _end(_pipeline(checkout, local, arguments.deployment, params_file=overlay, until=arguments.until, commit=arguments.commit))
 
 
 def _ci(arguments: argparse.Namespace) -> int:
-    checkout, local = _here()
+    checkout, local = here()
 
     from flows import ci, workspace
 
@@ -185,7 +189,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _compare_graph_modes(arguments: argparse.Namespace) -> int:
-    checkout, local = _here()
+    checkout, local = here()
     os.chdir(checkout)
     guard_descendants()
     wait = local.serve()
@@ -225,7 +229,7 @@ def _trace(arguments: argparse.Namespace) -> int:
 
 
 def _runs_list(arguments: argparse.Namespace) -> int:
-    _, local = _here()
+    _, local = here()
     from flows import runs
     from tasks.tracking.runs import find
 
@@ -237,7 +241,7 @@ def _runs_list(arguments: argparse.Namespace) -> int:
 
 
 def _runs_show(arguments: argparse.Namespace) -> int:
-    _, local = _here()
+    _, local = here()
     from flows import runs
     from tasks.tracking.runs import find, named
 
@@ -246,7 +250,7 @@ def _runs_show(arguments: argparse.Namespace) -> int:
 
 
 def _runs_compare(arguments: argparse.Namespace) -> int:
-    _, local = _here()
+    _, local = here()
     from flows import runs
     from tasks.tracking.runs import find, named
 
@@ -256,7 +260,7 @@ def _runs_compare(arguments: argparse.Namespace) -> int:
 
 
 def _runs_prune(arguments: argparse.Namespace) -> int:
-    checkout, local = _here()
+    checkout, local = here()
     if arguments.keep < 0:
         raise BadInput(f"--keep must be at least 0 (got {arguments.keep}): give the number of runs to keep")
     from flows import runs
@@ -273,7 +277,7 @@ def _print(table: Any) -> None:
 
 
 def _deliver(_arguments: argparse.Namespace) -> int:
-    _, local = _here()
+    _, local = here()
     from tasks.tracking.run import deliver
 
     sent = deliver(local.spool, tracking_uri=local.tracking_uri())
@@ -282,7 +286,7 @@ def _deliver(_arguments: argparse.Namespace) -> int:
 
 
 def _ui(_arguments: argparse.Namespace) -> int:
-    _, local = _here()
+    _, local = here()
     print("starting Prefect and MLflow")
     addresses = local.start()
     from flows import deployment
@@ -295,31 +299,17 @@ def _ui(_arguments: argparse.Namespace) -> int:
 
 
 def _worker(arguments: argparse.Namespace) -> int:
-    _, local = _here()
+    _, local = here()
     from flows import deployment
 
     return deployment.work(local, pool=arguments.pool)
 
 
 def _stop(_arguments: argparse.Namespace) -> int:
-    _, local = _here()
+    _, local = here()
     stopped = local.stop()
     print(f"stopped {', '.join(stopped)}" if stopped else "no server of paddleship is running")
     return 0
-
-
-def _here() -> tuple[Path, Any]:
-    from flows.local import Local
-    from flows.workspace import checkout_of
-
-    checkout = checkout_of(Path.cwd())
-    local = Local.of(checkout)
-    if any(local.spool.glob("*/run.json")):
-        from tasks.tracking.run import bury
-
-        for run_id in bury(local.spool, tracking_uri=local.tracking_uri()):
-            print(f"run {run_id} was killed earlier: MLflow shows it as KILLED", file=sys.stderr)
-    return checkout, local
 
 
 if __name__ == "__main__":

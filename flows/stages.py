@@ -146,6 +146,16 @@ def push(root: Path, *, on_line: Callable[[str], None]) -> bool:
     return done.returncode == 0
 
 
+def bring(root: Path, names: Sequence[str]) -> None:
+    """Bring the outs of some stages into a worktree, from the cache or else from the default remote. Raises Unavailable."""
+    if _dvc(root, "checkout", *names).returncode:
+        done = _dvc(root, "pull", *names)
+        if done.returncode:
+            raise Unavailable(
+                f"the outs of {', '.join(names)} are neither in DVC's cache nor in its remote ({_last_words(done)}): run it again"
+            )
+
+
 def save_experiment(root: Path, checkout: Path, name: str, addresses: Sequence[str], *, on_line: Callable[[str], None]) -> bool:
     """Save the state of a worktree as a DVC experiment, so that `dvc exp show` in the checkout lists it."""
     with repro.turn(checkout, "experiment", on_line=lambda _: None):  # worktrees share git's refs, and DVC does not lock them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -94,6 +95,20 @@ def cache(checkout: Path) -> Path:
 
     config = Config(str(checkout / ".dvc"))
     return Path(config.get("cache", {}).get("dir") or checkout / ".dvc" / "cache")
+
+
+@contextmanager
+def at_experiment(checkout: Path, commit: str, name: str) -> Iterator[Path]:
+    """A worktree of a run's DVC experiment, which is removed afterwards. Raises BadInput."""
+    root = checkout / FOLDER / "runs" / f"{name}-{os.getpid()}"
+    with locks.wait_for(_lock(checkout, root)):
+        _git(checkout, "worktree", "prune")
+        _git(checkout, "worktree", "add", "--quiet", "--detach", str(root), f"refs/exps/{commit[:2]}/{commit[2:]}/{name}")
+        try:
+            _share_cache(checkout, root)
+            yield root
+        finally:
+            remove(checkout, root)
 
 
 def worktrees(checkout: Path) -> list[Path]:

@@ -77,8 +77,8 @@ def find(client: Any, image: str) -> Any:
         return None
 
 
-def require_base(client: Any, image: str) -> Any:
-    """The base image, pulled if a registry has it. Raises Unavailable."""
+def require_base(client: Any, image: str, *, recipe: str = "infra/base_image.sh") -> Any:
+    """The base image, pulled if a registry has it; `recipe` is the script that makes it if none does. Raises Unavailable."""
     import docker
 
     if (found := find(client, image)) is not None:
@@ -90,7 +90,7 @@ def require_base(client: Any, image: str) -> Any:
         reason = " ".join(str(error).split())[:160]
         raise Unavailable(
             f"base image {image!r} is neither in the engine nor in a registry that answers ({reason}): "
-            f"run `infra/base_image.sh {image}`, or `docker load` it"
+            f"run `{recipe} {image}`, or `docker load` it"
         ) from None
 
 
@@ -259,14 +259,7 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterat
             network=network.name,
             ports=None if local else {f"{port}/tcp": ("127.0.0.1", None)},
             labels=_labels(),
-            read_only=True,
-            tmpfs={"/tmp": "size=64m,mode=1777"},  # noqa: S108 a folder of the container
-            cap_drop=["ALL"],
-            security_opt=["no-new-privileges"],
-            mem_limit=memory_bytes,
-            memswap_limit=memory_bytes,
-            pids_limit=256,
-            init=True,
+            **locked_down(memory_bytes=memory_bytes),
         )
         container.start()
         container.reload()
@@ -279,6 +272,20 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterat
         if container is not None:
             container.remove(force=True, v=True)
         network.remove()
+
+
+def locked_down(*, memory_bytes: int) -> dict[str, Any]:
+    """What a container of ours may not do: write, use capabilities or gain any, take more memory or processes than it needs."""
+    return {
+        "read_only": True,
+        "tmpfs": {"/tmp": "size=64m,mode=1777"},  # noqa: S108 a folder of the container
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "mem_limit": memory_bytes,
+        "memswap_limit": memory_bytes,
+        "pids_limit": 256,
+        "init": True,
+    }
 
 
 def _shares_our_network(client: Any) -> bool:

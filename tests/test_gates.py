@@ -17,11 +17,15 @@ from paddleship.acceptance.http_load import LoadResult
 from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
 from paddleship.benchmark.load_scenarios import ScenarioResults
-from paddleship.config.params import Accept, Package, Select, Verify
+from paddleship.config.params import Accept, Package, Promote, Select, Verify
 from paddleship.conversion.converting import Outcome
+from paddleship.data.dataset import Rows
 from paddleship.diagnosis import verify_report
 from paddleship.graphmodes.comparison import ModeResult
+from paddleship.lineage.release import DIGEST_LABEL
 from paddleship.model.training import History
+from paddleship.promotion import answers, comparing, latency
+from paddleship.promotion.ledger import Shipped
 from paddleship.proof import evidence, invariance_checks, parity, proving, training_parity, walks
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
@@ -31,8 +35,10 @@ from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.candidate import Candidate, Program
+from paddleship.statistics import estimates
+from paddleship.statistics.estimates import Interval
 from paddleship.weights.comparing import WeightComparison
-from tasks import accept, benchmark, compare_graph_modes, export, optimize, package, prepare, train
+from tasks import benchmark, challenge, compare_graph_modes, export, optimize, package, prepare, put_in_place, train, trial
 
 REPOSITORY = Path(__file__).parents[1]
 CLASSES = ("no", "yes")
@@ -86,8 +92,8 @@ def of_some_rows(**changes):
 
 
 def seen(**changes):
-    right = accept.Seen(1000.0, None, 1, 0.3, 0)
-    return accept._checks(replace(right, **changes), Accept(max_cold_start_ms=5000))
+    right = trial.Seen(1000.0, None, 1, 0.3, 0)
+    return trial._checks(replace(right, **changes), Accept(max_cold_start_ms=5000))
 
 
 def digest(said):
@@ -104,7 +110,7 @@ def digest(said):
         weights_sha256="0" * 64,
     )
     observed = Observed(1, candidate.digest if said is None else said, [], [], [], None, None, {}, [], {})
-    return [accept._digest_check(observed, candidate)]
+    return [trial._digest_check(observed, candidate)]
 
 
 def walked(change):
@@ -171,6 +177,34 @@ def modes(count):
     return [compare_graph_modes._enough("mlp", dict([*rows.items()][:count]), None)]
 
 
+def compared(decisions, limits):
+    """A challenger that decides so, against a champion that is always right."""
+    rows = Rows({"x": list(range(ROWS))}, LABELS, [""] * ROWS)
+    before, after = ([{"scores": np.eye(2)[[place]]} for place in chosen] for chosen in (LABELS, decisions))
+    return comparing.checks(comparing.compare(rows, before, after, task="classification", classes=CLASSES), limits)
+
+
+def raced(speedup):
+    found = Interval(speedup, speedup * 0.99, speedup * 1.01)
+    verdict = estimates.difference(found, None, effect=0.05)
+    return [latency.check(latency.Latency(found, Interval(1, 1, 1), verdict, {}, ()), allow_slower=False)]
+
+
+def asked(fault):
+    return [challenge.answers_check("champion", answers.Answered((), fault), Rows({"x": [1]}, LABELS[:1], [""]))]
+
+
+class Engine:
+    """An engine whose image of any name has this id."""
+
+    def __init__(self, identity="sha256:1"):
+        self.images, self.id, self.labels = self, identity, {DIGEST_LABEL: "d1"}
+
+    def get(self, _name):
+        return self
+
+
+SHIPPED = Shipped(model="m", version="1", image="m:1", image_id="sha256:1", candidate_digest="d1")
 WEIGHT = Finding("weights-differ", "error", "fc.weight is zero", "export again")
 MADE, FAILED = Outcome("paddle", "paddle", "float32"), Outcome("paddle", "paddle", "float32", reason="no kernel")
 TWO_PROGRAMS = (Program("4", {"batch": 8, "length": 4}), Program("2", {"batch": 1, "length": 2}))
@@ -248,8 +282,8 @@ GATES = {
         lambda: ScenarioResults(engine="plain", peak_qps=9.0, peak_p99_ms=4.0).checks(5.0),
     ),
     "image_bytes": (lambda: package.checks(3, LIMITS), lambda: package.checks(2, LIMITS)),
-    "ready": (lambda: accept._refused("ready", "the container exited with code 1", "").verdict.checks, None),
-    "first_answer": (lambda: accept._refused("first_answer", "the server answered 500", "").verdict.checks, None),
+    "ready": (lambda: trial._refused("ready", "the container exited with code 1", "").verdict.checks, None),
+    "first_answer": (lambda: trial._refused("first_answer", "the server answered 500", "").verdict.checks, None),
     "unanswered_batches": (lambda: served(faults=["all rows: the server answered 500"]), served),
     "failed_requests": (lambda: served(load=LoadResult((1.0,), 1.0, ("the server answered 500",), ())), served),
     "hostile_requests": (lambda: served(hostile=["no JSON: 500"]), served),
@@ -262,6 +296,19 @@ GATES = {
     "cold_start_ms": (lambda: seen(cold_start_ms=float("inf")), seen),
     "exit_code": (lambda: seen(exit_code=137), lambda: seen(exit_code=143)),
     "candidate_digest": (lambda: digest("another"), lambda: digest(None)),
+    "accepted_image": (lambda: [challenge.image_check(Engine("sha256:2"), SHIPPED)], lambda: [challenge.image_check(Engine(), SHIPPED)]),
+    "answered_rows": (lambda: asked("row 3: the server answered 400"), lambda: asked("")),
+    "champion_metric_drop_high": (lambda: compared(1 - LABELS, Promote()), lambda: compared(LABELS, Promote())),
+    "champion_flip_rate_high": (
+        lambda: compared(1 - LABELS, Promote(max_flip_rate=0.1)),
+        lambda: compared(LABELS, Promote(max_flip_rate=0.1)),
+    ),
+    "latency_against_champion": (lambda: raced(0.5), lambda: raced(1.0)),
+    "pulled_image": (lambda: [put_in_place.pulled_check(SHIPPED, "sha256:2")], lambda: [put_in_place.pulled_check(SHIPPED, "sha256:1")]),
+    "recorded_answers": (
+        lambda: [put_in_place.recorded_check([], []), put_in_place.recorded_check(["another answer"], [{}])],
+        lambda: [put_in_place.recorded_check([], [{}])],
+    ),
     "measured_*": (lambda: modes(1), lambda: modes(2)),
 }
 

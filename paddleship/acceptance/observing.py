@@ -149,12 +149,12 @@ def _same_again(connect: Callable[..., Client], example: Mapping[str, Any]) -> l
                 status, answer = client.send(body)
             except ServerError:
                 return False
-        return status == 200 and _same_outputs(json.loads(answer)["outputs"], example["answer"]["outputs"])
+        return status == 200 and same_outputs(json.loads(answer)["outputs"], example["answer"]["outputs"])
 
     return [] if hostile.recovers(answered) else ["the answer to a valid request changed after the bad requests"]
 
 
-def _same_outputs(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> bool:
+def same_outputs(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the outputs have the same names, dtypes, shapes and values; floats may differ by `_SAME` of the largest value."""
     if [{**item, "data": None} for item in now] != [{**item, "data": None} for item in before]:
         return False

@@ -33,9 +33,9 @@ def open_run(entry: Path, uri: str) -> str:
 
     facts = spool.read(entry)
     location = f"{facts['artifact_root']}/{facts['experiment']}" if facts["artifact_root"] and not uri.startswith("http") else None
-    with _first_use(uri):
+    with first_use(uri):
         client = connect(uri)
-        facts["experiment_id"] = _experiment_id(client, facts["experiment"], location)
+        facts["experiment_id"] = experiment_id(client, facts["experiment"], location)
         view.share(client, facts["experiment_id"])
     if facts["run_id"] is None:
         run = client.create_run(facts["experiment_id"], tags=facts["tags"], run_name=facts["tags"].get("mlflow.runName"))
@@ -50,7 +50,7 @@ def open_run(entry: Path, uri: str) -> str:
 
 
 @contextmanager
-def _first_use(uri: str) -> Iterator[None]:
+def first_use(uri: str) -> Iterator[None]:
     """Let one process at a time create the tables of a SQLite store: two at the same time leave an unreadable database."""
     if not uri.startswith("sqlite:///"):
         yield
@@ -60,7 +60,7 @@ def _first_use(uri: str) -> Iterator[None]:
         yield
 
 
-def _experiment_id(client: Any, name: str, location: str | None) -> str:
+def experiment_id(client: Any, name: str, location: str | None) -> str:
     """The experiment of that name, created if it is missing; if two runs create it at once, one of them finds the other's."""
     from mlflow.exceptions import MlflowException
 

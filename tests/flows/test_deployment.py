@@ -84,7 +84,7 @@ def test_ui_again_finds_what_runs(served):
 
 def test_the_form_has_every_section_with_its_descriptions(served):
     found = api(served[0], "deployments/filter", {})
-    assert len(found) == 3
+    assert len(found) == 5
     (deployment,) = [one for one in found if one["entrypoint"].endswith(":develop_to_deploy")]
     schema = json.dumps(deployment["parameter_openapi_schema"])
     for words in ("epochs without a better validation loss", "The last stage to run", "a git worktree of its own"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows import leftovers, workspace
+from flows import leftovers, stages, workspace
 from paddleship.errors import BadInput, ParamsError, Unavailable
 from tests.flows.helpers import DVC, git
 
@@ -113,3 +113,20 @@ def test_a_worktree_that_was_never_whole_goes_too(toy):
     (toy / ".paddleship/runs/half").mkdir(parents=True)
     assert leftovers.sweep(toy, on_line=print) == ["half"]
     assert workspace.worktrees(toy) == []
+
+
+def test_what_a_run_left_as_an_experiment_is_brought_back_into_a_worktree_that_goes_again(toy, environment):
+    wanted = stages.graph(toy, until="prepare")
+    place = workspace.isolate(toy, "run-1", {"train": {"epochs": 11}})
+    for stage in wanted:
+        stages.run(place.root, stage, environment=environment, on_line=lambda _: None)
+    assert stages.save_experiment(place.root, toy, "run-1", [stage.address for stage in wanted], on_line=print)
+    place.remove()
+    place.leave()
+    with workspace.at_experiment(toy, workspace.commit(toy), "run-1") as root:
+        assert values(root)["train"]["epochs"] == 11
+        assert not (root / "prepare.txt").exists()
+        stages.bring(root, ["prepare"])
+        assert (root / "prepare.txt").read_text() == "whole, 11 epochs"
+    assert not root.exists()
+    assert str(root) not in git(toy, "worktree", "list")

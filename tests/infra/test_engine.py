@@ -93,6 +93,13 @@ def test_a_base_image_that_no_registry_and_no_package_gives_is_one_clear_error(a
     assert "docker load" in errors[1]
 
 
+@pytest.mark.engine
+def test_a_proxy_image_that_no_registry_and_no_package_gives_is_one_clear_error(alone, with_dockerd):
+    done = alone(f"{REPOSITORY / 'infra/proxy_image.sh'} haproxy:2.6 127.0.0.1:1/python:3.11-slim; echo $?; $engine stop")
+    assert done.stdout.split() == ["4"], done.stderr
+    assert "docker load" in [line for line in done.stderr.splitlines() if line.startswith("error: ")][-1]
+
+
 def test_a_docker_host_that_is_set_is_the_only_one_that_counts(with_dockerd):
     environment = {**os.environ, "DOCKER_HOST": "tcp://127.0.0.1:1"}
     done = subprocess.run([ENGINE, "start"], env=environment, capture_output=True, text=True, check=False)

@@ -49,6 +49,13 @@ def rules(inputs, **dimensions):
             "'batch-dependant' (did you mean 'batch-dependent'?)",
         ),
         ({"name": "Two Words"}, "name"),
+        ({"promote": {"target": {"kind": "docker"}}}, "promote.target.name is missing: add it"),
+        ({"promote": {"target": {"kind": "docker", "name": "x", "prt": 1}}}, "unknown key 'promote.target.prt' (did you mean 'port'?)"),
+        (
+            {"promote": {"target": {"kind": "kubernetes", "name": "x"}}},
+            "promote: registry must name one for the target kubernetes (got null)",
+        ),
+        ({"promote": {"registry": "http://host"}}, "promote.registry"),
         ({"data": {"validation": 0.6, "test": 0.5}}, "data: validation and test must leave rows to train on (got 0.6 and 0.5): reduce"),
         ({"data": {"inputs": ["text", "text"]}}, "inputs must have different names (got 'text' 2 times)"),
         ({"model": {"inputs": [{**X, "low": 6, "high": 0}]}}, "model.inputs.0: low must be at most high (got 6 and 0)"),

@@ -1,0 +1,1 @@
+"""Promotion and rollback under a load that never stops."""

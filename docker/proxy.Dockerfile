@@ -1,0 +1,10 @@
+# HAProxy with the configuration of a target: `tasks/docker_target.py` builds it.
+ARG BASE_IMAGE=haproxy:2.6
+FROM ${BASE_IMAGE}
+
+COPY haproxy.cfg /etc/paddleship/haproxy.cfg
+
+USER 10001:10001
+EXPOSE 8000
+STOPSIGNAL SIGUSR1
+ENTRYPOINT ["haproxy", "-db", "-f", "/etc/paddleship/haproxy.cfg"]

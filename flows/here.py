@@ -1,0 +1,34 @@
+"""Where a command runs: the checkout, its params, and what of it must be set right before anything else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flows.local import Local
+    from paddleship.config.params import Params
+
+
+def here() -> tuple[Path, Local]:
+    """The checkout and its state; runs that were killed earlier are reported as such first. Raises BadInput."""
+    from flows.local import Local
+    from flows.workspace import checkout_of
+
+    checkout = checkout_of(Path.cwd())
+    local = Local.of(checkout)
+    if any(local.spool.glob("*/run.json")):
+        from tasks.tracking.run import bury
+
+        for run_id in bury(local.spool, tracking_uri=local.tracking_uri()):
+            print(f"run {run_id} was killed earlier: MLflow shows it as KILLED", file=sys.stderr)
+    return checkout, local
+
+
+def values(checkout: Path, params_file: str | None) -> Params:
+    """params.yaml of the checkout with a file laid over it. Raises ParamsError."""
+    from paddleship.config import params
+
+    overlay = params.read(checkout / params_file) if params_file else {}
+    return params.parse(params.merge(params.read(checkout / "params.yaml"), overlay), origin=params_file or "params.yaml")

@@ -1,0 +1,253 @@
+"""The flows `promote` and `rollback`: who decides, in which order the steps run, and what is reported about them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from prefect import State, flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.exceptions import FlowPauseTimeout
+from prefect.flow_runs import pause_flow_run
+from prefect.input import RunInput
+from prefect.runtime import flow_run
+from prefect.states import Completed
+from pydantic import Field
+
+from flows import here, outcome, promotion_evidence, workspace
+from flows.local import Local
+from paddleship.config.params import Params
+from paddleship.errors import GateFailed, PaddleshipError, Unavailable
+from paddleship.promotion import answers
+from paddleship.promotion.answers import Recording
+from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped
+from paddleship.reports.report import Report
+from paddleship.system import host, locks
+from tasks import image
+from tasks.challenge import challenge
+from tasks.put_in_place import STEPS, Place, full_acceptance, send
+from tasks.tracking.champion import Registry
+
+_POLL_S = 2  # between two looks whether a person has approved
+_EVIDENCE_CHARACTERS, _REASON_CHARACTERS = 400, 2000  # of a check and of a refusal in the ledger: MLflow takes 8,000 an entry
+
+
+class Approval(RunInput):
+    """What a person fills in before a promotion goes on."""
+
+    approve: bool = Field(False, description="Put this version in the champion's place")
+    who: str = Field("", description="Who decides, for the ledger")
+    reason: str = Field("", description="Why, for the ledger")
+
+
+@flow(name="promote", validate_parameters=True, log_prints=False)
+def promote(version: str = "challenger", params_file: str | None = None) -> State[Any]:
+    """Judge a model version against the champion, and put it in the champion's place: registry, target, ledger and alias.
+
+    A run that was interrupted is completed by another one of the same version.
+
+    Args:
+        version: Number of the model version, or an alias such as challenger.
+        params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
+    """
+    return _told(lambda: _promote(version, params_file))
+
+
+@flow(name="rollback", validate_parameters=True, log_prints=False)
+def rollback(version: str | None = None, params_file: str | None = None) -> State[Any]:
+    """Bring a former champion back, once its image answers as it did when it was promoted.
+
+    Args:
+        version: Number of a model version that was champion; the one before the present champion when left out.
+        params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
+    """
+    return _told(lambda: _rollback(version, params_file))
+
+
+def _told(work: Callable[[], str]) -> State[Any]:
+    try:
+        return Completed(message=work())
+    except PaddleshipError as error:
+        return outcome.failed(error)
+
+
+def _promote(version: str, params_file: str | None) -> str:
+    checkout, values, local = _settings(params_file)
+    registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
+    ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries())
+    challenger, champion = registry.version(version), registry.champion()
+    with closing(image.connect()) as client:
+        if (decision := _known(ledger, challenger, champion)) is not None:
+            get_run_logger().info(
+                "version %s was decided on %s: nothing is judged again", challenger.version, decision.at.isoformat(timespec="seconds")
+            )
+            with locks.turn_on_machine(f"promote-{values.name}", say=get_run_logger().info):
+                return _carry_out(Place(values, client, registry, ledger, decision, _kept(ledger, registry, challenger), accept=None))
+        with promotion_evidence.of(checkout, values, client, challenger) as judged:
+            report, recording = _task("challenge", lambda: _report(judged, client, challenger, champion, checkout / values.paths.reports))
+            decision = _decide(report, judged, registry, ledger, challenger, champion)
+            with locks.turn_on_machine(f"promote-{values.name}", say=get_run_logger().info):
+                if (now := registry.champion()) != champion:
+                    was, is_now = (one.version if one else "none" for one in (champion, now))
+                    raise Unavailable(f"the champion changed from version {was} to {is_now} meanwhile: run the same command again")
+                answers.keep(ledger.recordings, challenger.candidate_digest, recording)
+                ledger.append(decision)
+                accept = partial(full_acceptance, client, judged, challenger)
+                return _carry_out(Place(values, client, registry, ledger, decision, recording, accept=accept))
+
+
+def _rollback(version: str | None, params_file: str | None) -> str:
+    began = time.monotonic()
+    checkout, values, local = _settings(params_file)
+    registry: Registry | None = None
+    try:
+        registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
+    except Unavailable as trouble:
+        get_run_logger().warning("%s; the rollback goes on without it", trouble)
+    with closing(image.connect()) as client, locks.turn_on_machine(f"promote-{values.name}", say=get_run_logger().info):
+        ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries() if registry else ())
+        decision = ledger.unfinished()
+        if decision is None or decision.action != "rollback" or version not in (None, decision.shipped.version):
+            serving, wanted = ledger.serving(), ledger.former(version)
+            why = f"rolled back to version {wanted.version}"
+            decision = Entry(
+                event=Event.DECIDED, action="rollback", shipped=wanted, replaces=serving.shipped.version if serving else None, why=why
+            )
+            ledger.append(decision)
+        said = _carry_out(Place(values, client, registry, ledger, decision, _kept(ledger, registry, decision.shipped), accept=None))
+    return f"{said}, in {time.monotonic() - began:.1f} s"
+
+
+def _settings(params_file: str | None) -> tuple[Path, Params, Local]:
+    checkout = workspace.checkout_of(Path.cwd())
+    return checkout, here.values(checkout, params_file), Local.of(checkout)
+
+
+def _known(ledger: Ledger, challenger: Shipped, champion: Shipped | None) -> Entry | None:
+    """A decision for this very image: one that was not carried out to its end, or the one by which it is champion already."""
+    unfinished, serving = ledger.unfinished(), ledger.serving()
+    if unfinished is not None:
+        return unfinished if unfinished.shipped.image_id == challenger.image_id else None
+    if serving is not None and champion is not None and serving.shipped.image_id == challenger.image_id == champion.image_id:
+        return serving
+    return None
+
+
+def _report(judged: Params, client: Any, challenger: Shipped, champion: Shipped | None, folder: Path) -> tuple[Report, Recording]:
+    """The gates, with their report on disk."""
+    started_at, clock = datetime.now(UTC), time.perf_counter()
+    report, recording = challenge(judged, client, challenger, champion)
+    report.started_at, report.seconds, report.host = started_at, round(time.perf_counter() - clock, 3), host.fingerprint()
+    report.write(folder)
+    return report, recording
+
+
+def _decide(report: Report, judged: Params, registry: Registry, ledger: Ledger, challenger: Shipped, champion: Shipped | None) -> Entry:
+    """The decision, by the gates and where it is asked for by a person. Raises GateFailed, with the refusal in the ledger."""
+    page = _page(report)
+    create_markdown_artifact(key="promotion", markdown=page, description="Challenger against champion: gates, figures, changed decisions")
+    entry = Entry(
+        event=Event.DECIDED,
+        action="promote",
+        shipped=challenger,
+        replaces=champion.version if champion else None,
+        why=report.headline,
+        evidence=[str(check)[:_EVIDENCE_CHARACTERS] for check in report.verdict.checks],
+        metrics=report.metrics,
+    )
+    reason = "" if report.verdict else "; ".join(str(check) for check in report.verdict.failures)
+    approval: Approval | None = None
+    if not reason and judged.promote.approval == "human":
+        approval = _approval(page, judged)
+        reason = "" if approval.approve else f"{approval.who or 'somebody'} refused it: {approval.reason or 'without a reason'}"
+    if reason:
+        ledger.append(entry.followed_by(Event.REFUSED, why=reason[:_REASON_CHARACTERS]))
+        send(registry, ledger, [])
+        raise GateFailed(f"promote: {reason}")
+    if approval is None:
+        return entry
+    why = f"{entry.why}; {approval.reason}" if approval.reason else entry.why
+    return entry.model_copy(update={"approved_by": approval.who or "somebody", "why": why, "at": datetime.now(UTC)})
+
+
+def _approval(page: str, judged: Params) -> Approval:
+    """Wait until a person has filled in the form. Raises Unavailable when nobody comes."""
+    get_run_logger().info("waiting for an approval: open this flow run (%s) in Prefect and resume it", flow_run.name)
+    hours = judged.promote.approval_hours
+    try:
+        form = Approval.with_initial_data(description=page)
+        given: Approval | None = pause_flow_run(wait_for_input=form, timeout=int(3600 * hours), poll_interval=_POLL_S)
+    except FlowPauseTimeout:
+        given = None
+    if given is None:
+        raise Unavailable(f"nobody approved it within {hours:g} hours (promote.approval_hours): run the same command again")
+    return given
+
+
+def _kept(ledger: Ledger, registry: Registry | None, shipped: Shipped) -> Recording:
+    kept = answers.kept(ledger.recordings, shipped.candidate_digest)
+    return kept or (registry.recording(shipped) if registry else [])
+
+
+def _carry_out(place: Place) -> str:
+    """The steps, each as a task run; what serves now, in words. Raises GateFailed, with the refusal in the ledger."""
+    before = place.decision.replaces
+    for step in STEPS:
+        try:
+            _task(step.__name__, lambda step=step: step(place))  # type: ignore[misc]
+        except GateFailed as refusal:
+            place.ledger.append(place.decision.followed_by(Event.REFUSED, why=str(refusal)[:_REASON_CHARACTERS]))
+            raise
+    said = f"version {place.shipped.version} of {place.shipped.model} is champion"
+    if place.params.promote.target is not None:
+        said += f" and serves as {place.params.promote.target.name}"
+    return f"{said}{f', in the place of version {before}' if before and before != place.shipped.version else ''}"
+
+
+def _task(name: str, work: Callable[[], Any]) -> Any:
+    """Do the work as a task run of that name. Raises the PaddleshipError that it ends with."""
+    errors: list[PaddleshipError] = []
+
+    @task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False)
+    def run() -> Any:
+        began = time.monotonic()
+        try:
+            result = work()
+        except PaddleshipError as error:
+            errors.append(error)
+            return outcome.failed(error)
+        get_run_logger().info("%s: %.1f s", name, time.monotonic() - began)
+        return [result]
+
+    state = run(return_state=True)
+    if errors:
+        raise errors[0]
+    return state.result()[0]
+
+
+def _page(report: Report) -> str:
+    """The evidence as Markdown."""
+    lines = [f"**{report.headline}**", "", "| gate | measured | limit | |", "|---|---|---|---|"]
+    lines += [
+        f"| {check.name} | {_cell(check.measured)} | {_cell(check.limit)} | {'passed' if check.passed else 'refused'} |"
+        for check in report.verdict.checks
+    ]
+    if report.metrics:
+        lines += ["", "| figure | value |", "|---|---|", *(f"| {name} | {value:.5g} |" for name, value in report.metrics.items())]
+    if examples := report.facts.get("examples"):
+        lines += ["", "| row | label | champion | challenger |", "|---|---|---|---|"]
+        lines += [
+            f"| {_cell(one['row'])} | {_cell(one['label'])} | {_cell(one['champion'])} | {_cell(one['challenger'])} |" for one in examples
+        ]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:.5g}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,111 @@
+"""`paddleship promote`, `rollback` and `ledger`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from flows.here import here, values
+from flows.reaper import guard_descendants
+from paddleship.errors import BadInput, Unavailable
+
+if TYPE_CHECKING:
+    from paddleship.promotion.ledger import Entry
+
+
+def add(commands: Any) -> None:
+    """The three commands and what they are given."""
+    promote = commands.add_parser("promote", help="judge a model version against the champion, and put it in its place")
+    promote.add_argument("version", nargs="?", default="challenger", metavar="VERSION|ALIAS", help="model version (default: challenger)")
+    promote.set_defaults(command=_promote)
+    rollback = commands.add_parser("rollback", help="bring a former champion back")
+    rollback.add_argument("version", nargs="?", metavar="VERSION", help="model version (default: the champion before this one)")
+    rollback.set_defaults(command=_rollback)
+    ledger = commands.add_parser("ledger", help="what serves and served, since when and why")
+    ledger.add_argument("--at", metavar="TIME", help="what served then: 2026-11-20 (at the end of that day, UTC) or 2026-11-20T14:30")
+    ledger.set_defaults(command=_ledger)
+    for command in (promote, rollback, ledger):
+        command.add_argument("--params", metavar="FILE", help="a file laid over params.yaml, such as examples/linear/params.yaml")
+
+
+def _promote(arguments: argparse.Namespace) -> int:
+    return _run("promote", arguments)
+
+
+def _rollback(arguments: argparse.Namespace) -> int:
+    return _run("rollback", arguments)
+
+
+def _run(name: str, arguments: argparse.Namespace) -> int:
+    checkout, local = here()
+    overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
+    os.chdir(checkout)
+    if name == "promote" and values(checkout, overlay).promote.approval == "human" and local.prefect_url() is None:
+        raise BadInput("promote.approval is 'human', and no Prefect server shows the form: run `make ui`, or set promote.approval: none")
+    guard_descendants()
+    wait = local.serve()
+
+    from flows import outcome, promote, terminal
+
+    terminal.tell_errors_once()
+    wait()
+    state = getattr(promote, name)(version=arguments.version, params_file=overlay, return_state=True)
+    code = outcome.exit_code(state)
+    print(f"error: {state.message or state.name}" if code else state.message, file=sys.stderr if code else sys.stdout)
+    return code
+
+
+def _ledger(arguments: argparse.Namespace) -> int:
+    checkout, local = here()
+    from paddleship.promotion.ledger import Ledger
+    from tasks.tracking.champion import Registry
+
+    at = _moment(arguments.at) if arguments.at else None
+    params = values(checkout, os.path.relpath(arguments.params, checkout) if arguments.params else None)
+    try:
+        elsewhere = Registry(local.tracking_uri(), params.name, artifact_root=local.artifact_root).entries()
+    except Unavailable as trouble:
+        print(f"only what was noted on this machine: {trouble}", file=sys.stderr)
+        elsewhere = []
+    ledger = Ledger(checkout / params.promote.ledger, params.name, elsewhere=elsewhere)
+    if at is None:
+        print("\n".join(_line(entry) for entry in ledger.entries) or f"nothing was promoted of {params.name!r} yet")
+        return 0
+    serving, unfinished = ledger.serving(at), ledger.unfinished(at)
+    print(_told(serving) if serving else f"nothing of {params.name!r} served at {at:%Y-%m-%d %H:%M} UTC")
+    if unfinished is not None and (serving is None or unfinished.shipped != serving.shipped):
+        print(f"version {unfinished.shipped.version} was being put in its place since {unfinished.at:%H:%M:%S} UTC")
+    return 0
+
+
+def _line(entry: Entry) -> str:
+    return f"{entry.at:%Y-%m-%d %H:%M:%S}  {entry.event:9} version {entry.shipped.version:4} {entry.action:8} by {entry.by}: {entry.why}"
+
+
+def _told(entry: Entry) -> str:
+    """What served, since when and why, for a person."""
+    shipped = entry.shipped
+    lines = [
+        f"version {shipped.version} of {shipped.model}, since {entry.at:%Y-%m-%d %H:%M:%S} UTC",
+        f"  image         {shipped.reference or shipped.image}",
+        f"  image id      {shipped.image_id}",
+        f"  candidate     {shipped.candidate_digest}",
+        f"  replaced      {f'version {entry.replaces}' if entry.replaces else 'nothing'}",
+        f"  {entry.action:13} by {entry.by}{f', approved by {entry.approved_by}' if entry.approved_by else ''}",
+        f"  why           {entry.why}",
+        *(f"                {check}" for check in entry.evidence),
+    ]
+    return "\n".join(lines)
+
+
+def _moment(text: str) -> datetime:
+    """A time in UTC, or the end of a day. Raises BadInput."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput(f"--at must be a day or a time, such as 2026-11-20 or 2026-11-20T14:30 (got {text!r})") from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment + timedelta(days=1, microseconds=-1) if len(text) == len("2026-11-20") else moment

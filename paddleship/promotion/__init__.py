@@ -1,0 +1,1 @@
+"""Whether a challenger may take the champion's place, and what served when."""

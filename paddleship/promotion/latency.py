@@ -1,0 +1,113 @@
+"""Champion and challenger side by side over HTTP: which one answers sooner, or that nobody can tell.
+
+Both images run at the same time under the same limits and are asked in interleaved blocks of single rows. A second container of
+the champion's image shows what two containers of one image differ by: only a difference beyond that counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from paddleship.acceptance.client import Client
+from paddleship.acceptance.http_load import LoadResult, closed_loop
+from paddleship.reports.verdict import Check
+from paddleship.statistics import estimates
+from paddleship.statistics.estimates import Difference, Interval
+from paddleship.system.progress import Progress
+
+CHAMPION, AGAIN, CHALLENGER = "champion", "champion again", "challenger"
+NAMES = (CHAMPION, AGAIN, CHALLENGER)
+STARTS, BLOCKS, _REQUESTS = 3, 8, 48  # containers of one image differ, so all are started several times; blocks are of one start
+_WARM_UP = 64
+
+Connect = Callable[[], Client]
+Servers = Callable[[], AbstractContextManager[Mapping[str, Connect]]]
+
+
+@dataclass
+class Race:
+    """All samples in ms, and the medians of each block as logarithms, by participant and start."""
+
+    samples: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in NAMES})
+    blocks: dict[str, list[list[float]]] = field(default_factory=lambda: {name: [] for name in NAMES})
+    failures: list[str] = field(default_factory=list)
+
+    def note(self, name: str, load: LoadResult) -> None:
+        self.samples[name] += load.samples_ms
+        self.failures += [f"{name}: {failure}" for failure in load.failures]
+        if load.samples_ms:
+            self.blocks[name][-1].append(math.log(np.median(load.samples_ms)))
+
+    def ratio(self, slower: str, faster: str) -> Interval | None:
+        """How many times sooner `faster` answers; None where something went unanswered."""
+        if self.failures:
+            return None
+        return estimates.ratio(
+            [[one - other for one, other in zip(*pair, strict=True)] for pair in zip(self.blocks[slower], self.blocks[faster], strict=True)]
+        )
+
+
+@dataclass(frozen=True)
+class Latency:
+    """The challenger's speedup over the champion, what the champion shows against itself, and the verdict; None with failures."""
+
+    speedup: Interval | None
+    aa_ratio: Interval | None
+    verdict: Difference | None
+    p50_ms: Mapping[str, float]
+    failures: tuple[str, ...]
+
+    def metrics(self) -> dict[str, float]:
+        found = {f"{name.replace(' ', '_')}_p50_ms": value for name, value in self.p50_ms.items()}
+        if self.speedup and self.aa_ratio:
+            low, high = self.speedup.low, self.speedup.high
+            found |= {"champion_speedup": self.speedup.value, "champion_speedup_low": low, "champion_speedup_high": high}
+            found["champion_aa_ratio"] = self.aa_ratio.reach
+        return found
+
+    def __str__(self) -> str:
+        if self.speedup is None or self.aa_ratio is None:
+            return f"not measured: {self.failures[0]}"
+        return (
+            f"{self.verdict} ({self.speedup.value:.2f}× as fast as the champion, 95% interval {self.speedup.low:.2f} to "
+            f"{self.speedup.high:.2f}; the champion against itself: within {self.aa_ratio.reach:.2f}×)"
+        )
+
+
+def race(servers: Servers, bodies: Sequence[bytes], *, effect: float, seconds: float) -> Latency:
+    """Start the servers several times and ask them in turn, in about so many seconds of requests."""
+    each_s = seconds / (STARTS * BLOCKS * len(NAMES))
+    found, progress = Race(), Progress("measuring over HTTP", STARTS * BLOCKS, "blocks")
+    for start in range(STARTS):
+        with servers() as connects:
+            for name in NAMES:
+                found.blocks[name].append([])
+                closed_loop(connects[name], bodies, requests=_WARM_UP, concurrency=1, seconds=each_s)
+            for block in range(BLOCKS):
+                for turn in range(len(NAMES)):
+                    name = NAMES[(start + block + turn) % len(NAMES)]
+                    found.note(name, closed_loop(connects[name], bodies, requests=_REQUESTS, concurrency=1, seconds=each_s))
+                progress.advance()
+        if found.failures:
+            break
+    speedup, aa_ratio = found.ratio(CHAMPION, CHALLENGER), found.ratio(CHAMPION, AGAIN)
+    verdict = estimates.difference(speedup, aa_ratio, effect=effect) if speedup else None
+    p50 = {name: float(np.median(samples)) for name, samples in found.samples.items() if samples}
+    return Latency(speedup, aa_ratio, verdict, p50, tuple(found.failures))
+
+
+def check(found: Latency, *, allow_slower: bool) -> Check:
+    """The gate: the challenger is better or not to be told apart, and every request was answered."""
+    allowed = [verdict for verdict in Difference if verdict != Difference.WORSE or allow_slower]
+    return Check(
+        name="latency_against_champion",
+        measured=str(found),
+        limit=" or ".join(allowed),
+        passed=found.verdict in allowed,
+        advice="choose a faster candidate, or set promote.allow_slower: true",
+    )

@@ -1,0 +1,180 @@
+"""The ledger: what was promoted or rolled back, when and why, one JSON line an entry, in a file that is only ever appended to."""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import os
+import platform
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from paddleship.errors import BadInput
+
+
+class Event(StrEnum):
+    """What an entry says. After a decision comes `serving` when requests go to it, and `settled` when tag and alias name it too."""
+
+    REFUSED = "refused"
+    DECIDED = "decided"
+    SERVING = "serving"
+    SETTLED = "settled"
+
+
+def _somebody() -> str:
+    try:
+        return f"{getpass.getuser()} on {platform.node()}"
+    except (KeyError, OSError):
+        return f"user {os.getuid()} on {platform.node()}"
+
+
+class Shipped(BaseModel):
+    """One accepted image of a model version. `reference` is its name in a registry, by digest; None where it is in an engine only."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str
+    version: str
+    image: str
+    image_id: str
+    candidate_digest: str
+    reference: str | None = None
+
+
+class Entry(BaseModel):
+    """One line. `replaces` is the version that served before, `why` the reason in words, `evidence` the checks that decided it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str = Field(default_factory=lambda: uuid.uuid4().hex)
+    at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    event: Event
+    action: Literal["promote", "rollback"]
+    shipped: Shipped
+    replaces: str | None = None
+    why: str
+    by: str = Field(default_factory=_somebody)
+    approved_by: str | None = None
+    evidence: list[str] = []
+    metrics: dict[str, float | int] = {}
+
+    def followed_by(self, event: Event, **changes: Any) -> Entry:
+        """A later entry about the same decision."""
+        facts = self.model_dump(exclude={"id", "at", "by", "event"})
+        return Entry.model_validate({**facts, "event": event, **changes})
+
+
+class Ledger:
+    """The entries of one model in a file, and those that were noted elsewhere, in the order of their time."""
+
+    def __init__(self, path: Path, model: str, *, elsewhere: Iterable[Entry] = ()) -> None:
+        self._path, self._model = path, model
+        self._elsewhere = [entry for entry in elsewhere if entry.shipped.model == model]
+
+    @property
+    def recordings(self) -> Path:
+        """The folder of the answers that images are known by, beside the file."""
+        return self._path.with_name("recordings")
+
+    @property
+    def own(self) -> list[Entry]:
+        """The entries of this model in the file. Raises BadInput for a line that is no entry, unless it is the torn last one."""
+        if not self._path.exists():
+            return []
+        *lines, _torn = self._path.read_bytes().split(b"\n")
+        return [
+            entry for number, line in enumerate(lines, 1) if line and (entry := self._parsed(number, line)).shipped.model == self._model
+        ]
+
+    @property
+    def entries(self) -> list[Entry]:
+        found = {entry.id: entry for entry in [*self._elsewhere, *self.own]}
+        return sorted(found.values(), key=lambda entry: entry.at)
+
+    def append(self, entry: Entry) -> Entry:
+        """Write one line so that it is on the disk when this returns; what a power cut left of another line ends there first."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        line = entry.model_dump_json().encode() + b"\n"
+        handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            size = os.fstat(handle).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":
+                whole = os.pread(handle, size, 0).rfind(b"\n") + 1
+                os.ftruncate(handle, whole)
+            os.write(handle, line)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        return entry
+
+    def serving(self, at: datetime | None = None) -> Entry | None:
+        """What served at that time, by default now; None where nothing did."""
+        done = [entry for entry in self.entries if entry.event == Event.SERVING and (at is None or entry.at <= at)]
+        return done[-1] if done else None
+
+    def unfinished(self, at: datetime | None = None) -> Entry | None:
+        """The last decision, unless it was settled, or its own image was refused on the way; None otherwise."""
+        decision: Entry | None = None
+        for entry in self.entries:
+            if at is not None and entry.at > at:
+                break
+            if entry.event == Event.DECIDED:
+                decision = entry
+            elif entry.event == Event.SETTLED or (entry.event == Event.REFUSED and decision and _same(entry.shipped, decision.shipped)):
+                decision = None
+        return decision
+
+    def former(self, version: str | None = None) -> Shipped:
+        """The champion of that version, or the one that the present one replaced. A rollback undoes what it went back behind.
+
+        While a promotion is unfinished that no request goes to yet, the one before it is the present one. Raises BadInput.
+        """
+        done = [entry for entry in self.entries if entry.event == Event.SERVING]
+        if not done:
+            raise BadInput(f"the ledger {str(self._path)!r} names no champion of {self._model!r}: promote one with `paddleship promote`")
+        unfinished = self.unfinished()
+        begun = unfinished is not None and not _same(unfinished.shipped, done[-1].shipped)
+        before = [done[-1].shipped] if begun else _stack(done)[:-1]
+        wanted = [entry.shipped for entry in done if entry.shipped.version == version] if version else before
+        if not wanted:
+            versions = ", ".join(dict.fromkeys(entry.shipped.version for entry in done))
+            what = f"version {version} was never champion of" if version else "no champion came before the present one of"
+            raise BadInput(f"{what} {self._model!r} (champions so far: {versions}): name one of them")
+        return wanted[-1]
+
+    def _parsed(self, number: int, line: bytes) -> Entry:
+        try:
+            return Entry.model_validate_json(line)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise BadInput(
+                f"line {number} of the ledger {str(self._path)!r} is no entry ({reason}): restore the file from a copy"
+            ) from None
+
+
+def _same(one: Shipped, other: Shipped) -> bool:
+    return one.image_id == other.image_id
+
+
+def _stack(served: Sequence[Entry]) -> list[Shipped]:
+    """The champions that led to the present one, which is the last."""
+    stack: list[Shipped] = []
+    for entry in served:
+        images = [shipped.image_id for shipped in stack]
+        if entry.action == "rollback" and entry.shipped.image_id in images:
+            del stack[images.index(entry.shipped.image_id) :]
+        stack.append(entry.shipped)
+    return stack
+
+
+def missing(there: Sequence[Entry], here: Sequence[Entry]) -> list[Entry]:
+    """The entries that are here and not there."""
+    known = {entry.id for entry in there}
+    return [entry for entry in here if entry.id not in known]

@@ -1,0 +1,238 @@
+"""Where the champion runs on a Docker host: two places for servers behind a proxy that stays, and a switch between them.
+
+The proxy (docker/haproxy.cfg) keeps its clients' connections. A new server starts in the free place, gets no request until it is ready,
+then gets all new ones at once; the old one answers what it was asked, and only then ends.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from paddleship.config.params import Target
+from paddleship.errors import BadInput, Unavailable
+from paddleship.image import requirements
+from paddleship.shipped.common.files import tree_sha256
+from tasks import image
+
+PLACES = ("a", "b")
+_PORT = 8000  # of the servers and of the proxy, each in its container
+_DRAINED = 0x01 | 0x08  # bits of srv_admin_state: maintenance, drain
+_RUNNING = "2"  # srv_op_state
+_POLL_S = 0.05
+_STOP_S = 20
+_FILES = ("proxy.Dockerfile", "haproxy.cfg")
+_BASH = 'exec 3<>/dev/tcp/127.0.0.1/9999 && printf "%s\\n" "$1" >&3 && cat <&3'
+_TARGET, _SERVES = "io.paddleship.target", "io.paddleship.serves"
+
+
+class DockerTarget:
+    """One service on the engine of `client`. Every method may be repeated after a crash at any point."""
+
+    def __init__(self, client: Any, settings: Target, *, memory_bytes: int) -> None:
+        self._client, self._settings, self._memory_bytes = client, settings, memory_bytes
+        self._network, self._proxy_name = f"paddleship-{settings.name}", f"paddleship-{settings.name}-proxy"
+
+    def serving(self) -> str | None:
+        """The id of the image that gets the requests; None where there is no proxy, or nothing behind it."""
+        proxy = self._container(self._proxy_name)
+        place = self._active() if proxy is not None and proxy.status == "running" else None
+        return self._server(place).image.id if place else None
+
+    def start(self, image_id: str, *, before: str | None) -> str:
+        """Have a server of this image in a place, and give that place; `before` is the image that served last, as far as is known."""
+        self._ensure_proxy()
+        active = self._active(before)
+        if active and self._server(active).image.id == image_id:
+            return active
+        place = next(place for place in PLACES if place != active)
+        self._api(f"set server model/{place} state drain")
+        there = self._server(place)
+        if there is not None and (there.image.id != image_id or there.status != "running"):
+            there.remove(force=True, v=True)
+            there = None
+        if there is None:
+            self._create(place, image_id)
+        return place
+
+    def wait_until_ready(self, place: str, *, timeout_s: float) -> None:
+        """Return when the server in this place is ready and the proxy reaches it. Raises Unavailable."""
+        deadline = time.monotonic() + timeout_s
+        server = self._server(place)
+        while time.monotonic() < deadline:
+            server.reload()
+            if server.status != "running":
+                break
+            if self._reached(place, server) and server.exec_run(["python", "-m", "paddleship.shipped.serving.health"]).exit_code == 0:
+                return
+            time.sleep(_POLL_S)
+        words = server.logs(tail=20).decode(errors="replace").strip()[-400:]
+        server.remove(force=True, v=True)
+        raise Unavailable(
+            f"the new server did not become ready in {timeout_s:g} s, and the old one still serves ({words}): read its image's log"
+        )
+
+    def switch(self, place: str) -> None:
+        """Send all new requests to the server in this place, from one moment to the next."""
+        other = next(one for one in PLACES if one != place)
+        self._api(f"set server model/{place} state ready; set server model/{other} state drain")
+        if self._active() != place:
+            raise Unavailable(f"the proxy {self._proxy_name} did not switch to the server {place!r}: see `docker logs {self._proxy_name}`")
+
+    def retire(self) -> None:
+        """End the server that gets no requests any more, when it has answered those that it got; its image stays."""
+        active = self._active()
+        for place in PLACES:
+            server = self._server(place)
+            if place != active and server is not None:
+                self._wait(lambda place=place: self._sessions(place) == 0, self._settings.drain_s)  # type: ignore[misc]
+                server.stop(timeout=_STOP_S)
+                server.remove(force=True, v=True)
+
+    def remove(self) -> None:
+        """Take everything of this target away."""
+        for name in (*(self._server_name(place) for place in PLACES), self._proxy_name):
+            if (found := self._container(name)) is not None:
+                found.remove(force=True, v=True)
+        for network in self._client.networks.list(names=[self._network, f"{self._network}-front"]):
+            network.remove()
+
+    def _ensure_proxy(self) -> None:
+        """Have the proxy running. Raises BadInput where it stands at another address, Unavailable where that one is in use."""
+        import docker
+
+        address = f"{self._settings.address}:{self._settings.port}"
+        proxy = self._container(self._proxy_name)
+        if proxy is not None and proxy.labels[_SERVES] != address:
+            raise BadInput(
+                f"the proxy {self._proxy_name} stands at {proxy.labels[_SERVES]}, and promote.target says {address}: take the old address, "
+                f"another name, or remove it with `docker rm -f {self._proxy_name}`, which ends its clients' requests"
+            )
+        if proxy is not None and proxy.status != "running":
+            proxy.remove(force=True)
+            proxy = None
+        if proxy is None:
+            inside, front = (
+                self._ensure_network(self._network, internal=True),
+                self._ensure_network(f"{self._network}-front", internal=False),
+            )
+            proxy = self._client.containers.create(
+                self._proxy_image(),
+                name=self._proxy_name,
+                network=front.name,
+                ports={f"{_PORT}/tcp": (self._settings.address, self._settings.port)},
+                labels={_TARGET: self._settings.name, _SERVES: address},
+                restart_policy={"Name": "unless-stopped"},
+                **image.locked_down(memory_bytes=512 * 2**20),
+            )
+            try:
+                inside.connect(proxy)
+                proxy.start()
+            except docker.errors.APIError as error:
+                proxy.remove(force=True)
+                raise Unavailable(
+                    f"the port {address} of promote.target cannot be opened ({error.explanation or error}): choose another, or free it"
+                ) from None
+        if not self._wait(lambda: self._answers(), 10):
+            raise Unavailable(f"the proxy {self._proxy_name} does not answer: see `docker logs {self._proxy_name}`")
+
+    def _proxy_image(self) -> str:
+        """The proxy's image with our configuration, built where it is not there yet. Raises Unavailable."""
+        base = image.require_base(self._client, self._settings.proxy_image, recipe="infra/proxy_image.sh")
+        folder = requirements.folder().parent
+        digest = tree_sha256({"base": base.id, **{name: (folder / name).read_text(encoding="utf-8") for name in _FILES}})
+        name = f"paddleship/proxy:{digest[:12]}"
+        if not image.exists(self._client, name):
+            with tempfile.TemporaryDirectory() as scratch:
+                shutil.copy(folder / _FILES[0], Path(scratch) / "Dockerfile")
+                shutil.copy(folder / _FILES[1], scratch)
+                image.build(self._client, Path(scratch), base_image=self._settings.proxy_image, labels={}).tag(name)
+        return name
+
+    def _ensure_network(self, name: str, *, internal: bool) -> Any:
+        found = [network for network in self._client.networks.list(names=[name]) if network.name == name]
+        return found[0] if found else self._client.networks.create(name, internal=internal, labels={_TARGET: self._settings.name})
+
+    def _create(self, place: str, image_id: str) -> None:
+        server = self._client.containers.create(
+            image_id,
+            name=self._server_name(place),
+            network=self._network,
+            networking_config={self._network: self._client.api.create_endpoint_config(aliases=[f"model-{place}"])},
+            labels={_TARGET: self._settings.name},
+            restart_policy={"Name": "unless-stopped"},
+            **image.locked_down(memory_bytes=self._memory_bytes),
+        )
+        server.start()
+
+    def _server_name(self, place: str) -> str:
+        return f"paddleship-{self._settings.name}-{place}"
+
+    def _server(self, place: str) -> Any:
+        return self._container(self._server_name(place))
+
+    def _container(self, name: str) -> Any:
+        import docker
+
+        try:
+            return self._client.containers.get(name)
+        except docker.errors.NotFound:
+            return None
+
+    def _active(self, before: str | None = None) -> str | None:
+        """The place that gets the requests. A proxy that was started anew has two: that of the image `before` counts, or the older."""
+        states = self._states()
+        servers = {place: self._server(place) for place in PLACES if not int(states[place]["srv_admin_state"]) & _DRAINED}
+        open_ones = [place for place, server in servers.items() if server is not None]
+        return min(open_ones, key=lambda place: (servers[place].image.id != before, servers[place].attrs["Created"]), default=None)
+
+    def _reached(self, place: str, server: Any) -> bool:
+        """Whether the proxy has this container's address, and found it ready."""
+        state = self._states()[place]
+        networks = server.attrs["NetworkSettings"]["Networks"]
+        return state["srv_op_state"] == _RUNNING and state["srv_addr"] == networks[self._network]["IPAddress"]
+
+    def _states(self) -> dict[str, dict[str, str]]:
+        """What the proxy says of each place."""
+        _, head, *lines = self._api("show servers state model").splitlines()
+        names = head.removeprefix("# ").split()
+        rows = [dict(zip(names, line.split(" "), strict=False)) for line in lines if line.strip()]
+        return {row["srv_name"]: row for row in rows}
+
+    def _sessions(self, place: str) -> int:
+        """Requests that the server in this place is answering."""
+        head, *lines = self._api("show stat model 4 -1").splitlines()
+        names = head.removeprefix("# ").split(",")
+        rows = [dict(zip(names, line.split(","), strict=False)) for line in lines if line]
+        return sum(int(row["scur"]) for row in rows if row["svname"] == place)
+
+    def _answers(self) -> bool:
+        try:
+            return set(self._states()) == set(PLACES)
+        except (Unavailable, ValueError):
+            return False
+
+    def _api(self, command: str) -> str:
+        """Ask the proxy's runtime API, from inside its container. Raises Unavailable."""
+        import docker
+
+        try:
+            done = self._client.containers.get(self._proxy_name).exec_run(["bash", "-c", _BASH, "api", command])
+        except docker.errors.APIError as error:
+            raise Unavailable(f"the proxy {self._proxy_name} cannot be asked ({error.explanation or error}): see `docker ps -a`") from None
+        text: str = done.output.decode(errors="replace")
+        if done.exit_code:
+            raise Unavailable(f"the proxy {self._proxy_name} does not answer ({text.strip()[-200:]}): see `docker logs {self._proxy_name}`")
+        return text.strip()
+
+    def _wait(self, condition: Callable[[], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True

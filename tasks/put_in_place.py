@@ -1,0 +1,193 @@
+"""put_in_place: carry a decision out, step by step; each step may be repeated, so a command that was killed is simply given again.
+
+The old champion serves until `switch`. The ledger's entry comes right after it; everything later only brings the rest in line. A rollback
+gets as far as that with neither MLflow nor the registry.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from paddleship.acceptance.client import Client, ServerError
+from paddleship.config.params import Params
+from paddleship.errors import GateFailed, Unavailable
+from paddleship.promotion import answers, manifest
+from paddleship.promotion.answers import Recording
+from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped, missing
+from paddleship.reports.verdict import Check
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.files import read_json, write_text
+from tasks import image, image_registry, trial
+from tasks.docker_target import DockerTarget
+from tasks.tracking.champion import Registry
+
+
+@dataclass
+class Place:
+    """What the steps work on. `accept` judges an image in full by its id; None where a short look at recorded answers must do.
+
+    `shipped` and `slot` are what the steps before found out.
+    """
+
+    params: Params
+    client: Any
+    registry: Registry | None
+    ledger: Ledger
+    decision: Entry
+    recording: Recording
+    accept: Callable[[str], None] | None
+    shipped: Shipped = field(init=False)
+    slot: str = ""
+
+    def __post_init__(self) -> None:
+        self.shipped = self.decision.shipped
+
+    @property
+    def target(self) -> DockerTarget | None:
+        settings = self.params.promote.target
+        if settings is None or settings.kind != "docker":
+            return None
+        return DockerTarget(self.client, settings, memory_bytes=self.params.accept.memory_bytes)
+
+
+def push(place: Place) -> None:
+    """Send the image to the registry, unless it is known there, and know it by its digest from now on."""
+    if place.params.promote.registry is not None and place.shipped.reference is None:
+        reference = image_registry.push(place.client, place.params.promote.registry, place.shipped)
+        place.shipped = place.shipped.model_copy(update={"reference": reference})
+
+
+def verify(place: Place) -> None:
+    """Pull the image back by its digest and see that it answers as it did. Raises GateFailed, Unavailable."""
+    identity = _obtain(place)
+    if not (check := pulled_check(place.shipped, identity)).passed:
+        raise GateFailed(str(check))
+    if place.accept is not None:
+        place.accept(identity)
+    else:
+        check = recorded_check(_departures(place, identity), place.recording)
+        if not check.passed:
+            raise GateFailed(str(check))
+
+
+def start(place: Place) -> None:
+    """Start the new server beside the old one, and wait until it is ready."""
+    if (target := place.target) is not None:
+        before = place.ledger.serving()
+        place.slot = target.start(place.shipped.image_id, before=before.shipped.image_id if before else None)
+        target.wait_until_ready(place.slot, timeout_s=place.params.accept.ready_timeout_s)
+
+
+def switch(place: Place) -> None:
+    """Send the requests to the new server, or write the manifest that does."""
+    if (target := place.target) is not None:
+        target.switch(place.slot)
+    settings = place.params.promote.target
+    if settings is not None and settings.kind == "kubernetes":
+        write_text(Path(settings.manifest), manifest.manifest(settings, place.shipped, memory_bytes=place.params.accept.memory_bytes))
+
+
+def note(place: Place) -> None:
+    """Add to the ledger what serves now."""
+    last = place.ledger.serving()
+    if last is None or last.shipped != place.shipped or last.at < place.decision.at:
+        place.ledger.append(place.decision.followed_by(Event.SERVING, shipped=place.shipped))
+
+
+def point(place: Place) -> None:
+    """Move the tag `champion` of the image."""
+    image_registry.point(place.client, place.shipped)
+
+
+def crown(place: Place) -> None:
+    """Move MLflow's alias, and give it what the ledger has and it has not. Raises Unavailable."""
+    if place.registry is None:
+        raise Unavailable(f"version {place.shipped.version} serves, but MLflow did not answer: when it does, run the same command again")
+    place.registry.crown(place.shipped)
+    if place.ledger.unfinished() is not None:
+        place.ledger.append(place.decision.followed_by(Event.SETTLED, shipped=place.shipped))
+    send(place.registry, place.ledger, place.recording)
+
+
+def retire(place: Place) -> None:
+    """End the old server."""
+    if (target := place.target) is not None:
+        target.retire()
+
+
+STEPS = (push, verify, start, switch, note, retire, point, crown)
+
+
+def full_acceptance(client: Any, judged: Params, shipped: Shipped, identity: str) -> None:
+    """Judge the image of that id as `accept` does, by the evidence that the paths of `judged` lead to. Raises GateFailed."""
+    parity = Path(judged.paths.parity)
+    proven = read_json(parity / "passed.json", stage="verify")
+    (name,) = [name for name, facts in proven.items() if facts["digest"] == shipped.candidate_digest][:1]
+    candidate = Candidate.load(Path(judged.paths.candidates) / name)
+    report, _ = trial.attempt(client, {"image": shipped.image, "image_id": identity}, candidate, judged)
+    if not report.verdict:
+        raise GateFailed("; ".join(str(check) for check in report.verdict.failures))
+
+
+def send(registry: Registry, ledger: Ledger, recording: Recording) -> None:
+    """Give MLflow the entries that it has not. Raises Unavailable."""
+    for entry in missing(registry.entries(), ledger.own):
+        registry.note(entry, recording if entry.event == Event.SERVING else [])
+
+
+def _obtain(place: Place) -> str:
+    """The id of the image that the registry has under the digest; of the engine's own where a rollback cannot wait for the registry."""
+    if place.shipped.reference is None:
+        return place.shipped.image_id
+    try:
+        return image_registry.pull(place.client, place.shipped.reference)
+    except Unavailable:
+        if place.decision.action == "rollback" and image.exists(place.client, place.shipped.image_id):
+            return place.shipped.image_id
+        raise
+
+
+def pulled_check(shipped: Shipped, identity: str) -> Check:
+    """Whether the image under the digest is the one that was accepted."""
+    advice = "the registry or the engine holds another image under this name: push the accepted one again"
+    return Check(name="pulled_image", measured=identity, limit=shipped.image_id, passed=identity == shipped.image_id, advice=advice)
+
+
+def recorded_check(faults: list[str], recording: Recording) -> Check:
+    """Whether the recorded requests get the recorded answers; none to ask is a refusal."""
+    said = faults[0] if faults else f"{len(recording)} recorded answers again" if recording else "no recorded answers"
+    return Check(
+        name="recorded_answers",
+        measured=said,
+        limit="every recorded answer again",
+        passed=bool(recording) and not faults,
+        advice="the image does not answer as it did when it was promoted: promote another version",
+    )
+
+
+def _departures(place: Place, identity: str) -> list[str]:
+    """Ask the image the recorded requests. Raises Unavailable where the engine has it no more."""
+    params = place.params
+    if image.find(place.client, identity) is None:
+        raise Unavailable(
+            f"the image {place.shipped.image} is not in the engine, and no registry has it: `docker load` it, then run this again"
+        )
+    with image.sandbox(place.client, identity, memory_bytes=params.accept.memory_bytes) as sandbox:
+        connect = partial(Client, sandbox.host, sandbox.port, model=params.name)
+        try:
+            trial.wait_until_ready(connect, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)
+            with closing(connect()) as client:
+                status, said = client.get(f"/v2/models/{params.name}")
+                held = json.loads(said).get("parameters", {}).get("candidate_digest") if status == 200 else None
+                if held != place.shipped.candidate_digest:
+                    return [f"the server holds the candidate {str(held)[:12]}"]
+                return answers.departures(client, place.recording)
+        except (trial.NotReadyError, ServerError) as obstacle:
+            return [str(obstacle)]

@@ -1,0 +1,150 @@
+"""The champion in MLflow: model versions, the alias that names the one that serves, and a copy of the ledger for all machines."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from paddleship.errors import BadInput, Unavailable
+from paddleship.promotion.answers import Recording
+from paddleship.promotion.ledger import Entry, Shipped
+from tasks.tracking.client import connect
+from tasks.tracking.sending import experiment_id, first_use
+
+CHAMPION = "champion"
+_ENTRY = "ledger_entry"
+_RECORDING = "recording.json"
+_PAGE = 1000
+
+
+class Registry:
+    """The versions of one model, and its promotions as runs of an experiment of their own.
+
+    Every method raises Unavailable where MLflow does not answer.
+    """
+
+    def __init__(self, uri: str, model: str, *, artifact_root: str | None) -> None:
+        self._uri, self._model, self._artifact_root = uri, model, artifact_root
+        with first_use(uri), _reached(uri):
+            self._client = connect(uri)
+            self._client.search_experiments(max_results=1)
+
+    def version(self, wanted: str) -> Shipped:
+        """The version of that number or alias. Raises BadInput."""
+        with _reached(self._uri):
+            if wanted.isdigit():
+                found = self._maybe(lambda: self._client.get_model_version(self._model, wanted))
+            else:
+                found = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, wanted))
+        if found is None:
+            raise BadInput(f"{self._model!r} has no version {wanted!r}: `paddleship run` registers one, and MLflow's page lists them")
+        facts = ("image", "image_id", "candidate_digest")
+        if lacking := [key for key in facts if key not in found.tags]:
+            raise BadInput(
+                f"version {found.version} of {self._model!r} has no tag {lacking[0]!r}: it was not accepted by this pipeline; run it again"
+            )
+        return Shipped(
+            model=self._model, version=str(found.version), **{key: found.tags[key] for key in facts}, reference=found.tags.get("reference")
+        )
+
+    def champion(self) -> Shipped | None:
+        """The version that the alias `champion` names."""
+        with _reached(self._uri):
+            found = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, CHAMPION))
+        return self.version(str(found.version)) if found is not None else None
+
+    def lineage(self, version: str) -> dict[str, str]:
+        """The tags of a version and those of its run: commit, experiment, candidate."""
+        with _reached(self._uri):
+            found = self._client.get_model_version(self._model, version)
+            return {**self._client.get_run(found.run_id).data.tags, **found.tags}
+
+    def crown(self, shipped: Shipped) -> None:
+        """Let the alias `champion` name this version, and the version its image in the registry."""
+        with _reached(self._uri):
+            if shipped.reference:
+                self._client.set_model_version_tag(self._model, shipped.version, "reference", shipped.reference)
+            self._client.set_registered_model_alias(self._model, CHAMPION, shipped.version)
+
+    def entries(self) -> list[Entry]:
+        """The ledger as MLflow has it."""
+        with _reached(self._uri):
+            runs = self._runs()
+        return [Entry.model_validate_json(run.data.tags[_ENTRY]) for run in runs]
+
+    def note(self, entry: Entry, recording: Recording = ()) -> None:  # type: ignore[assignment]
+        """Add an entry, with the answers that its image is known by."""
+        from mlflow.entities import Metric
+
+        with _reached(self._uri):
+            at_ms = _milliseconds(entry.at)
+            name = f"{entry.action} {entry.shipped.version}: {entry.event}"
+            tags = {
+                _ENTRY: entry.model_dump_json(),
+                "mlflow.runName": name,
+                "mlflow.note.content": entry.why,
+                "version": entry.shipped.version,
+            }
+            run = self._client.create_run(self._experiment(), start_time=at_ms, tags=tags, run_name=name)
+            self._client.log_batch(run.info.run_id, metrics=[Metric(key, float(value), at_ms, 0) for key, value in entry.metrics.items()])
+            if recording:
+                self._client.log_dict(run.info.run_id, {"recording": recording}, _RECORDING)
+            self._client.set_terminated(run.info.run_id, end_time=at_ms)
+
+    def recording(self, shipped: Shipped) -> Recording:
+        """The answers that an image is known by; empty where none were kept."""
+        with _reached(self._uri):
+            for run in self._runs():
+                same = Entry.model_validate_json(run.data.tags[_ENTRY]).shipped.candidate_digest == shipped.candidate_digest
+                if same and any(file.path == _RECORDING for file in self._client.list_artifacts(run.info.run_id)):
+                    with tempfile.TemporaryDirectory() as scratch:
+                        file = self._client.download_artifacts(run.info.run_id, _RECORDING, scratch)
+                        kept: Recording = json.loads(Path(file).read_text(encoding="utf-8"))["recording"]
+                    return kept
+        return []
+
+    def _runs(self) -> list[Any]:
+        found, token = [], None
+        while True:
+            page = self._client.search_runs([self._experiment()], f"tags.{_ENTRY} != ''", max_results=_PAGE, page_token=token)
+            found += page
+            if not (token := page.token):
+                return found
+
+    def _experiment(self) -> str:
+        name = f"{self._model} promotions"
+        location = f"{self._artifact_root}/{self._model}-promotions" if self._artifact_root and not self._uri.startswith("http") else None
+        return experiment_id(self._client, name, location)
+
+    def _maybe(self, ask: Callable[[], Any]) -> Any:
+        """What MLflow has, or None where it has nothing of that name."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return ask()
+        except MlflowException as error:
+            if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                return None
+            raise
+
+
+@contextmanager
+def _reached(uri: str) -> Iterator[None]:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except (MlflowException, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise Unavailable(
+            f"MLflow at {uri} does not answer as it should ({reason}): start it (`make ui`), then run the same command"
+        ) from error
+
+
+def _milliseconds(at: datetime) -> int:
+    return int(1000 * at.timestamp())

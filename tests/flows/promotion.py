@@ -1,0 +1,81 @@
+"""What the tests of promotion share: accepted model versions, each in the checkout that made it, and one place for what they all see."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from paddleship.config import params
+from tasks.tracking.run import Tracker
+
+REPOSITORY = Path(__file__).parents[2]
+STAGES = ("prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept")
+
+
+@dataclass
+class Team:
+    """Checkouts by model version; all share one MLflow store and one ledger in `state`."""
+
+    state: Path
+    checkouts: dict[str, Path] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def uri(self):
+        return f"sqlite:///{self.state / 'mlflow.db'}"
+
+    @property
+    def ledger(self):
+        return self.state / "ledger.jsonl"
+
+    def settings(self, **promote):
+        """Give all checkouts the same `promote` section."""
+        for checkout in self.checkouts.values():
+            path = checkout / "params.yaml"
+            values = yaml.safe_load(path.read_text())
+            values["promote"] = {"rows": 50, "latency_seconds": 2, "allow_slower": True, "ledger": str(self.ledger), **promote}
+            path.write_text(yaml.safe_dump(values, sort_keys=False))
+
+    def run(self, checkout, *arguments, **environment):
+        return subprocess.run(
+            [sys.executable, "-m", "flows.cli", *arguments],
+            cwd=self.checkouts[checkout],
+            env=self.env(checkout) | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    def env(self, checkout):
+        paths = os.pathsep.join([str(REPOSITORY), str(self.checkouts[checkout])])
+        return {**os.environ, **self.environment, "PYTHONPATH": paths, "MLFLOW_TRACKING_URI": self.uri}
+
+    def register(self, version, checkout):
+        """Make the accepted image of a checkout the model version of that number."""
+        values = params.load(checkout / "params.yaml")
+        release = json.loads((checkout / "release.json").read_text())
+        tags = {"mlflow.runName": version}
+        tracker = Tracker.start(
+            values, tracking_uri=self.uri, artifact_root=(self.state / "artifacts").as_uri(), spool=self.state / "spool", tags=tags
+        )
+        said = tracker.register(checkout / values.paths.candidates / release["candidate"], checkout / "release.json")
+        tracker.finish()
+        assert said == f"linear version {version} (challenger)", said
+        self.checkouts[version] = checkout
+
+
+def make(checkout, stage, stages=STAGES, **sections):
+    """Run stages in a checkout with changed params."""
+    path = checkout / "params.yaml"
+    values = yaml.safe_load(path.read_text())
+    for section, keys in sections.items():
+        values[section] = values[section] | keys if isinstance(keys, dict) else keys
+    path.write_text(yaml.safe_dump(values, sort_keys=False))
+    for name in stages:
+        done = stage(checkout, name)
+        assert done.returncode == 0, done.stderr

@@ -1,0 +1,366 @@
+"""`paddleship promote`, `rollback` and `ledger` with a real engine, image registry, MLflow and Prefect, under a load that never stops."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+import yaml
+from mlflow.exceptions import MlflowException
+
+from benchmarks.promote.constant_load import sending
+from paddleship.config.params import Target
+from paddleship.promotion.ledger import Ledger
+from tasks import image
+from tasks.docker_target import DockerTarget
+from tasks.put_in_place import STEPS, note, switch
+from tests.flows import promotion
+from tests.flows.helpers import wait_for
+from tests.tasks.tracking.helpers import client
+
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
+
+PATH = "/v2/models/linear/infer"
+BODY = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 1.5]}]}).encode()
+NAME = f"paddleship/test-promote-{os.getpid()}"
+
+
+@pytest.fixture(scope="module")
+def versions(once, linear_benchmarked, tmp_path_factory, stage, engine, mlflow_db):
+    """Two accepted versions of the linear model, each in the checkout that made it."""
+
+    def make():
+        root = tmp_path_factory.mktemp("promote")
+        for version, changes in {"1": {}, "2": {"seed": 8}}.items():
+            subprocess.run(["cp", "-r", str(linear_benchmarked), str(root / version)], check=True)
+            stages = promotion.STAGES[1:] if changes else promotion.STAGES[-2:]
+            promotion.make(root / version, stage, stages, package={"repository": NAME}, **changes)
+        return root
+
+    root = once("promote-versions", make)
+    team = promotion.Team(tmp_path_factory.mktemp("team"))
+    shutil.copy(mlflow_db, team.state / "mlflow.db")
+    for version in ("1", "2"):
+        team.register(version, root / version)
+    yield team
+    for found in engine.images.list(name=repository(team)):
+        engine.images.remove(found.id, force=True)
+
+
+@pytest.fixture
+def team(versions, tmp_path, environment):
+    """The same versions with a store, a ledger and settings of this test."""
+    shutil.copytree(versions.state, tmp_path / "state")
+    here = promotion.Team(tmp_path / "state", versions.checkouts, {**environment})
+    here.settings()
+    return here
+
+
+@pytest.fixture(scope="session")
+def image_registry(tmp_path_factory, free_port):
+    """The address of a real registry on loopback: Debian's docker-registry, unpacked here where it is not installed."""
+    folder, address = tmp_path_factory.mktemp("registry"), f"127.0.0.1:{free_port()}"
+    program = shutil.which("docker-registry") or str(folder / "usr/bin/docker-registry")
+    if not Path(program).exists():
+        fetch = "apt-get download -qq -o APT::Sandbox::User=root docker-registry && dpkg-deb -x docker-registry_*.deb ."
+        done = subprocess.run(["bash", "-c", fetch], cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"needs a registry: `apt-get install docker-registry` ({done.stderr.strip()[-200:]})")
+    settings = {"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(folder / "images")}}, "http": {"addr": address}}
+    (folder / "config.yml").write_text(yaml.safe_dump(settings))
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen([program, "serve", str(folder / "config.yml")], stdout=log, stderr=log)
+    wait_for(lambda: answers(f"http://{address}/v2/"))
+    yield address
+    process.terminate()
+    process.wait(30)
+
+
+@pytest.fixture
+def target(engine, free_port):
+    """A target on a port of its own, which is gone afterwards."""
+    subprocess.run([promotion.REPOSITORY / "infra/proxy_image.sh", Target.model_fields["proxy_image"].default], check=True)
+    settings = {"kind": "docker", "name": f"test-{os.getpid()}-{free_port()}", "port": free_port()}
+    yield settings
+    DockerTarget(engine, Target(**settings), memory_bytes=1).remove()
+
+
+def answers(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 loopback
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def served(target):
+    """The digest of the candidate that the target's server says it holds."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{target['port']}/v2/models/linear", timeout=10) as answer:
+        return json.load(answer)["parameters"]["candidate_digest"]
+
+
+def digest(team, version):
+    return json.loads((team.checkouts[version] / "release.json").read_text())["candidate_digest"]
+
+
+def repository(team):
+    return json.loads((team.checkouts["1"] / "release.json").read_text())["image"].rpartition(":")[0]
+
+
+def champion(team):
+    """The number and the tags of the version that the alias names."""
+    found = client(team.uri).get_model_version_by_alias("linear", "champion")
+    return str(found.version), found.tags
+
+
+def events(team):
+    return [(entry.event, entry.shipped.version) for entry in Ledger(team.ledger, "linear").entries]
+
+
+def test_the_first_is_promoted_without_comparison_the_second_by_the_gates_and_the_first_comes_back(team, target, image_registry, engine):
+    team.settings(registry=image_registry, target=target)
+    first = team.run("1", "promote", "1")
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert first.stdout.splitlines()[-1] == f"version 1 of linear is champion and serves as {target['name']}"
+    assert "there is none to compare it with" in report(team, "1")["headline"]
+    assert served(target) == digest(team, "1")
+    moving = f"{image_registry}/{repository(team)}:champion"
+    assert not image.exists(engine, moving.replace("champion", "latest"))
+    with sending(target["port"], PATH, BODY) as client_side:
+        second = team.run("2", "promote")
+        assert second.returncode == 0, second.stdout + second.stderr
+        assert served(target) == digest(team, "2")
+        back = team.run("2", "rollback")
+        assert back.returncode == 0, back.stdout + back.stderr
+    assert client_side.errors == []
+    assert client_side.sent > 500
+    assert second.stdout.splitlines()[-1].endswith("in the place of version 1")
+    assert {"champion_metric_drop_high", "latency_against_champion", "accepted_image", "answered_rows"} <= {
+        check["name"] for check in report(team, "2")["verdict"]["checks"]
+    }
+    assert re.match(
+        r"version 1 of linear is champion and serves as \S+, in the place of version 2, in \d+\.\d s$", back.stdout.splitlines()[-1]
+    )
+    assert served(target) == digest(team, "1")
+    alias, tags = champion(team)
+    assert alias == "1"
+    assert tags["reference"].startswith(f"{image_registry}/{repository(team)}@sha256:")
+    assert engine.images.pull(moving).id == tags["image_id"]
+    assert events(team) == [(event, version) for version in "121" for event in ("decided", "serving", "settled")]
+
+
+def report(team, version):
+    return json.loads((team.checkouts[version] / "reports/promote.json").read_text())
+
+
+KILLED = """
+import os, signal, sys
+from flows import promote
+from flows.here import here
+
+checkout, local = here()
+local.use()
+command, version, step = sys.argv[1], sys.argv[2], int(sys.argv[3])
+promote.STEPS = (*promote.STEPS[:step], lambda place: os.kill(os.getpid(), signal.SIGKILL))
+getattr(promote, command)(version=version)
+"""
+
+
+def killed(team, command, version, step):
+    """Give the command to a process that is killed before the step of that number."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, command, version, str(step)],
+        cwd=team.checkouts[version],
+        env=team.env(version),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
+
+
+@pytest.fixture
+def promoted(team, target):
+    """Version 1 was champion, version 2 is."""
+    team.settings(target=target, compare=False)
+    for version in ("1", "2"):
+        done = team.run(version, "promote", version)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return team
+
+
+def assert_in_place(team, target, version):
+    assert served(target) == digest(team, version)
+    assert champion(team)[0] == version
+    ledger = Ledger(team.ledger, "linear")
+    assert ledger.serving().shipped.version == version
+    assert ledger.unfinished() is None
+    client = image.connect()
+    names = [container.name for container in client.containers.list(all=True, filters={"label": f"io.paddleship.target={target['name']}"})]
+    client.close()
+    assert len(names) == 2, f"one server and the proxy: {names}"
+
+
+@pytest.mark.parametrize("steps", [[0, 3, 4, 7], pytest.param([1, 2, 5, 6], marks=pytest.mark.long)])
+def test_a_command_that_was_killed_before_any_step_leaves_a_champion_and_is_completed_by_the_same_command(promoted, target, steps):
+    assert STEPS[3:5] == (switch, note), "these two are in the short form"
+    with sending(target["port"], PATH, BODY, clients=2) as client_side:
+        for step in steps:
+            version = "1" if champion(promoted)[0] == "2" else "2"
+            killed(promoted, "rollback", version, step)
+            assert (served(target) == digest(promoted, version)) == (step > STEPS.index(switch))
+            again = promoted.run(version, "rollback", version)
+            assert again.returncode == 0, again.stdout + again.stderr
+            assert_in_place(promoted, target, version)
+    assert client_side.errors == []
+
+
+def test_a_promotion_that_was_killed_is_completed_without_being_judged_again(promoted, target):
+    killed(promoted, "promote", "1", STEPS.index(note))
+    again = promoted.run("1", "promote", "1")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "nothing is judged again" in again.stderr
+    assert_in_place(promoted, target, "1")
+
+
+def test_two_promotions_at_once_end_with_one_champion_each_in_its_turn(team, target):
+    team.settings(target=target, compare=False)
+    assert team.run("1", "promote", "1").returncode == 0
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", "promote", "2"],
+            cwd=team.checkouts["2"],
+            env=team.env("2"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=300)[0] for process in started]
+    codes = sorted(process.returncode for process in started)
+    assert codes in ([0, 0], [0, 4]), said
+    if 4 in codes:
+        assert "the champion changed from version 1 to 2 meanwhile: run the same command again" in "".join(said)
+    assert_in_place(team, target, "2")
+    assert events(team).count(("serving", "2")) == 1
+
+
+@contextmanager
+def waiting(team, version):
+    """A promotion that waits for a person, its flow run, and what the form shows."""
+    command = [sys.executable, "-m", "flows.cli", "promote", version]
+    process = subprocess.Popen(
+        command, cwd=team.checkouts[version], env=team.env(version), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+    def form():
+        for run in api(team, "flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["PAUSED"]}}}}):
+            keys = run["state"]["state_details"]["run_input_keyset"]
+            with suppress(HTTPError):  # the run pauses first, and then its form is written
+                return run["id"], api(team, f"flow_runs/{run['id']}/input/{keys['description']}")
+        return None
+
+    with process:
+        try:
+            yield (process, *wait_for(form, seconds=120))
+        finally:
+            process.kill()
+
+
+def api(team, path, body=None):
+    data = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(f"{team.environment['PREFECT_API_URL']}/{path}", data, {"Content-Type": "application/json"})  # noqa: S310
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 loopback
+        return json.load(answer)
+
+
+def test_a_promotion_waits_for_a_person_who_sees_the_evidence(team):
+    team.settings(approval="human")
+    with waiting(team, "1") as (process, run, shown):
+        assert "accepted_image" in shown
+        assert "there is none to compare it with" in shown
+        api(team, f"flow_runs/{run}/resume", {"run_input": {"approve": True, "who": "Ada", "reason": "looks right"}})
+        said = process.communicate(timeout=300)[0]
+    assert process.returncode == 0, said
+    serving = Ledger(team.ledger, "linear").serving()
+    assert serving.approved_by == "Ada"
+    assert serving.why.endswith("; looks right")
+    assert champion(team)[0] == "1"
+
+
+def test_without_a_page_that_shows_the_form_nothing_begins(team):
+    team.settings(approval="human")
+    del team.environment["PREFECT_API_URL"]
+    done = team.run("1", "promote", "1")
+    assert done.returncode == 2
+    assert "no Prefect server shows the form: run `make ui`" in done.stderr
+
+
+def test_who_refuses_in_the_form_is_named_in_the_ledger_and_nothing_moves(team):
+    team.settings(approval="human")
+    with waiting(team, "1") as (process, run, _):
+        api(team, f"flow_runs/{run}/resume", {"run_input": {"approve": False, "who": "Ada", "reason": "not on a Friday"}})
+        said = process.communicate(timeout=300)[0]
+    assert process.returncode == 3, said
+    assert "error: promote: Ada refused it: not on a Friday" in said
+    assert events(team) == [("refused", "1")]
+
+
+def test_a_version_whose_evidence_is_elsewhere_is_refused_with_the_way_there(team):
+    done = team.run("2", "promote", "1")
+    assert done.returncode == 2
+    assert "is not of version 1 of 'linear'" in done.stderr
+    assert "`paddleship trace" in done.stderr
+
+
+def test_an_image_that_took_the_accepted_ones_name_is_refused(team, engine):
+    release = json.loads((team.checkouts["1"] / "release.json").read_text())
+    other = json.loads((team.checkouts["2"] / "release.json").read_text())
+    name, _, tag = release["image"].rpartition(":")
+    engine.images.get(other["image_id"]).tag(name, tag)
+    try:
+        done = team.run("1", "promote", "1")
+    finally:
+        engine.images.get(release["image_id"]).tag(name, tag)
+    assert done.returncode == 3
+    assert "error: promote: accepted_image: sha256:" in done.stderr
+    assert events(team) == [("refused", "1")]
+    with pytest.raises(MlflowException, match="not found"):
+        champion(team)
+
+
+def test_a_rollback_needs_neither_mlflow_nor_the_registry_to_serve_again(promoted, target):
+    done = promoted.run("2", "rollback", MLFLOW_TRACKING_URI="http://127.0.0.1:1")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "version 1 serves, but MLflow did not answer: when it does, run the same command again" in done.stderr
+    assert served(target) == digest(promoted, "1")
+    again = promoted.run("2", "rollback")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert_in_place(promoted, target, "1")
+
+
+def test_the_ledger_says_what_served_when_and_why(promoted):
+    entries = Ledger(promoted.ledger, "linear").entries
+    second = next(entry for entry in entries if (entry.event, entry.shipped.version) == ("serving", "2"))
+    before = (second.at - timedelta(milliseconds=1)).isoformat()
+    then = promoted.run("1", "ledger", "--at", before).stdout
+    assert then.startswith("version 1 of linear, since ")
+    assert "version 2 was being put in its place since" in then
+    promoted.ledger.unlink()
+    today = promoted.run("1", "ledger", "--at", f"{second.at:%Y-%m-%d}").stdout
+    assert today.startswith("version 2 of linear, since ")
+    assert "they were not compared (promote.compare: false)" in today
+    assert promoted.run("1", "ledger", "--at", "2020-01-01").stdout == "nothing of 'linear' served at 2020-01-01 23:59 UTC\n"
+    assert len(promoted.run("1", "ledger").stdout.splitlines()) == len(entries)
+    assert promoted.run("1", "ledger", "--at", "someday").returncode == 2

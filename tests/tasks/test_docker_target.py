@@ -1,0 +1,158 @@
+"""A Docker target with a real engine and a real proxy, and servers that only say who they are."""
+
+import os
+import socket
+import subprocess
+import threading
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from benchmarks.promote.constant_load import sending
+from paddleship.config.params import Target
+from paddleship.errors import BadInput, Unavailable
+from tasks.docker_target import DockerTarget
+
+REPOSITORY = Path(__file__).parents[2]
+SERVER = """
+import os, sys, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+name = os.environ["NAME"]
+if name == "broken":
+    sys.exit("no such model")
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version, wbufsize = "HTTP/1.1", 65536
+
+    def do_GET(self):
+        self.answer(name.encode())
+
+    def do_POST(self):
+        time.sleep(float(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.answer(name.encode())
+
+    def answer(self, body):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+ThreadingHTTPServer(("0.0.0.0", 8000), Handler).serve_forever()
+"""
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def images(engine, tmp_path_factory):
+    """The ids of images whose servers are called one, two and broken."""
+    subprocess.run([REPOSITORY / "infra/proxy_image.sh", Target.model_fields["proxy_image"].default], check=True)
+    context = tmp_path_factory.mktemp("context")
+    (context / "paddleship/shipped/serving").mkdir(parents=True)
+    (context / "paddleship/shipped/serving/health.py").write_text((REPOSITORY / "paddleship/shipped/serving/health.py").read_text())
+    (context / "server.py").write_text(SERVER)
+    made = {}
+    for name in ("one", "two", "broken"):
+        lines = ["FROM python:3.11-slim", "COPY . /app", "WORKDIR /app", f"ENV NAME={name}", 'CMD ["python", "server.py"]']
+        (context / "Dockerfile").write_text("\n".join(lines))
+        made[name] = engine.images.build(path=str(context), rm=True)[0].id
+    yield made
+    for identity in made.values():
+        engine.images.remove(identity, force=True)
+
+
+@pytest.fixture
+def settings():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return Target(kind="docker", name=f"unit-{os.getpid()}-{port}", port=port, drain_s=20)
+
+
+@pytest.fixture
+def target(engine, settings):
+    made = DockerTarget(engine, settings, memory_bytes=200_000_000)
+    yield made
+    made.remove()
+
+
+def put(target, identity, *, before=None):
+    place = target.start(identity, before=before)
+    target.wait_until_ready(place, timeout_s=30)
+    target.switch(place)
+    target.retire()
+
+
+def says(settings, seconds=None):
+    data = str(seconds).encode() if seconds is not None else None
+    with urllib.request.urlopen(f"http://127.0.0.1:{settings.port}/", data, timeout=60) as answer:
+        return answer.read().decode()
+
+
+def containers(engine, settings):
+    found = engine.containers.list(all=True, filters={"label": f"io.paddleship.target={settings.name}"})
+    return sorted(container.name.removeprefix(f"paddleship-{settings.name}-") for container in found)
+
+
+def test_clients_see_no_error_while_servers_are_replaced(engine, target, settings, images):
+    assert target.serving() is None
+    put(target, images["one"])
+    with sending(settings.port, "/", b"0.001", pause_s=0.001) as seen:
+        for name in ("two", "one", "two"):
+            put(target, images[name])
+            assert says(settings) == name
+            assert target.serving() == images[name]
+    assert seen.errors == []
+    assert seen.sent > 500
+    assert len(containers(engine, settings)) == 2
+
+
+def test_a_request_that_the_old_server_has_is_answered_by_it(target, settings, images):
+    put(target, images["one"])
+    said = []
+    slow = threading.Thread(target=lambda: said.append(says(settings, 4)))
+    slow.start()
+    put(target, images["two"])
+    slow.join()
+    assert said == ["one"]
+
+
+def test_a_server_that_does_not_start_leaves_the_old_one_serving(engine, target, settings, images):
+    put(target, images["one"])
+    place = target.start(images["broken"], before=images["one"])
+    with pytest.raises(Unavailable, match=r"the old one still serves \(.*no such model"):
+        target.wait_until_ready(place, timeout_s=20)
+    assert says(settings) == "one"
+    put(target, images["two"])
+    assert says(settings) == "two"
+
+
+def test_the_same_image_again_changes_nothing(engine, target, settings, images):
+    put(target, images["one"])
+    before = containers(engine, settings)
+    put(target, images["one"])
+    assert containers(engine, settings) == before
+
+
+def test_a_proxy_that_was_started_anew_sends_to_the_server_that_served_before(engine, target, settings, images):
+    put(target, images["one"])
+    target.wait_until_ready(target.start(images["two"], before=images["one"]), timeout_s=30)
+    engine.containers.get(f"paddleship-{settings.name}-proxy").remove(force=True)
+    put(target, images["one"], before=images["one"])
+    assert says(settings) == "one"
+    assert len(containers(engine, settings)) == 2
+
+
+def test_a_port_in_use_and_another_address_are_clear_errors(engine, target, settings, images):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", settings.port))
+        taken.listen()
+        with pytest.raises(Unavailable, match=f"the port 127.0.0.1:{settings.port} of promote.target cannot be opened"):
+            target.start(images["one"], before=None)
+    put(target, images["one"])
+    moved = DockerTarget(engine, settings.model_copy(update={"port": settings.port + 1}), memory_bytes=200_000_000)
+    with pytest.raises(BadInput, match=f"stands at 127.0.0.1:{settings.port}, and promote.target says 127.0.0.1:{settings.port + 1}"):
+        moved.start(images["two"], before=None)
+    assert says(settings) == "one"
