@@ -76,6 +76,10 @@ bench: setup ## ten models, eager against every candidate, and whether the choic
 aa-bench: setup ## check the benchmark's verdicts: a model against itself, and against itself made 10% slower: [SHORT=1]
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.aa
 
+promote-bench: setup ## promote and roll back under constant load: failed requests, seconds of a rollback: [SHORT=1]
+	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE) && infra/proxy_image.sh haproxy:2.6
+	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.promote
+
 lint: setup ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
@@ -88,4 +92,4 @@ contracts: setup ## import contracts
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ci ui worker stop test lint types contracts pipeline-bench parity-bench bench aa-bench zoo compare-graph-modes train-image clean
+.PHONY: help setup engine engine-stop pipeline ci ui worker stop test lint types contracts pipeline-bench parity-bench bench aa-bench promote-bench zoo compare-graph-modes train-image clean
