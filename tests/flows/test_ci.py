@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows import ci
+from flows import ci, workspace
+from paddleship.errors import BadInput
 from tasks.tracking import runs
 from tasks.tracking.client import connect
 from tasks.tracking.runs import Run
@@ -39,29 +40,26 @@ def released(toy, pipeline):
     return toy.parent / "clone"
 
 
-def test_in_a_fresh_clone_with_nothing_changed_it_runs_nothing_and_says_so(released, job):
+def test_in_a_fresh_clone_only_what_changed_runs_and_the_report_names_it(released, job):
     done = job(released)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("nothing changed since dvc.lock")
     assert (released / "reports/ci.md").read_text().startswith("Nothing changed since dvc.lock")
     assert not (released / "export.txt").exists()
     assert not (released / ".paddleship/mlflow.db").exists()
-
-
-@pytest.mark.parametrize("forced", [False, True])
-def test_what_changed_runs_and_is_named_in_the_report(released, job, forced):
-    if not forced:
-        (released / "how/export").write_text("better\n")
-    done = job(released, *(["--force"] if forced else []))
-    assert done.returncode == 0, done.stderr
-    report = (released / "reports/ci.md").read_text()
-    assert report.startswith("**All gates passed.**")
-    assert ("* export: how/export" in report) == (not forced)
-    assert "* train" not in report
-    assert "| export | passed | score 1 |" in report
-    assert "no champion yet" in report
-    assert f"of commit `{git(released, 'rev-parse', 'HEAD').strip()}`" in report
-    assert mlflow_runs(released) == [("FINISHED", None)]
+    for change in ("how/export", ""):
+        if change:
+            (released / change).write_text("better\n")
+        done = job(released, *([] if change else ["--force"]))
+        assert done.returncode == 0, done.stderr
+        report = (released / "reports/ci.md").read_text()
+        assert report.startswith("**All gates passed.**")
+        assert ("* export: how/export" in report) == bool(change)
+        assert "* train" not in report
+        assert "| export | passed | score 1 |" in report
+        assert "no champion yet" in report
+        assert f"of commit `{git(released, 'rev-parse', 'HEAD').strip()}`" in report
+    assert mlflow_runs(released) == [("FINISHED", None)] * 2
 
 
 def test_a_missed_gate_is_its_exit_code_and_in_the_report(toy, let, job):
@@ -88,38 +86,28 @@ def test_a_run_that_ends_before_its_first_stage_is_a_report_with_the_reason(toy,
     assert (toy / "reports/ci.md").read_text().startswith("**BadInput: ")
 
 
-def test_a_new_version_of_data_is_seen_before_it_is_pulled(released, job):
+def test_a_new_version_of_data_is_seen_before_it_is_pulled(released):
     """The file itself is not here: only the .dvc file names its new content."""
     git(released, "rm", "--cached", "data/source")
-    subprocess.run([DVC, "add", "-q", "data/source"], cwd=released, check=True)
-    (released / "data/source").unlink()
-    assert job(released).stdout.startswith("nothing changed"), "the same rows, tracked in another way"
-    (released / "data/source").write_text("other rows\n")
-    subprocess.run([DVC, "add", "-q", "data/source"], cwd=released, check=True)
-    (released / "data/source").unlink()
-    assert "* fetch: data/source" in job(released).stdout
+    for content, found in ((None, {}), ("other rows\n", {"fetch": ["data/source"]})):
+        if content:
+            (released / "data/source").write_text(content)
+        subprocess.run([DVC, "add", "-q", "data/source"], cwd=released, check=True)
+        (released / "data/source").unlink()
+        assert ci.changes(released, "export") == found
 
 
-def test_another_commit_is_run_in_a_worktree_of_its_own(toy, let, pipeline):
-    before = git(toy, "rev-parse", "HEAD").strip()
-    let("train", "miss the gate")
-    git(toy, "commit", "-qam", "a gate that is missed")
-    git(toy, "tag", "latest-work")
-    assert pipeline("--commit", before).returncode == 0
-    assert not (toy / "export.txt").exists()
-    assert pipeline("--commit", "latest-work").returncode == 3
-    assert [run.tags["git_commit"] for run in runs.find(f"sqlite:///{toy}/.paddleship/mlflow.db")][1] == before
-
-
-def test_a_commit_that_is_only_in_the_remote_is_fetched(toy, pipeline, tmp_path):
+def test_another_commit_is_fetched_and_run_in_a_worktree_of_its_own(toy, pipeline, tmp_path):
     git(tmp_path, "clone", "-q", "toy", "other")
     git(toy, "remote", "add", "origin", str(tmp_path / "other"))
     (tmp_path / "other/how/train").write_text("miss the gate\n")
     git(tmp_path / "other", "commit", "-qam", "theirs")
-    assert pipeline("--commit", git(tmp_path / "other", "rev-parse", "HEAD").strip()).returncode == 3
-    done = pipeline("--commit", "nowhere")
-    assert done.returncode == 2
-    assert "error: there is no commit, branch or tag 'nowhere'" in done.stderr
+    theirs = git(tmp_path / "other", "rev-parse", "HEAD").strip()
+    assert pipeline("--commit", theirs).returncode == 3
+    assert [run.tags["git_commit"] for run in runs.find(f"sqlite:///{toy}/.paddleship/mlflow.db")] == [theirs]
+    assert not (toy / "train.txt").exists()
+    with pytest.raises(BadInput, match="there is no commit, branch or tag 'nowhere'"):
+        workspace.commit(toy, "nowhere")
 
 
 def run_with(name, *, speedup, machine="a", **metrics):
