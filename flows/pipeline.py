@@ -19,7 +19,7 @@ from prefect.states import Completed
 
 from flows import leftovers, outcome, stages, summary, workspace
 from flows.local import Local
-from flows.repro import How
+from flows.repro import StageStatus
 from flows.stages import Stage, StageKilled, Until
 from flows.summary import Row
 from flows.workspace import Workspace
@@ -90,7 +90,7 @@ def _run(place: Workspace, until: Until) -> State[Any]:
     if failure is not None:
         return outcome.failed(failure)
     place.remove()
-    changed = [row.stage for row in rows if row.how == How.RAN]
+    changed = [row.stage for row in rows if row.status == StageStatus.RAN]
     return Completed(message=f"{', '.join(changed)} ran" if changed else "nothing changed")
 
 
@@ -149,7 +149,7 @@ def _run_stages(
     reports = place.root / values.paths.reports
     for stage in graph:
         if failure is not None:
-            rows.append(Row(stage.name, How.NOT_RUN, None))
+            rows.append(Row(stage.name, StageStatus.NOT_RUN, None))
             continue
         started = datetime.now(UTC)
         errors: list[PaddleshipError] = []
@@ -159,11 +159,11 @@ def _run_stages(
         )
         states[stage.name] = state
         failure = _error_of(state, errors)
-        how = How.FAILED if failure else How(state.result())
+        status = StageStatus.FAILED if failure else StageStatus(state.result())
         report = _report(reports, stage, since=started if failure else None)
-        rows.append(Row(stage.name, how, report, str(failure) if failure else ""))
+        rows.append(Row(stage.name, status, report, str(failure) if failure else ""))
         if report:
-            tracker.log_report(report, reports, cached=how in (How.UNCHANGED, How.RESTORED))
+            tracker.log_report(report, reports, cached=status in (StageStatus.UNCHANGED, StageStatus.RESTORED))
     return failure
 
 
@@ -180,11 +180,11 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
         force = stage.name == "package" and _image_is_gone(place.root / values.paths.image)
         if not force and stages.is_current(place.root, stage):
             log.info("%s: unchanged", stage.name)
-            return How.UNCHANGED
-        how = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
-        if how != How.RAN and stage.name == "package" and _image_is_gone(place.root / values.paths.image):
-            how = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
-        return how
+            return StageStatus.UNCHANGED
+        status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
+        if status != StageStatus.RAN and stage.name == "package" and _image_is_gone(place.root / values.paths.image):
+            status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
+        return status
     except StageKilled as error:
         errors.append(error)
         raise
@@ -208,14 +208,14 @@ def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: l
         candidate = values.paths.candidates + "/" + _winner(rows)
         if version := tracker.register(place.root / candidate, place.root / values.paths.release):
             log.info("registered: %s", version)
-    if any(row.how == How.RAN for row in rows):
+    if any(row.status == StageStatus.RAN for row in rows):
         stages.push(place.root, on_line=log.warning)
 
 
 def _keep_experiment(graph: list[Stage], place: Workspace, rows: list[Row]) -> None:
     """Save the worktree's passed stages as an experiment, because a later run may ship a candidate of a failed run."""
-    passed = {row.stage for row in rows if row.how in (How.RAN, How.UNCHANGED, How.RESTORED)}
-    if place.isolated and any(row.how == How.RAN for row in rows):
+    passed = {row.stage for row in rows if row.status in (StageStatus.RAN, StageStatus.UNCHANGED, StageStatus.RESTORED)}
+    if place.isolated and any(row.status == StageStatus.RAN for row in rows):
         addresses = [stage.address for stage in graph if stage.name in passed]
         stages.save_experiment(
             place.root, place.checkout, workspace.experiment(str(flow_run.id)), addresses, on_line=get_run_logger().warning
@@ -275,9 +275,9 @@ def _print_summary(place: Workspace, values: params.Params, tracker: Tracker, ro
     say()
     for line in summary.unseen(rows):
         say(line, markup=False, highlight=False)
-    if rows and all(row.how == How.UNCHANGED for row in rows):
+    if rows and all(row.status == StageStatus.UNCHANGED for row in rows):
         say("Nothing changed since the last run: every stage is up to date.\n")
-    if rows[-1].stage == stages.LAST and rows[-1].report and rows[-1].how != How.FAILED:
+    if rows[-1].stage == stages.LAST and rows[-1].report and rows[-1].status != StageStatus.FAILED:
         engine = summary.engine_address()
         for line in summary.release_lines(place.root / values.paths.release, engine=engine):
             say(line, markup=False, highlight=False)
@@ -291,5 +291,5 @@ def _print_summary(place: Workspace, values: params.Params, tracker: Tracker, ro
         say("compare runs: make ui", highlight=False)
     if tracker.undelivered:
         say("MLflow did not get all of this run: start it, then run .venv/bin/paddleship deliver", style="yellow")
-    if place.isolated and any(row.how == How.FAILED for row in rows):
+    if place.isolated and any(row.status == StageStatus.FAILED for row in rows):
         say(f"the run's folder is kept until the next run: {place.root}", highlight=False)

@@ -32,7 +32,7 @@ _ERROR = ("error: ", "ERROR: ")  # of the stage and of DVC: printed once, in the
 _GRACE_S = 10
 
 
-class How(StrEnum):
+class StageStatus(StrEnum):
     """The result of a stage in a run."""
 
     RAN = "ran"
@@ -43,10 +43,10 @@ class How(StrEnum):
 
 
 @dataclass
-class Ended:
-    """How one `dvc repro` ended, judged by its output. `outcome` is RAN only if DVC says that it runs the command."""
+class ReproResult:
+    """How one `dvc repro` ended, judged by its output. `status` is RAN only if DVC says that it runs the command."""
 
-    outcome: How = How.UNCHANGED
+    status: StageStatus = StageStatus.UNCHANGED
     stage_code: int = 0
     stage_error: str = ""
     dvc_error: str = ""
@@ -58,9 +58,9 @@ class Ended:
 
     def read(self, line: str) -> None:
         if line.startswith("Running stage '"):
-            self.outcome = How.RAN
-        elif self.outcome != How.RAN and _RESTORED.match(line):  # the stage's own output comes after DVC's line
-            self.outcome = How.RESTORED
+            self.status = StageStatus.RAN
+        elif self.status != StageStatus.RAN and _RESTORED.match(line):  # the stage's own output comes after DVC's line
+            self.status = StageStatus.RESTORED
         elif line.startswith("error: "):
             self.stage_error = line.removeprefix("error: ")
         elif line.startswith("ERROR: "):
@@ -71,7 +71,7 @@ class Ended:
             self.stage_code = int(found[1])
 
 
-def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool) -> Ended:
+def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool) -> ReproResult:
     """Run `dvc repro` for one stage, in a process group that ends with this process."""
     how = "--force" if force else "--pull"
     here, pipe = os.pipe()
@@ -89,7 +89,7 @@ def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Cal
         start_new_session=True,
     )
     os.close(here)
-    ended = Ended()
+    ended = ReproResult()
     try:
         for line in process.stdout or ():
             text = line.rstrip()

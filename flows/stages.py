@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from flows import repro
-from flows.repro import Ended, How
+from flows.repro import ReproResult, StageStatus
 from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
 from paddleship.shipped.common.files import sha256
 
@@ -115,7 +115,7 @@ def changes(root: Path, wanted: Sequence[Stage], *, apart_from: Collection[Path]
         raise Unavailable(f"DVC cannot say what changed ({error}): end other DVC commands in {root}, and see `dvc status`") from None
 
 
-def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool = False) -> How:
+def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool = False) -> StageStatus:
     """Run one stage and print its lines. Returns whether it ran, was restored (also from the remote's cache) or was unchanged.
 
     Waits for another run in the same folder. Raises the error class of the stage's exit code with the stage's message, and StageKilled. No
@@ -129,7 +129,7 @@ def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Calla
                 break
             time.sleep(0.5)  # locks of a killed run are free as soon as the system has removed its process
     if ended.returncode == 0:
-        return ended.outcome
+        return ended.status
     raise _failure(stage, ended)
 
 
@@ -175,7 +175,7 @@ def _differences(dep: Any, outs: Mapping[str, Any]) -> list[str]:
     return [name] if status else []
 
 
-def _failure(stage: Stage, ended: Ended) -> PaddleshipError:
+def _failure(stage: Stage, ended: ReproResult) -> PaddleshipError:
     code = ended.stage_code or ended.returncode
     if code < 0 or code in (128 + signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGSEGV, 128 + signal.SIGABRT):
         number = -code if code < 0 else code - 128

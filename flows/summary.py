@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.repro import How
+from flows.repro import StageStatus
 from paddleship.errors import Unavailable
 from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
@@ -25,7 +25,7 @@ class Row:
     """One stage of this run: its result and its report."""
 
     stage: str
-    how: How
+    status: StageStatus
     report: Report | None
     reason: str = ""
 
@@ -35,7 +35,7 @@ class Row:
 
     @property
     def seconds(self) -> str:
-        return f"{self.report.seconds:.1f}" if self.report and self.how in (How.RAN, How.FAILED) else "–"
+        return f"{self.report.seconds:.1f}" if self.report and self.status in (StageStatus.RAN, StageStatus.FAILED) else "–"
 
     @property
     def headline(self) -> str:
@@ -51,15 +51,17 @@ def table(rows: Sequence[Row]) -> Any:
     for name in ("stage", "seconds", "", "verdict", "headline"):
         made.add_column(name, justify="right" if name == "seconds" else "left", overflow="fold")
     for row in rows:
-        style = {How.FAILED: "red", How.NOT_RUN: "dim", How.UNCHANGED: "dim"}.get(row.how)
-        made.add_row(row.stage, row.seconds, row.how, row.verdict, Text("see the error below" if row.reason else row.headline), style=style)
+        style = {StageStatus.FAILED: "red", StageStatus.NOT_RUN: "dim", StageStatus.UNCHANGED: "dim"}.get(row.status)
+        made.add_row(
+            row.stage, row.seconds, row.status, row.verdict, Text("see the error below" if row.reason else row.headline), style=style
+        )
     return made
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """The rows as Markdown, for the artifact."""
-    lines = ["| stage | seconds | how | verdict | headline |", "|---|---|---|---|---|"]
-    lines += [f"| {row.stage} | {row.seconds} | {row.how} | {row.verdict} | {row.headline.replace('|', '/')} |" for row in rows]
+    lines = ["| stage | seconds | status | verdict | headline |", "|---|---|---|---|---|"]
+    lines += [f"| {row.stage} | {row.seconds} | {row.status} | {row.verdict} | {row.headline.replace('|', '/')} |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
@@ -75,7 +77,7 @@ def findings(rows: Sequence[Row]) -> list[dict[str, str]]:
 
 def unseen(rows: Sequence[Row]) -> list[str]:
     """The errors and warnings of stages that did not run now, because the terminal has not shown them yet."""
-    kept = [row for row in rows if row.how in (How.UNCHANGED, How.RESTORED)]
+    kept = [row for row in rows if row.status in (StageStatus.UNCHANGED, StageStatus.RESTORED)]
     return [f"{row.stage}: {finding}" for row in kept if row.report for finding in row.report.serious()]
 
 

@@ -11,7 +11,7 @@ from paddleship.config import catalogue, preflight
 from paddleship.config.catalogue import PROGRAM
 from paddleship.config.params import Params
 from paddleship.conversion import calibration
-from paddleship.conversion.converting import Converter, Outcome
+from paddleship.conversion.converting import ConversionResult, Converter
 from paddleship.data import dataset
 from paddleship.image import requirements
 from paddleship.lineage import custody
@@ -63,13 +63,13 @@ def optimize(params: Params) -> Report:
     )
 
 
-def checks(outcomes: Sequence[Outcome]) -> list[Check]:
+def checks(outcomes: Sequence[ConversionResult]) -> list[Check]:
     """At least one candidate must be made."""
     advice = "no candidate could be made: the report of optimize has the reason of each"
     return [Check.at_least("candidates_made", sum(outcome.made for outcome in outcomes), 1, advice=advice)]
 
 
-def _row(outcome: Outcome) -> dict[str, Any]:
+def _row(outcome: ConversionResult) -> dict[str, Any]:
     return {
         "status": Status.MADE if outcome.made else Status.FAILED,
         "reason": outcome.reason,

@@ -15,7 +15,7 @@ from paddleship.numerics import differences
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.arguments import ArgumentForm
 from paddleship.shipped.common.preprocess import Preprocess
 from paddleship.shipped.common.spec import Arrays
 from paddleship.system import isolate
@@ -111,7 +111,7 @@ def check_score(history: training.History, name: str, least: float | None) -> li
 
 
 def _check_classes(
-    layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, form: Form
+    layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, form: ArgumentForm
 ) -> list[Finding]:
     """Ask the untrained model a few rows and compare its first output with the classes. Raises ModelError."""
     import paddle

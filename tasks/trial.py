@@ -31,7 +31,7 @@ _STOPPED_WELL = (0, 143)  # 143: the init process forwards SIGTERM
 
 
 @dataclass(frozen=True)
-class Seen:
+class ContainerFacts:
     """The measurements from outside the container."""
 
     cold_start_ms: float
@@ -54,7 +54,7 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
         return _refused("ready", str(obstacle), "the container never became ready"), {}
     except ServerError as obstacle:
         return _refused("first_answer", str(obstacle), "the server does not answer a held-out row"), {}
-    served = judging.Served(candidate.precision, tuple(params.data.classes) if candidate.labels else ())
+    served = judging.ServedCandidate(candidate.precision, tuple(params.data.classes) if candidate.labels else ())
     checks, judgement = judging.checks(seen.observed, evidence, served, params.verify)
     verdict = Verdict(checks=[_digest_check(seen.observed, candidate), *checks, *_checks(seen, params.accept)])
     left_out = len(evidence.cases) - len(seen.observed.asked)
@@ -80,7 +80,7 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
     return report, seen.observed.example
 
 
-def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> Seen:
+def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> ContainerFacts:
     """Start the container, send all requests, stop it. Raises NotReadyError, and ServerError if it answers nothing."""
     rows = dataset.read(Path(params.paths.prepared), "test")
     start, answered = time.perf_counter(), []
@@ -100,10 +100,10 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
         )
         memory = sandbox.peak_memory_bytes()
         stop_s, exit_code = sandbox.stop(timeout_s=_STOP_TIMEOUT_S)
-    return Seen(1000 * (answered[0] - start), observed, memory, stop_s, exit_code)
+    return ContainerFacts(1000 * (answered[0] - start), observed, memory, stop_s, exit_code)
 
 
-def _checks(seen: Seen, limits: Accept) -> list[Check]:
+def _checks(seen: ContainerFacts, limits: Accept) -> list[Check]:
     slow = "raise accept.max_cold_start_ms, or ship a smaller model"
     stopped = seen.exit_code in _STOPPED_WELL
     return [
@@ -119,7 +119,7 @@ def _digest_check(observed: Observed, candidate: Candidate) -> Check:
     return Check(name="candidate_digest", measured=served, limit=candidate.digest, passed=served == candidate.digest, advice=advice)
 
 
-def _metrics(seen: Seen, judgement: parity.Judgement | None) -> dict[str, float | int]:
+def _metrics(seen: ContainerFacts, judgement: parity.Judgement | None) -> dict[str, float | int]:
     tail = estimates.percentiles(seen.observed.load.samples_ms)
     return {
         **judging.metrics(judgement),

@@ -33,7 +33,7 @@ from paddleship.shipped.common.files import new_folder
 from paddleship.shipped.common.preprocess import Batch, Preprocess
 from paddleship.shipped.common.spec import TensorSpec
 from paddleship.weights import candidate_files
-from paddleship.weights.candidate_files import Files
+from paddleship.weights.candidate_files import WeightFiles
 from paddleship.weights.comparing import WeightComparison
 from tasks.stage import main
 
@@ -123,7 +123,7 @@ def _entry(
 def _compare_weights(params: Params, names: Iterable[str]) -> dict[str, WeightComparison]:
     """Compare every weight in the files of the candidates and of the exported program with the checkpoint."""
     folders = {name: Path(params.paths.candidates) / name for name in names}
-    files = Files(Path(params.paths.checkpoint), Path(params.paths.exported), folders)
+    files = WeightFiles(Path(params.paths.checkpoint), Path(params.paths.exported), folders)
     compared_weights = candidate_files.compare(files, timeout_s=params.verify.timeout_s)
     for problem in compared_weights[candidate_files.EXPORTED].problems():
         print(f"the exported program: {problem}")

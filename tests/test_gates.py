@@ -18,7 +18,6 @@ from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
 from paddleship.benchmark.load_scenarios import ScenarioResults
 from paddleship.config.params import Accept, Package, Promote, Select, Verify
-from paddleship.conversion.converting import Outcome
 from paddleship.data.dataset import Rows
 from paddleship.diagnosis import verify_report
 from paddleship.graphmodes.comparison import ModeResult
@@ -81,7 +80,7 @@ def served(classes=(), **changes):
     answers = [{**one, "label": np.array([CLASSES[row.argmax()] for row in one["scores"]], object)} for one in given()]
     idle = LoadResult((1.0,), 1.0, (), ())
     right = Observed(ROWS, "digest", [0, 1], answers, [], idle, idle, {0: [answers[0]]}, [], {})
-    checks, _ = judging.checks(replace(right, **changes), known(), judging.Served("float32", classes), Verify())
+    checks, _ = judging.checks(replace(right, **changes), known(), judging.ServedCandidate("float32", classes), Verify())
     return checks
 
 
@@ -92,7 +91,7 @@ def of_some_rows(**changes):
 
 
 def seen(**changes):
-    right = trial.Seen(1000.0, None, 1, 0.3, 0)
+    right = trial.ContainerFacts(1000.0, None, 1, 0.3, 0)
     return trial._checks(replace(right, **changes), Accept(max_cold_start_ms=5000))
 
 
@@ -206,7 +205,7 @@ class Engine:
 
 SHIPPED = Shipped(model="m", version="1", image="m:1", image_id="sha256:1", candidate_digest="d1")
 WEIGHT = Finding("weights-differ", "error", "fc.weight is zero", "export again")
-MADE, FAILED = Outcome("paddle", "paddle", "float32"), Outcome("paddle", "paddle", "float32", reason="no kernel")
+MADE, FAILED = ConversionResult("paddle", "paddle", "float32"), ConversionResult("paddle", "paddle", "float32", reason="no kernel")
 TWO_PROGRAMS = (Program("4", {"batch": 8, "length": 4}), Program("2", {"batch": 1, "length": 2}))
 WITHOUT = {"scores": np.full((ROWS, 2), np.nan)}
 

@@ -20,14 +20,16 @@ _LABEL = "label"
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedCandidate:
     """The precision of the shipped candidate, and the declared class names if it returns labels."""
 
     precision: str
     classes: tuple[str, ...]
 
 
-def checks(observed: Observed, evidence: Evidence, served: Served, settings: Verify) -> tuple[list[Check], parity.Judgement | None]:
+def checks(
+    observed: Observed, evidence: Evidence, served: ServedCandidate, settings: Verify
+) -> tuple[list[Check], parity.Judgement | None]:
     """All checks, and the judgement on the answers of the single caller; None if some cases were not answered."""
     made = [
         _none("unanswered_batches", observed.faults, advice="the server failed: "),
@@ -72,7 +74,7 @@ def _at_its_value(check: Check, judgement: parity.Judgement) -> Check:
     return Check.at_most(name, judgement.metrics[name], check.limit, advice=check.advice)
 
 
-def label_faults(answers: Sequence[Outputs], evidence: Evidence, served: Served, settings: Verify) -> list[str]:
+def label_faults(answers: Sequence[Outputs], evidence: Evidence, served: ServedCandidate, settings: Verify) -> list[str]:
     """Rows whose label is not the declared name of eager's class.
 
     If eager's decision is a tie within its noise, or precision is lower, the label must name the class of the scores beside it.

@@ -26,7 +26,7 @@ Gains = dict[str, list[list[float]]]
 
 
 @dataclass(frozen=True)
-class Change:
+class SpeedupChange:
     """A participant's speedup in two benchmarks, the ratio of the later to the earlier one, and its difference."""
 
     name: str
@@ -97,7 +97,7 @@ def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
     return found, meta
 
 
-def compare(earlier: Path, later: Path) -> list[Change]:
+def compare(earlier: Path, later: Path) -> list[SpeedupChange]:
     """The change of the speedup over the baseline between two benchmarks, for each participant in both.
 
     Speedups are compared, not milliseconds, so that a slower hour of the machine has no effect. Raises BadInput if the benchmarks ran on
@@ -114,7 +114,7 @@ def compare(earlier: Path, later: Path) -> list[Change]:
     changes = {name: estimates.change(gains[0][name], starts) for name, starts in gains[1].items() if name in gains[0]}
     aa_ratio = changes.pop(new["baseline"] + AGAIN, None)
     return [
-        Change(
+        SpeedupChange(
             name,
             before=estimates.ratio(gains[0][name]),
             after=estimates.ratio(gains[1][name]),

@@ -27,7 +27,7 @@ Maker = Callable[[Path, Path, Sequence[Batch]], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ConversionResult:
     """The result for one candidate: made, or the reason why not, with the kind of that error (as in CandidateError).
 
     `settings` are its tuned settings, `trials` all values that were tried.
@@ -75,7 +75,7 @@ class Converter:
         self._tune_seconds, self._source_model, self._requirements = tune_seconds, source_model, requirements
         self._onnx: Path | CandidateError | None = None
 
-    def make(self, name: str, target: Path) -> Outcome:
+    def make(self, name: str, target: Path) -> ConversionResult:
         """Make the candidate `name` in `target`; if it cannot be made, dies or hangs, the outcome has the reason."""
         made = plan(name, self._base, threads=self._threads)
         try:
@@ -86,10 +86,12 @@ class Converter:
                 tuned = tuning.tune(beside, asked, seconds=self._tune_seconds, timeout_s=self._timeout_s)
                 made = tuned.candidate.save(beside)
         except CandidateError as error:
-            return Outcome(name, made.runtime, made.precision, reason=str(error), kind=error.kind)
+            return ConversionResult(name, made.runtime, made.precision, reason=str(error), kind=error.kind)
         size = sum((target / file).stat().st_size for file in made.files)
         settings = {key: value for key, value in made.options.items() if planned.options.get(key) != value}
-        return Outcome(name, made.runtime, made.precision, size, settings=settings | {"threads": made.threads}, trials=tuned.trials)
+        return ConversionResult(
+            name, made.runtime, made.precision, size, settings=settings | {"threads": made.threads}, trials=tuned.trials
+        )
 
     def _fill(self, made: Candidate, folder: Path) -> Candidate:
         """Write the candidate's files into `folder`. Returns the candidate with its completed description."""
@@ -150,7 +152,7 @@ class Converter:
             child.call("run", self._probe)
 
 
-def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Batch, timeout_s: float) -> Outcome:
+def convert(name: str, exported: Path, target: Path, *, threads: int, probe: Batch, timeout_s: float) -> ConversionResult:
     """Make one candidate in `target`, without shared files."""
     with tempfile.TemporaryDirectory() as scratch:
         return Converter(exported, Path(scratch), threads=threads, probe=probe, timeout_s=timeout_s).make(name, target)

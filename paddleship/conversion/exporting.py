@@ -55,7 +55,7 @@ def export(
     nesting = nestings[0]
     warm_shapes = tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes)
     base = replace(base, outputs=describe_outputs(base.inputs, probes, answers), nesting=nesting, warm_shapes=warm_shapes)
-    attempt = Attempt(source_model, folder, base, probes, answers, timeout_s, tuple(skip))
+    attempt = ExportAttempt(source_model, folder, base, probes, answers, timeout_s, tuple(skip))
     first = attempt.make(())
     if isinstance(first, Candidate):
         return first, []
@@ -75,7 +75,7 @@ def export(
     raise type(first)("; ".join([str(first), *others]))
 
 
-class Saved(NamedTuple):
+class SavedProgram(NamedTuple):
     """Facts about a saved program: hash of its weights, source of each output (index in the program or input name), constants."""
 
     weights: str
@@ -88,7 +88,7 @@ class WrongError(ModelError):
 
 
 @dataclass(frozen=True)
-class Attempt:
+class ExportAttempt:
     """The inputs of an attempt to export."""
 
     source_model: SourceModel
@@ -112,7 +112,7 @@ class Attempt:
         return candidate if trusting else self._compared(exported) or candidate
 
     def _save(self, programs: tuple[Program, ...]) -> Candidate:
-        saved = Saved("", {}, {})
+        saved = SavedProgram("", {}, {})
         for program in programs or (Program(".", {}),):
             (self.folder / program.folder).mkdir(exist_ok=True)
             specs = shape_buckets.fixed(self.base.inputs, program.sizes)
@@ -136,7 +136,7 @@ class Attempt:
         return None
 
 
-def check_form(factory: str, names: Sequence[str], constants: Mapping[str, Any], saved: Saved) -> None:
+def check_form(factory: str, names: Sequence[str], constants: Mapping[str, Any], saved: SavedProgram) -> None:
     """Raise ModelError if eager's output names or constants differ from the program's."""
     if list(saved.sources) != list(names):
         raise ModelError(
@@ -173,7 +173,7 @@ def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answe
     return tuple(outputs)
 
 
-def save_program(source_model: SourceModel, folder: Path, specs: Sequence[TensorSpec], skip: Sequence[str] = ()) -> Saved:
+def save_program(source_model: SourceModel, folder: Path, specs: Sequence[TensorSpec], skip: Sequence[str] = ()) -> SavedProgram:
     """Convert a fresh instance and save it.
 
     Run it in a child process: Paddle may crash, and an instance or process that has converted or answered before may put remembered
@@ -198,7 +198,7 @@ def save_program(source_model: SourceModel, folder: Path, specs: Sequence[Tensor
         ) from None
     regions.write(folder, regions.decisions(decisions))
     places.write(folder, names)
-    return Saved(weights, sources, constants)
+    return SavedProgram(weights, sources, constants)
 
 
 def _leave_to_python(layer: Any, skip: Sequence[str]) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from paddleship.errors import CandidateError
-from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.arguments import ArgumentForm
 from paddleship.shipped.common.preprocess import Batch
 
 
-def prune(layer: Any, _form: Form, _batches: Sequence[Batch]) -> Any:
+def prune(layer: Any, _form: ArgumentForm, _batches: Sequence[Batch]) -> Any:
     """The layer with 2:4 sparse weights. Raises CandidateError if it has none to prune, and Paddle's own errors."""
     from paddle.incubate import asp
 

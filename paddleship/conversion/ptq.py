@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from paddleship.errors import CandidateError
-from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.arguments import ArgumentForm
 from paddleship.shipped.common.preprocess import Batch
 
 _BATCHES = 8
 
 
-def quantise(layer: Any, form: Form, batches: Sequence[Batch]) -> Any:
+def quantise(layer: Any, form: ArgumentForm, batches: Sequence[Batch]) -> Any:
     """The layer in int8, calibrated with the batches. Raises CandidateError if nothing can be quantised, and Paddle's own errors."""
     import paddle
     from paddle.quantization import PTQ, BaseObserver, QuantConfig

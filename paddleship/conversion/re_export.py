@@ -11,11 +11,11 @@ from paddleship.conversion import exporting, shape_buckets
 from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
-from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.arguments import ArgumentForm
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import TensorSpec
 
-Change = Callable[[Any, Form, Sequence[Batch]], Any]
+ModelChange = Callable[[Any, ArgumentForm, Sequence[Batch]], Any]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ReExporter:
     source_model: SourceModel
     specs: Sequence[TensorSpec]
     fixed: Mapping[str, int]
-    change: Change
+    change: ModelChange
     verb: str
 
     def __call__(self, _source: Path, target: Path, batches: Sequence[Batch]) -> None:

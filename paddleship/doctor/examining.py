@@ -17,8 +17,8 @@ from paddleship.config.catalogue import PROGRAM
 from paddleship.config.params import Model, Verify
 from paddleship.controlflow import regions
 from paddleship.conversion import converting, exporting
-from paddleship.conversion.converting import Outcome
-from paddleship.conversion.exporting import Saved
+from paddleship.conversion.converting import ConversionResult
+from paddleship.conversion.exporting import SavedProgram
 from paddleship.diagnosis import explaining
 from paddleship.doctor import asking, exercising, graph_breaks, messages, sizes
 from paddleship.doctor.eager_probe import ProbeResult
@@ -40,7 +40,7 @@ from paddleship.shipped.runtimes import registry
 from paddleship.system import deadline, isolate
 from paddleship.system.deadline import Deadline, carried
 from paddleship.weights import candidate_files
-from paddleship.weights.candidate_files import Files
+from paddleship.weights.candidate_files import WeightFiles
 
 _WATCHING = 0.05  # share of the time; everything is asked about ten times more later, and float64 is slow
 _HANGS = 0.25  # share of the time after which a call of eager counts as hanging
@@ -195,7 +195,7 @@ class Examiner:
             return False
         return found
 
-    def _convert(self, probed: ProbeResult) -> tuple[Saved | None, Finding | None]:
+    def _convert(self, probed: ProbeResult) -> tuple[SavedProgram | None, Finding | None]:
         """The program in `work/exported`, or the error."""
         folder = self._work / "exported"
         folder.mkdir(parents=True, exist_ok=True)
@@ -227,7 +227,7 @@ class Examiner:
             return []
         return [finding for finding in found if finding.where != obstacle.where]
 
-    def _prove(self, probed: ProbeResult, program: Saved) -> None:
+    def _prove(self, probed: ProbeResult, program: SavedProgram) -> None:
         """Make every candidate, ask all of them, and explain errors."""
         exported = self._work / "exported"
         answered = [case for case in self._cases if case.name in probed.answers]
@@ -239,7 +239,9 @@ class Examiner:
         made = {outcome.name: self._work / outcome.name for outcome in outcomes if outcome.made}
         models_under_test = {name: answering.candidate(folder) for name, folder in made.items()}
         self._say("comparing all weights and answers")
-        compared_weights = candidate_files.compare(Files(self._source_model.checkpoint, exported, made), timeout_s=self._settings.timeout_s)
+        compared_weights = candidate_files.compare(
+            WeightFiles(self._source_model.checkpoint, exported, made), timeout_s=self._settings.timeout_s
+        )
         proved = proving.prove(
             self._source_model,
             answered,
@@ -262,7 +264,7 @@ class Examiner:
         if deadline.over() or not self.judged:
             raise OutOfTime
 
-    def _troubles(self, outcomes: Sequence[Outcome], proved: Proof, probed: ProbeResult) -> Iterator[list[Finding]]:
+    def _troubles(self, outcomes: Sequence[ConversionResult], proved: Proof, probed: ProbeResult) -> Iterator[list[Finding]]:
         """Why runtimes were not made or are not proven. If `to_static` is wrong already, all are wrong for the same reason."""
         wrong = [name for name, judgement in proved.judgements.items() if name != TO_STATIC and not judgement]
         if proved.judgements[TO_STATIC]:
@@ -292,7 +294,7 @@ class Examiner:
             if finding.kind == "uncovered-branch" or (right and finding.severity == "warning")
         ]
 
-    def _unmade(self, outcome: Outcome, proved: Proof, probed: ProbeResult) -> Finding:
+    def _unmade(self, outcome: ConversionResult, proved: Proof, probed: ProbeResult) -> Finding:
         """Why a runtime could not be made, with the line on which it fails if a sublayer alone fails in the same way."""
         finding = messages.not_made(outcome, probed.suspects)
         if finding.where or finding.kind == "hang":
@@ -316,7 +318,7 @@ class Examiner:
         self.findings = messages.influenced(self.findings, found)
         self.rows = messages.distrusted(self.rows, found)
 
-    def _candidate(self, probed: ProbeResult, program: Saved, answered: Sequence[Case]) -> Candidate:
+    def _candidate(self, probed: ProbeResult, program: SavedProgram, answered: Sequence[Case]) -> Candidate:
         specs = tuple(item.spec() for item in self._source_model.model.inputs)
         rows = [case for case in answered if case.group == "rows"] or list(answered)
         outputs = exporting.describe_outputs(specs, [case.inputs for case in rows], [probed.answers[case.name] for case in rows])
@@ -337,7 +339,7 @@ class Examiner:
             nesting=probed.nesting,
         )
 
-    def _make(self, name: str, exported: Path, case: Case) -> Outcome:
+    def _make(self, name: str, exported: Path, case: Case) -> ConversionResult:
         made = converting.convert(name, exported, self._work / name, threads=1, probe=case.inputs, timeout_s=self._settings.timeout_s)
         return replace(made, reason=made.reason.replace(f"{self._work}/", ""))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.conversion import exporting
-from paddleship.conversion.exporting import Saved
+from paddleship.conversion.exporting import SavedProgram
 from paddleship.doctor import ast_lint
 from paddleship.errors import ModelError, OutputError
 from paddleship.model import building
@@ -154,7 +154,7 @@ class Obstacle(Finding):
         return Finding(**{**values, **changed})
 
 
-def convert(source_model: SourceModel, folder: Path, specs: Sequence[TensorSpec]) -> tuple[Saved | None, Obstacle | None]:
+def convert(source_model: SourceModel, folder: Path, specs: Sequence[TensorSpec]) -> tuple[SavedProgram | None, Obstacle | None]:
     """Export as `paddleship.conversion.exporting` does. Returns facts about the program, or the error."""
     try:
         return exporting.save_program(source_model, folder, specs), None

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from paddleship.config.params import Input, Model
-from paddleship.conversion.converting import Outcome
-from paddleship.conversion.exporting import Saved
+from paddleship.conversion.converting import ConversionResult
+from paddleship.conversion.exporting import SavedProgram
 from paddleship.doctor import asking, graph_breaks
 from paddleship.doctor.ast_lint import LEFT_BY_BREAK, Suspect
 from paddleship.doctor.eager_probe import ProbeResult
@@ -215,7 +215,7 @@ def assumptions(model: Model) -> list[Finding]:
     ]
 
 
-def structure(program: Saved) -> list[Finding]:
+def structure(program: SavedProgram) -> list[Finding]:
     """Outputs that the program does not return itself; the candidate records how to restore them."""
     sources = program.sources
     passed = [f"{name!r} is the input {source!r}" for name, source in sources.items() if isinstance(source, str)]
@@ -239,7 +239,7 @@ def unproven(findings: Sequence[Finding]) -> list[Finding]:
     return [replace(item, severity="warning") if item.kind == "not-exercised" else item for item in findings]
 
 
-def row(outcome: Outcome, proved: Proof) -> RuntimeRow:
+def row(outcome: ConversionResult, proved: Proof) -> RuntimeRow:
     if not outcome.made:
         return RuntimeRow(Status.NOT_MADE, outcome.reason)
     if outcome.name not in proved.judgements:
@@ -265,7 +265,7 @@ def known(judgement: Judgement, suspects: Sequence[Suspect]) -> Finding | None:
     return None if found.kind == "wrong-answers" else placed(found, suspects)
 
 
-def not_made(outcome: Outcome, suspects: Sequence[Suspect]) -> Finding:
+def not_made(outcome: ConversionResult, suspects: Sequence[Suspect]) -> Finding:
     """Why a runtime could not be made: an unsupported operator, or how its process ended."""
     advice = "remove this runtime from optimize.candidates, or use another operator"
     obstacle = graph_breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
@@ -276,7 +276,7 @@ def not_made(outcome: Outcome, suspects: Sequence[Suspect]) -> Finding:
     return Finding(outcome.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", advice)
 
 
-def operator(outcome: Outcome) -> str:
+def operator(outcome: ConversionResult) -> str:
     """The part of a runtime's error about an unsupported operator; empty for another error."""
     found = _UNKNOWN_OPERATOR.search(outcome.reason)
     return found[0] if found else ""

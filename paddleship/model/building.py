@@ -12,7 +12,7 @@ import numpy as np
 from paddleship.config.params import Model
 from paddleship.errors import ModelError, OutputError
 from paddleship.shipped.common import arguments, layers
-from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.arguments import ArgumentForm
 from paddleship.shipped.common.files import new_folder, sha256
 from paddleship.shipped.common.references import explain, resolve, user_line
 from paddleship.shipped.common.spec import TensorSpec
@@ -38,7 +38,7 @@ def build(model: Model) -> Any:
     return layer
 
 
-def form(layer: Any, model: Model) -> Form:
+def form(layer: Any, model: Model) -> ArgumentForm:
     """Match the declared inputs to the arguments of this layer's forward; call it before `to_static` changes the layer.
 
     Raises ModelError if their names contradict each other.

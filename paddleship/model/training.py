@@ -17,7 +17,7 @@ from paddleship.config.params import Train
 from paddleship.errors import ModelError
 from paddleship.model import building
 from paddleship.numerics import differences
-from paddleship.shipped.common.arguments import Form
+from paddleship.shipped.common.arguments import ArgumentForm
 from paddleship.shipped.common.preprocess import Example, Preprocess
 from paddleship.shipped.common.references import explain, resolve
 from paddleship.system.progress import Progress, clock
@@ -81,7 +81,7 @@ def fit(
     preprocess: Preprocess,
     settings: Train,
     *,
-    form: Form,
+    form: ArgumentForm,
     task: Task,
     seed: int,
     on_epoch: OnEpoch,
@@ -134,7 +134,7 @@ def fit(
     return history
 
 
-def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: Form, task: Task, batch_size: int) -> tuple[float, float]:
+def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: ArgumentForm, task: Task, batch_size: int) -> tuple[float, float]:
     """Mean loss and score in evaluation mode."""
     import paddle
 
@@ -149,7 +149,7 @@ def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: Form, ta
     return sum(losses) / len(split.labels), task.score(np.concatenate(outputs), np.concatenate(labels))
 
 
-def ask(layer: Any, batch: Mapping[str, np.ndarray[Any, Any]], form: Form) -> dict[str, Any]:
+def ask(layer: Any, batch: Mapping[str, np.ndarray[Any, Any]], form: ArgumentForm) -> dict[str, Any]:
     """The outputs of the layer for one batch, without gradients."""
     import paddle
 
@@ -164,7 +164,7 @@ def _train_epoch(
     preprocess: Preprocess,
     settings: Train,
     *,
-    form: Form,
+    form: ArgumentForm,
     task: Task,
     random: np.random.Generator,
     label: str,
@@ -190,7 +190,7 @@ def _train_epoch(
     return total / len(split.labels)
 
 
-def _forward(layer: Any, split: Split, indices: Sequence[int], preprocess: Preprocess, form: Form) -> tuple[dict[str, Any], Any]:
+def _forward(layer: Any, split: Split, indices: Sequence[int], preprocess: Preprocess, form: ArgumentForm) -> tuple[dict[str, Any], Any]:
     import paddle
 
     batch = preprocess.collate([split.examples[index] for index in indices])

@@ -33,7 +33,7 @@ _ENOUGH = 2_000_000  # values of one output that are judged; larger outputs need
 
 
 @dataclass(frozen=True)
-class Change:
+class OutputChange:
     """A change of an output: its description, a function of a case and its answer, and whether it only `reorders` values."""
 
     words: str
@@ -103,22 +103,22 @@ def _said(check: Check) -> str:
     return str(check.model_copy(update={"advice": ""}))
 
 
-def _changes(evidence: Evidence, name: str, rule: str, scale: float) -> Iterator[Change]:
+def _changes(evidence: Evidence, name: str, rule: str, scale: float) -> Iterator[OutputChange]:
     """All changes of an output."""
     kind = evidence.reference[0][name].dtype.kind
     shift = _SHIFT[rule] * scale if kind == "f" else 1
-    yield Change("all zero", lambda _, array: np.zeros_like(array))
+    yield OutputChange("all zero", lambda _, array: np.zeros_like(array))
     if kind == "b":
-        yield Change("negated", lambda _, array: ~array)
+        yield OutputChange("negated", lambda _, array: ~array)
     else:
-        yield Change("halved", lambda _, array: (array / 2).astype(array.dtype))
-        yield Change("negated", lambda _, array: (-array).astype(array.dtype))
-        yield Change("shifted", lambda _, array: (array + shift).astype(array.dtype))
-    yield Change("given to other rows", _rolled, reorders=True)
+        yield OutputChange("halved", lambda _, array: (array / 2).astype(array.dtype))
+        yield OutputChange("negated", lambda _, array: (-array).astype(array.dtype))
+        yield OutputChange("shifted", lambda _, array: (array + shift).astype(array.dtype))
+    yield OutputChange("given to other rows", _rolled, reorders=True)
     for axis in range(1, max(answer[name].ndim for answer in evidence.reference)):
-        yield Change(f"reversed along axis {axis}", partial(_reversed, axis), reorders=True)
+        yield OutputChange(f"reversed along axis {axis}", partial(_reversed, axis), reorders=True)
     random = np.random.default_rng(0)
-    yield Change("shuffled", lambda _, array: random.permutation(array.ravel()).reshape(array.shape), reorders=True)
+    yield OutputChange("shuffled", lambda _, array: random.permutation(array.ravel()).reshape(array.shape), reorders=True)
 
 
 def _reversed(axis: int, _: Case, array: Array) -> Array:
@@ -129,7 +129,7 @@ def _rolled(case: Case, array: Array) -> Array:
     return np.roll(array, len(array) // 2, axis=0) if array.ndim and len(array) == len(case.rows) else array
 
 
-def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, change: Change, rule: str, limits: Verify) -> bool:
+def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, change: OutputChange, rule: str, limits: Verify) -> bool:
     """Whether the changed answers differ so clearly that a judge must refuse them."""
     scale, _ = sizes_of(evidence, name, evidence.groups[ROWS])
     float_output = evidence.reference[0][name].dtype.kind == "f"

@@ -14,7 +14,7 @@ from paddleship.proof.evidence import EPSILON
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays
 
-Form = Literal["float32", "float64", "by operator", "static"]
+EagerForm = Literal["float32", "float64", "by operator", "static"]
 
 
 class ReferenceWorker:
@@ -26,7 +26,7 @@ class ReferenceWorker:
         self._traced: TracedEager | None = None
         self._random: np.random.Generator | None = None
 
-    def become(self, form: Form) -> None:
+    def become(self, form: EagerForm) -> None:
         self._eager = None  # only one set of weights in memory
         self._random = None
         if form == "float32":

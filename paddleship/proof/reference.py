@@ -15,9 +15,9 @@ from paddleship.proof import answering, exercise, invariance, searching
 from paddleship.proof import evidence as evidences
 from paddleship.proof.crashes import CrashError, Crashes, ask_each
 from paddleship.proof.evidence import BY_OPERATOR, EPSILON, MEASURED_NOISE, NOISE_FLOOR, Evidence
-from paddleship.proof.forms import Form, ReferenceWorker
+from paddleship.proof.forms import EagerForm, ReferenceWorker
 from paddleship.proof.inputs import Case
-from paddleship.proof.searching import Found, Search
+from paddleship.proof.searching import FoundCase, Search
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common.spec import Arrays
 from paddleship.system.isolate import Isolated, threads
@@ -60,7 +60,7 @@ class _Float32:
     again: dict[int, Arrays | str]
     taken_branches: dict[Spot, set[int]]
     idle: dict[str, str]
-    found: list[Found]
+    found: list[FoundCase]
 
 
 def ask(
@@ -168,7 +168,7 @@ def _idle_inputs(eager: Isolated, cases: Sequence[Case], reference: Sequence[Arr
 
 
 @contextmanager
-def _form(eager: Isolated, child: Callable[[], Isolated], form: Form) -> Iterator[Isolated]:
+def _form(eager: Isolated, child: Callable[[], Isolated], form: EagerForm) -> Iterator[Isolated]:
     """The model in another form, in the same process if possible, otherwise in a new one."""
     try:
         eager.call("become", form)
@@ -222,7 +222,7 @@ def _truth(
     cases: Sequence[Case],
     answers: Mapping[int, Arrays | str],
     crashes: Crashes,
-    form: Form,
+    form: EagerForm,
 ) -> tuple[dict[int, Arrays] | None, str, list[str]]:
     """The float64 answers, or None with the reason; and the operators that computed in float32 nevertheless."""
     found: dict[int, Arrays | str] = {}

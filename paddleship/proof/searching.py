@@ -47,7 +47,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundCase:
     """A case that was found: eager's answer, the ways that it took, and what it is the first to exercise."""
 
     case: Case
@@ -63,13 +63,13 @@ def find(
     answers: Sequence[Arrays],
     taken: Mapping[Spot, set[int]],
     say: Callable[[str], None],
-) -> list[Found]:
+) -> list[FoundCase]:
     """Find cases that exercise something new, beyond `cases` with eager's `answers` and the ways `taken`.
 
     `eager` answers with its method `run`, and returns the branches since the last call with `taken_branches`. Cases that it rejects
     or answers with NaN or infinity are left out; after a crash the search ends.
     """
-    unseen, found = _Unseen(search.exported, cases, answers, taken), list[Found]()
+    unseen, found = _Unseen(search.exported, cases, answers, taken), list[FoundCase]()
     if not unseen.names():
         return found
     say(f"looking for inputs that exercise {', '.join(unseen.names())}, for at most {search.seconds:g} s")
@@ -81,13 +81,13 @@ def find(
                 break
             answer, ways = eager.call("run", case.inputs), eager.call("taken_branches")
             if _finite(answer) and (exercised := unseen.add(case, answer, ways)):
-                found.append(Found(case, answer, ways, exercised))
+                found.append(FoundCase(case, answer, ways, exercised))
     except CandidateError:
         return found
     return found
 
 
-def findings(found: Sequence[Found]) -> list[Finding]:
+def findings(found: Sequence[FoundCase]) -> list[Finding]:
     """A warning for outputs and branches that only drawn inputs exercise."""
     drawn = dict.fromkeys(name for one in found if one.case.group == "edge" for name in one.exercised)
     if not drawn:

@@ -15,7 +15,7 @@ from paddleship.shipped.runtimes import registry
 from paddleship.shipped.runtimes.registration import PRUNED
 from paddleship.system.isolate import Revived
 from paddleship.weights import checkpoint_files, comparing, paddle_files
-from paddleship.weights.comparing import Original, WeightComparison
+from paddleship.weights.comparing import CheckpointTensors, WeightComparison
 from paddleship.weights.held import Tensors
 
 EXPORTED = "exported"
@@ -23,7 +23,7 @@ _COUNTED = re.compile(r"(eager_tmp|generated_\w+|_buffers_\w+)_\d+")
 
 
 @dataclass(frozen=True)
-class Files:
+class WeightFiles:
     """The folders of the checkpoint, the exported program and the candidates."""
 
     checkpoint: Path
@@ -31,7 +31,7 @@ class Files:
     candidates: Mapping[str, Path]
 
 
-def compare(files: Files, *, timeout_s: float) -> dict[str, WeightComparison]:
+def compare(files: WeightFiles, *, timeout_s: float) -> dict[str, WeightComparison]:
     """The comparison of every candidate, and of the exported program under the name `exported`."""
     found = {}
     with Revived("the comparison of weights", WeightsWorker, files.checkpoint, files.exported, timeout_s=timeout_s) as worker:
@@ -49,7 +49,7 @@ class WeightsWorker:
     def __init__(self, checkpoint: Path, exported: Path) -> None:
         self._checkpoint = {name: tensor.values for name, tensor in checkpoint_files.read(checkpoint).items()}
         self._exported = exported
-        self._originals: dict[str | None, Original] = {}
+        self._of_parts: dict[str | None, CheckpointTensors] = {}
 
     def compare(self, folder: Path) -> WeightComparison:
         """Raises CandidateError if files cannot be read."""
@@ -61,7 +61,7 @@ class WeightsWorker:
             return WeightComparison(compared_at_all=False)
         read = resolve(reader, key="a registration's weights", error=RegistrationError)
         if runtime.source == "eager":
-            return comparing.compare(Original(self._checkpoint, {}, {}), read(folder))
+            return comparing.compare(CheckpointTensors(self._checkpoint, {}, {}), read(folder))
         pruned = candidate.precision == PRUNED
         parts = [program.folder for program in candidate.programs] or ["."]
         found = []
@@ -73,12 +73,12 @@ class WeightsWorker:
             found.append(comparing.compare(original, held, pruned=pruned, corrects_biases=kind.corrects_biases))
         return comparing.merge(found)
 
-    def _original(self, part: str | None) -> Original:
+    def _original(self, part: str | None) -> CheckpointTensors:
         """The original to compare a program with; None for an exported program itself."""
-        if part not in self._originals:
+        if part not in self._of_parts:
             program = None if part is None else paddle_files.read(self._exported / part)
-            self._originals[part] = Original(self._checkpoint, places.read(self._exported), program)
-        return self._originals[part]
+            self._of_parts[part] = CheckpointTensors(self._checkpoint, places.read(self._exported), program)
+        return self._of_parts[part]
 
 
 def _of_another_export(held: Tensors) -> Tensors:

@@ -106,7 +106,7 @@ class WeightComparison:
 
 
 @dataclass(frozen=True)
-class Original:
+class CheckpointTensors:
     """What a candidate is compared with: the checkpoint, the program's name of each tensor, and the tensors of the exported program.
 
     `program` is None if the exported program itself is compared.
@@ -124,7 +124,7 @@ class Original:
         return found
 
 
-def compare(original: Original, held: Tensors, *, pruned: bool = False, corrects_biases: bool = False) -> WeightComparison:
+def compare(original: CheckpointTensors, held: Tensors, *, pruned: bool = False, corrects_biases: bool = False) -> WeightComparison:
     """Compare the tensors of a candidate's files; in a `pruned` candidate, weights may be zero."""
     weights = original.weights()
     total = sum(original.checkpoint[keys[0]].size for keys in weights.values())
@@ -178,7 +178,7 @@ def _shown(tensor: Tensor) -> Array:
     return tensor.values if tensor.step is None else tensor.values.astype(np.float32)
 
 
-def _derived(original: Original, held: Tensors) -> dict[str, str | None]:
+def _derived(original: CheckpointTensors, held: Tensors) -> dict[str, str | None]:
     """The weights that the program holds in a derived form, with the error (empty: none; None: the tensor is missing)."""
     found: dict[str, str | None] = {}
     for path, name in original.names.items():
@@ -190,7 +190,7 @@ def _derived(original: Original, held: Tensors) -> dict[str, str | None]:
     return found
 
 
-def _why(original: Original, name: str, own: Array, held: Tensors) -> str:
+def _why(original: CheckpointTensors, name: str, own: Array, held: Tensors) -> str:
     """Why no tensor is in a weight's place."""
     if original.program is None or name not in original.program:
         return UNUSED
@@ -203,7 +203,7 @@ def _is_found(own: Array, tensor: Tensor) -> bool:
     return any(equal(own, one.values) or _is_near(own, one, pruned=False) for one in (tensor, turned))
 
 
-def _constants(original: Original, held: Tensors, weights: Mapping[str, list[str]]) -> tuple[dict[str, str], int]:
+def _constants(original: CheckpointTensors, held: Tensors, weights: Mapping[str, list[str]]) -> tuple[dict[str, str], int]:
     """The errors in constants of the program that are not in the checkpoint, and the number of their elements."""
     program = held if original.program is None else original.program
     paths = {name: path for path, name in original.names.items()}
@@ -218,7 +218,7 @@ def _constants(original: Original, held: Tensors, weights: Mapping[str, list[str
     return words, count
 
 
-def _findings(words: Mapping[str, str], differing: Mapping[str, Array], held: Tensors, original: Original) -> list[Finding]:
+def _findings(words: Mapping[str, str], differing: Mapping[str, Array], held: Tensors, original: CheckpointTensors) -> list[Finding]:
     """One finding for each difference; a single one if most weights differ and none holds another weight of the checkpoint."""
     names = original.names
     pairs = {key: (array, held[names.get(key, key)]) for key, array in differing.items() if names.get(key, key) in held}

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from flows import stages
-from flows.repro import Ended
+from flows.repro import ReproResult
 from flows.stages import Stage, StageKilled
 from paddleship.errors import BadInput, GateFailed, Unavailable
 from tests.flows.helpers import DVC, git, hanging, is_alive, report_of, wait_for
@@ -98,10 +98,10 @@ def test_a_stage_that_was_run_with_these_inputs_before_is_restored(fetched, let)
     ],
 )
 def test_what_dvc_says_of_a_stage_is_what_is_reported(lines, outcome):
-    ended = Ended()
+    ended = ReproResult()
     for line in lines:
         ended.read(line)
-    assert ended.outcome == outcome
+    assert ended.status == outcome
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_remote_that_cannot_be_reached_is_told_and_stops_nothing(fetched):
 
 
 def test_the_signal_of_a_shell_is_understood_too():
-    assert isinstance(stages._failure(PREPARE, Ended(stage_code=128 + signal.SIGTERM)), StageKilled)
+    assert isinstance(stages._failure(PREPARE, ReproResult(stage_code=128 + signal.SIGTERM)), StageKilled)
 
 
 def test_the_lock_of_a_killed_dvc_is_taken_without_a_word(fetched):

@@ -18,7 +18,7 @@ _PART = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
 @dataclass(frozen=True)
-class Form:
+class ArgumentForm:
     """The arguments of forward in order; each is a tree whose leaves are names of inputs."""
 
     arguments: tuple[Tree, ...]
@@ -41,7 +41,7 @@ def declared(names: Sequence[str], absent: Sequence[str] = ()) -> dict[str, Tree
     return {root: _listed(tree, root) for root, tree in found.items()}
 
 
-def form(function: Callable[..., Any], names: Sequence[str], absent: Sequence[str] = ()) -> Form:
+def form(function: Callable[..., Any], names: Sequence[str], absent: Sequence[str] = ()) -> ArgumentForm:
     """Match inputs to the arguments of forward by name, with defaults for the others; by position if a name is no argument.
 
     Raises ValueError if names contradict each other.
@@ -49,12 +49,12 @@ def form(function: Callable[..., Any], names: Sequence[str], absent: Sequence[st
     given = declared(names, absent)
     taken = parameters(function)
     if not given.keys() <= taken.keys():
-        return Form(tuple(given.values()))
+        return ArgumentForm(tuple(given.values()))
     last = max(place for place, name in enumerate(taken) if name in given)
     chosen = list(taken.items())[: last + 1]
     if any(name not in given and default is inspect.Parameter.empty for name, default in chosen):
-        return Form(tuple(given.values()))
-    return Form(tuple(given.get(name, {"constant": default}) for name, default in chosen))
+        return ArgumentForm(tuple(given.values()))
+    return ArgumentForm(tuple(given.get(name, {"constant": default}) for name, default in chosen))
 
 
 def parameters(function: Callable[..., Any]) -> dict[str, Any]:

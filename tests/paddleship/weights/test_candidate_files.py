@@ -24,7 +24,7 @@ from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.runtimes import registry
 from paddleship.shipped.runtimes.registry import Registered
 from paddleship.weights import candidate_files, comparing, paddle_files
-from paddleship.weights.candidate_files import EXPORTED, Files, WeightsWorker
+from paddleship.weights.candidate_files import EXPORTED, WeightFiles, WeightsWorker
 
 SOURCE = """
 import paddle
@@ -221,7 +221,7 @@ def test_a_truncated_file_is_refused_with_what_is_wrong(made, copy, kind, file):
     content = (folder / file).read_bytes()
     (folder / file).write_bytes(content[: len(content) * 2 // 3])
     candidate.save(folder)
-    compared_weights = candidate_files.compare(Files(made / "checkpoint", made / "exported", {kind: folder}), timeout_s=60)
+    compared_weights = candidate_files.compare(WeightFiles(made / "checkpoint", made / "exported", {kind: folder}), timeout_s=60)
     assert compared_weights[EXPORTED]
     assert not compared_weights[kind]
     (problem,) = compared_weights[kind].problems()
@@ -246,7 +246,9 @@ def test_a_parameter_file_of_another_program_is_refused(made, copy):
 def test_an_exported_program_without_names_says_what_to_run(made, tmp_path):
     shutil.copytree(made / "exported", tmp_path / "exported")
     (tmp_path / "exported" / places.FILE).unlink()
-    compared_weights = candidate_files.compare(Files(made / "checkpoint", tmp_path / "exported", {"paddle": made / "paddle"}), timeout_s=60)
+    compared_weights = candidate_files.compare(
+        WeightFiles(made / "checkpoint", tmp_path / "exported", {"paddle": made / "paddle"}), timeout_s=60
+    )
     assert "run `dvc repro -f export`" in compared_weights["paddle"].unread
 
 

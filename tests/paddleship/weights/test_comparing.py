@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from paddleship.weights import comparing, deriving
-from paddleship.weights.comparing import Original, compare, merge
+from paddleship.weights.comparing import CheckpointTensors, compare, merge
 from paddleship.weights.held import Tensor, dequantised
 
 SHAPES = {"embed.weight": (30, 4), "one.weight": (8, 8), "two.weight": (8, 8), "two.bias": (8,), "conv.weight": (8, 2, 3, 3)}
@@ -24,7 +24,7 @@ def held(weights):
 
 def weigh(checkpoint, tensors, **how):
     """Compare a file that was converted from an honest program."""
-    return compare(Original(checkpoint, NAMES, held(checkpoint)), tensors, **how)
+    return compare(CheckpointTensors(checkpoint, NAMES, held(checkpoint)), tensors, **how)
 
 
 def changed(checkpoint, name, change):
@@ -117,10 +117,10 @@ def test_one_matrix_that_was_rounded_among_others_is_a_difference(checkpoint):
 
 def test_weights_that_the_program_does_not_use_are_named_and_no_difference(checkpoint):
     used = {name: array for name, array in checkpoint.items() if name != "two.bias"}
-    compared_weights = compare(Original(checkpoint, NAMES, held(used)), held(used))
+    compared_weights = compare(CheckpointTensors(checkpoint, NAMES, held(used)), held(used))
     assert compared_weights
     assert compared_weights.left() == {comparing.UNUSED: 8 / 400}
-    assert compare(Original(checkpoint, NAMES, None), held(used)).left() == {comparing.UNUSED: 8 / 400}
+    assert compare(CheckpointTensors(checkpoint, NAMES, None), held(used)).left() == {comparing.UNUSED: 8 / 400}
 
 
 def test_a_weight_that_a_converter_folded_away_is_named_with_its_share(checkpoint):
@@ -143,7 +143,7 @@ def test_a_weight_under_another_name_is_found_by_its_numbers_and_not_called_prov
 
 def test_a_weight_that_two_layers_share_is_compared_once_for_both(checkpoint):
     tied = checkpoint | {"tied.weight": checkpoint["one.weight"]}
-    original = Original(tied, {**NAMES, "tied.weight": NAMES["one.weight"]}, held(checkpoint))
+    original = CheckpointTensors(tied, {**NAMES, "tied.weight": NAMES["one.weight"]}, held(checkpoint))
     compared_weights = compare(original, held(checkpoint))
     assert (compared_weights.total, compared_weights.exact_share) == (400, 1)
 
@@ -168,7 +168,7 @@ def test_quantised_weights_are_right_within_half_a_step(checkpoint):
 
 def test_flags_that_a_converter_keeps_as_whole_numbers_are_the_same():
     flags = {"flags": np.array([True, False, True])}
-    original = Original(flags, {"flags": "flags"}, {"flags": Tensor(flags["flags"])})
+    original = CheckpointTensors(flags, {"flags": "flags"}, {"flags": Tensor(flags["flags"])})
     assert compare(original, {"flags": Tensor(np.array([1, 0, 1], np.int32))}).exact_share == 1
     assert not compare(original, {"flags": Tensor(np.array([1, 0, 0], np.int32))})
     assert not compare(original, {"flags": Tensor(np.array([1, 0, 1], np.float32))})
@@ -208,7 +208,7 @@ def test_a_bias_that_its_quantiser_corrects_is_named_and_a_matrix_is_still_compa
 def test_a_constant_that_is_no_weight_is_held_to_the_exported_program(checkpoint):
     names = {**NAMES, "table": "constant_0"}
     program = held(checkpoint) | {"constant_0": Tensor(np.arange(4, dtype=np.float32))}
-    original = Original(checkpoint, names, program)
+    original = CheckpointTensors(checkpoint, names, program)
     assert compare(original, program).extra == 4
     ((_, message),) = said(compare(original, program | {"constant_0": Tensor(np.zeros(4, np.float32))}))
     assert message.startswith("table ")
@@ -220,7 +220,7 @@ def test_what_weight_norm_made_of_weights_is_compared_with_them():
     size, direction = random.normal(size=5).astype(np.float32), random.normal(size=(5, 3)).astype(np.float32)
     checkpoint = {"part.weight_g": size, "part.weight_v": direction}
     made = size[:, None] * direction / np.sqrt((direction**2).sum(1, keepdims=True))
-    original = Original(checkpoint, {"part.weight_g": "g", "part.weight_v": "v", "part.weight": "derived"}, None)
+    original = CheckpointTensors(checkpoint, {"part.weight_g": "g", "part.weight_v": "v", "part.weight": "derived"}, None)
     compared_weights = compare(original, {"derived": Tensor(made)})
     assert (bool(compared_weights), compared_weights.compared_share, compared_weights.exact_share) == (True, 1, 0)
     made[2] *= np.float32(1.01)

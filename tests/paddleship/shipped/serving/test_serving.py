@@ -229,7 +229,7 @@ def test_a_body_of_too_many_values_is_a_413_before_anything_is_made_of_it(tensor
         body = "[" + filler * (200_000 // len(filler)) + "1]"
         answer = client.post("/v2/models/tiny/infer", content=body)
         assert answer.status_code == 413
-        assert "more than 32768 lists and values" in answer.json()["error"]
+        assert "32768" in answer.json()["error"]
 
 
 def test_the_largest_honest_body_is_taken_flat_nested_and_in_any_spacing(tensors):
@@ -247,7 +247,7 @@ def test_beyond_the_budget_a_request_is_a_503_and_the_room_comes_back(tensors):
         answer = client.post("/v2/models/tiny/infer", content=json.dumps(request()).ljust(1001))
         assert answer.status_code == 503
         assert answer.headers["Retry-After"] == "1"
-        assert "holds 1000 bytes" in answer.json()["error"]
+        assert "1000 bytes" in answer.json()["error"]
         for body in (json.dumps(request()).ljust(1000), b"{".ljust(1000), json.dumps(request()).ljust(1000)):
             assert client.post("/v2/models/tiny/infer", content=body).status_code in (200, 400)
 
