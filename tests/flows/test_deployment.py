@@ -87,9 +87,18 @@ def test_the_form_has_every_section_with_its_descriptions(served):
     assert len(found) == 5
     (deployment,) = [one for one in found if one["entrypoint"].endswith(":develop_to_deploy")]
     schema = json.dumps(deployment["parameter_openapi_schema"])
-    for words in ("epochs without a better validation loss", "The last stage to run", "a git worktree of its own"):
+    for words in ("epochs without a better validation loss", "The last stage to run", "a separate git worktree"):
         assert words in schema
     assert set(deployment["parameter_openapi_schema"]["properties"]) == {"overrides", "params_file", "until", "isolated", "commit"}
+
+
+@pytest.mark.parametrize(("flow", "words"), [("promote", "Number of the model version, or an alias"), ("rollback", "that was champion")])
+def test_promotion_and_rollback_are_deployments_with_a_form_that_says_what_to_fill_in(served, flow, words):
+    (deployment,) = [one for one in api(served[0], "deployments/filter", {}) if one["entrypoint"].endswith(f":{flow}")]
+    properties = deployment["parameter_openapi_schema"]["properties"]
+    assert set(properties) == {"version", "params_file"}
+    assert words in properties["version"]["description"]
+    assert deployment["global_concurrency_limit"]["limit"] == 1
 
 
 def test_a_silent_run_is_marked_crashed_by_an_automation(served):

@@ -154,7 +154,9 @@ def test_a_size_that_was_not_proven_is_refused(length, fits):
     if fits:
         assert len(tensors.encode({"rows": [row(length)]})) == 1
         return
-    with pytest.raises(RequestError, match=rf"has size {length} in the dimension 'length', the model takes 32 … 96 in multiples of 32: give"):
+    with pytest.raises(
+        RequestError, match=rf"has size {length} in the dimension 'length', the model takes 32 … 96 in multiples of 32: give"
+    ):
         tensors.encode({"rows": [row(length)]})
 
 
