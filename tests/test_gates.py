@@ -18,6 +18,7 @@ from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
 from paddleship.benchmark.load_scenarios import ScenarioResults
 from paddleship.config.params import Accept, Package, Promote, Select, Verify
+from paddleship.conversion.converting import ConversionResult
 from paddleship.data.dataset import Rows
 from paddleship.diagnosis import verify_report
 from paddleship.graphmodes.comparison import ModeResult
