@@ -85,7 +85,7 @@ class Local:
         command = [sys.executable, "-m", "uvicorn", "--log-level", "error", "--port", url.rpartition(":")[2], "--factory"]
         environment = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
         wait = servers.temporary([*command, _PREFECT], health=f"{url}/api/health", environment=environment)
-        os.environ["PREFECT_API_URL"] = f"{url}/api"
+        os.environ |= {"PREFECT_API_URL": f"{url}/api", "PREFECT_UI_URL": ""}  # it has no pages to link to
         return wait
 
     def start(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from paddleship.errors import BadInput
 from paddleship.reports.report import Report
+from tasks.tracking.champion import CHAMPION
 from tasks.tracking.client import connect
 
 _OURS = "tags.prefect_flow_run != ''"  # pipeline runs; candidate runs are their children
@@ -63,7 +64,7 @@ def champion(uri: str, model: str) -> tuple[str, Run] | None:
 
     client = connect(uri)
     try:
-        version = client.get_model_version_by_alias(model, "champion")
+        version = client.get_model_version_by_alias(model, CHAMPION)
     except MlflowException as error:
         if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             raise

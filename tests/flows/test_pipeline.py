@@ -318,6 +318,7 @@ def test_without_a_server_the_run_brings_its_own(toy, environment):
     done = subprocess.run([PROGRAM, "run", "--until", "prepare"], cwd=toy, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert how_it_went(done) == {"fetch": "ran", "prepare": "ran"}
+    assert "View at" not in done.stdout + done.stderr, "that server has no pages"
     assert list((toy / ".paddleship/prefect").glob("*.db"))
     assert not (toy / "mlruns").exists()
 
