@@ -185,7 +185,7 @@ def test_an_image_that_is_gone_is_told_with_what_to_do(packaged, copy_of, stage)
     (checkout / "image.json").write_text(json.dumps(packaged[1] | {"image_id": "sha256:" + "0" * 64}))
     done = stage(checkout, "accept")
     assert done.returncode == 2
-    assert "is not in the engine any more: build it again with `dvc repro -f package`" in done.stderr
+    assert "build it again with `dvc repro -f package`" in done.stderr
 
 
 def test_an_image_of_another_candidate_is_told_with_what_to_do(packaged, copy_of, stage):
@@ -194,7 +194,7 @@ def test_an_image_of_another_candidate_is_told_with_what_to_do(packaged, copy_of
     (checkout / "image.json").write_text(json.dumps(packaged[1] | {"lineage": lineage}))
     done = stage(checkout, "accept")
     assert done.returncode == 2
-    assert "and package had 000000000000" in done.stderr
+    assert "package recorded 000000000000" in done.stderr
 
 
 @pytest.mark.parametrize(

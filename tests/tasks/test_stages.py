@@ -298,7 +298,7 @@ def as_another(path):
         ("model.onnx", lambda path: path.write_bytes(path.read_bytes()[:-1]), "changed since the candidate was made"),
         ("candidate.json", lambda path: path.write_text("{"), "cannot be read"),
         ("", lambda path: shutil.rmtree(path.parent), "models/candidates is missing"),
-        ("", as_another, "says name 'paddle', and the folder that it lies in says 'onnxruntime'"),
+        ("", as_another, "has name 'paddle', but the folder that it lies in says 'onnxruntime'"),
     ],
 )
 def test_a_candidate_folder_that_was_changed_is_bad_input(optimized, file, change, words):
@@ -338,12 +338,12 @@ def noted_as_made(checkout, name):
 @pytest.mark.parametrize(
     ("claim", "value", "words"),
     [
-        ("classes", ["yes", "no"], "says classes ['yes', 'no'], and data.classes says []"),
-        ("precision", "bfloat16", "says precision 'bfloat16', and its name says 'float32'"),
-        ("task", "classification", "says task 'classification', and data.task says 'regression'"),
-        ("weights_sha256", "0" * 64, "says weights '0000"),
-        ("code_sha256", "0" * 64, "says code '0000"),
-        ("library_sha256", "0" * 64, "says library '0000"),
+        ("classes", ["yes", "no"], "has classes ['yes', 'no'], but data.classes says []"),
+        ("precision", "bfloat16", "has precision 'bfloat16', but its name says 'float32'"),
+        ("task", "classification", "has task 'classification', but data.task says 'regression'"),
+        ("weights_sha256", "0" * 64, "has weights '0000"),
+        ("code_sha256", "0" * 64, "has code '0000"),
+        ("library_sha256", "0" * 64, "has library '0000"),
     ],
 )
 def test_a_candidate_that_claims_what_its_sources_do_not_say_is_refused(benchmarked, copy_of, stage, claim, value, words):
@@ -374,7 +374,7 @@ def test_a_choice_of_another_candidate_than_was_measured_is_refused(benchmarked,
     choice.write_text(json.dumps(json.loads(choice.read_text()) | {"digest": "0" * 64}))
     done = stage(checkout, "package")
     assert done.returncode == 2, done.stderr
-    assert "and benchmark had 000000000000" in last_line(done)
+    assert "benchmark recorded 000000000000" in last_line(done)
 
 
 def test_an_exported_program_that_claims_other_classes_is_refused_by_optimize(benchmarked, copy_of, stage):
@@ -383,7 +383,7 @@ def test_an_exported_program_that_claims_other_classes_is_refused_by_optimize(be
     about.write_text(json.dumps(json.loads(about.read_text()) | {"classes": ["b", "a"]}))
     done = stage(checkout, "optimize")
     assert done.returncode == 2, done.stderr
-    assert "says classes ['b', 'a'], and data.classes says []" in last_line(done)
+    assert "has classes ['b', 'a'], but data.classes says []" in last_line(done)
 
 
 def test_a_candidate_that_prepares_its_inputs_in_another_way_is_told_as_it_is_found(benchmarked, copy_of, stage):
@@ -400,7 +400,7 @@ def test_a_candidate_that_prepares_its_inputs_in_another_way_is_told_as_it_is_fo
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"max_batch": 256}, "says max_batch 256, and verify.max_batch says 8"),
+        ({"max_batch": 256}, "has max_batch 256, but verify.max_batch says 8"),
         ({"dimensions": [{"name": "length", "low": 1, "high": 9, "multiple_of": 1}]}, "and the prepared data says []"),
     ],
 )
