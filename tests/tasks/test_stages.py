@@ -365,7 +365,7 @@ def test_a_candidate_that_was_exchanged_after_a_stage_is_refused_by_the_next_one
     move_a_weight(folder)
     done = stage(checkout, name)
     assert done.returncode == 2, done.stderr
-    assert f"has the digest {Candidate.load(folder).digest[:12]}, and {by} had {before[:12]}" in last_line(done)
+    assert f"has the digest {Candidate.load(folder).digest[:12]}, but {by} recorded {before[:12]}" in last_line(done)
 
 
 def test_a_choice_of_another_candidate_than_was_measured_is_refused(benchmarked, copy_of, stage):
@@ -401,7 +401,7 @@ def test_a_candidate_that_prepares_its_inputs_in_another_way_is_told_as_it_is_fo
     ("changes", "words"),
     [
         ({"max_batch": 256}, "has max_batch 256, but verify.max_batch says 8"),
-        ({"dimensions": [{"name": "length", "low": 1, "high": 9, "multiple_of": 1}]}, "and the prepared data says []"),
+        ({"dimensions": [{"name": "length", "low": 1, "high": 9, "multiple_of": 1}]}, "but the prepared data says []"),
     ],
 )
 def test_a_program_that_takes_more_than_is_about_to_be_proven_is_refused(benchmarked, copy_of, stage, changes, words):
