@@ -20,8 +20,8 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import Field
 
-from flows import here, outcome, promotion_evidence, workspace
-from flows.local import Local
+from flows import outcome, promotion_evidence
+from flows.rolling_back import REASON_CHARACTERS, carry_out, kept, roll_back, settings
 from paddleship.config.params import Params
 from paddleship.errors import GateFailed, PaddleshipError, Unavailable
 from paddleship.promotion import answers
@@ -31,11 +31,11 @@ from paddleship.reports.report import Report
 from paddleship.system import host, locks
 from tasks import image
 from tasks.challenge import challenge
-from tasks.put_in_place import STEPS, Place, full_acceptance, send
+from tasks.put_in_place import Place, full_acceptance, send
 from tasks.tracking.champion import Registry
 
 _POLL_S = 2  # between two looks whether a person has approved
-_EVIDENCE_CHARACTERS, _REASON_CHARACTERS = 400, 2000  # of a check and of a refusal in the ledger: MLflow takes 8,000 an entry
+_EVIDENCE_CHARACTERS = 400  # of a check in the ledger
 
 
 class Approval(RunInput):
@@ -67,7 +67,7 @@ def rollback(version: str | None = None, params_file: str | None = None) -> Stat
         version: Number of a model version that was champion; the one before the present champion when left out.
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
     """
-    return _told(lambda: _rollback(version, params_file))
+    return _told(lambda: roll_back(version, params_file, step=_task, say=get_run_logger().info))
 
 
 def _told(work: Callable[[], str]) -> State[Any]:
@@ -78,7 +78,7 @@ def _told(work: Callable[[], str]) -> State[Any]:
 
 
 def _promote(version: str, params_file: str | None) -> str:
-    checkout, values, local = _settings(params_file)
+    checkout, values, local = settings(params_file)
     registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
     ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries())
     challenger, champion = registry.version(version), registry.champion()
@@ -88,7 +88,9 @@ def _promote(version: str, params_file: str | None) -> str:
                 "version %s was decided on %s: nothing is judged again", challenger.version, decision.at.isoformat(timespec="seconds")
             )
             with locks.turn_on_machine(f"promote-{values.name}", say=get_run_logger().info):
-                return _carry_out(Place(values, client, registry, ledger, decision, _kept(ledger, registry, challenger), accept=None))
+                return carry_out(
+                    Place(values, client, registry, ledger, decision, kept(ledger, registry, challenger), accept=None), step=_task
+                )
         with promotion_evidence.of(checkout, values, client, challenger) as judged:
             report, recording = _task("challenge", lambda: _report(judged, client, challenger, champion, checkout / values.paths.reports))
             decision = _decide(report, judged, registry, ledger, challenger, champion)
@@ -99,34 +101,7 @@ def _promote(version: str, params_file: str | None) -> str:
                 answers.keep(ledger.recordings, challenger.candidate_digest, recording)
                 ledger.append(decision)
                 accept = partial(full_acceptance, client, judged, challenger)
-                return _carry_out(Place(values, client, registry, ledger, decision, recording, accept=accept))
-
-
-def _rollback(version: str | None, params_file: str | None) -> str:
-    began = time.monotonic()
-    checkout, values, local = _settings(params_file)
-    registry: Registry | None = None
-    try:
-        registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
-    except Unavailable as trouble:
-        get_run_logger().warning("%s; the rollback goes on without it", trouble)
-    with closing(image.connect()) as client, locks.turn_on_machine(f"promote-{values.name}", say=get_run_logger().info):
-        ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries() if registry else ())
-        decision = ledger.unfinished()
-        if decision is None or decision.action != "rollback" or version not in (None, decision.shipped.version):
-            serving, wanted = ledger.serving(), ledger.former(version)
-            why = f"rolled back to version {wanted.version}"
-            decision = Entry(
-                event=Event.DECIDED, action="rollback", shipped=wanted, replaces=serving.shipped.version if serving else None, why=why
-            )
-            ledger.append(decision)
-        said = _carry_out(Place(values, client, registry, ledger, decision, _kept(ledger, registry, decision.shipped), accept=None))
-    return f"{said}, in {time.monotonic() - began:.1f} s"
-
-
-def _settings(params_file: str | None) -> tuple[Path, Params, Local]:
-    checkout = workspace.checkout_of(Path.cwd())
-    return checkout, here.values(checkout, params_file), Local.of(checkout)
+                return carry_out(Place(values, client, registry, ledger, decision, recording, accept=accept), step=_task)
 
 
 def _known(ledger: Ledger, challenger: Shipped, champion: Shipped | None) -> Entry | None:
@@ -167,7 +142,7 @@ def _decide(report: Report, judged: Params, registry: Registry, ledger: Ledger, 
         approval = _approval(page, judged)
         reason = "" if approval.approve else f"{approval.who or 'somebody'} refused it: {approval.reason or 'without a reason'}"
     if reason:
-        ledger.append(entry.followed_by(Event.REFUSED, why=reason[:_REASON_CHARACTERS]))
+        ledger.append(entry.followed_by(Event.REFUSED, why=reason[:REASON_CHARACTERS]))
         send(registry, ledger, [])
         raise GateFailed(f"promote: {reason}")
     if approval is None:
@@ -188,26 +163,6 @@ def _approval(page: str, judged: Params) -> Approval:
     if given is None:
         raise Unavailable(f"nobody approved it within {hours:g} hours (promote.approval_hours): run the same command again")
     return given
-
-
-def _kept(ledger: Ledger, registry: Registry | None, shipped: Shipped) -> Recording:
-    kept = answers.kept(ledger.recordings, shipped.candidate_digest)
-    return kept or (registry.recording(shipped) if registry else [])
-
-
-def _carry_out(place: Place) -> str:
-    """The steps, each as a task run; what serves now, in words. Raises GateFailed, with the refusal in the ledger."""
-    before = place.decision.replaces
-    for step in STEPS:
-        try:
-            _task(step.__name__, lambda step=step: step(place))  # type: ignore[misc]
-        except GateFailed as refusal:
-            place.ledger.append(place.decision.followed_by(Event.REFUSED, why=str(refusal)[:_REASON_CHARACTERS]))
-            raise
-    said = f"version {place.shipped.version} of {place.shipped.model} is champion"
-    if place.params.promote.target is not None:
-        said += f" and serves as {place.params.promote.target.name}"
-    return f"{said}{f', in the place of version {before}' if before and before != place.shipped.version else ''}"
 
 
 def _task(name: str, work: Callable[[], Any]) -> Any:

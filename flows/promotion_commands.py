@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +38,27 @@ def _promote(arguments: argparse.Namespace) -> int:
 
 
 def _rollback(arguments: argparse.Namespace) -> int:
-    return _run("rollback", arguments)
+    """As a flow run where a Prefect server shows it; none is started for it, since that takes seconds."""
+    checkout, local = here()
+    if local.prefect_url() is not None:
+        return _run("rollback", arguments)
+    overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
+    os.chdir(checkout)
+    from flows.rolling_back import roll_back
+
+    print(roll_back(arguments.version, overlay, step=_timed, say=_say))
+    return 0
+
+
+def _timed(name: str, work: Callable[[], Any]) -> Any:
+    began = time.monotonic()
+    result = work()
+    _say(f"{name}: {time.monotonic() - began:.1f} s")
+    return result
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _run(name: str, arguments: argparse.Namespace) -> int:

@@ -164,13 +164,13 @@ def report(team, version):
 
 KILLED = """
 import os, signal, sys
-from flows import promote
+from flows import promote, rolling_back
 from flows.here import here
 
 checkout, local = here()
 local.use()
 command, version, step = sys.argv[1], sys.argv[2], int(sys.argv[3])
-promote.STEPS = (*promote.STEPS[:step], lambda place: os.kill(os.getpid(), signal.SIGKILL))
+rolling_back.STEPS = (*rolling_back.STEPS[:step], lambda place: os.kill(os.getpid(), signal.SIGKILL))
 getattr(promote, command)(version=version)
 """
 
@@ -345,9 +345,11 @@ def test_a_rollback_needs_neither_mlflow_nor_the_registry_to_serve_again(promote
     assert done.returncode == 4, done.stdout + done.stderr
     assert "version 1 serves, but MLflow did not answer: when it does, run the same command again" in done.stderr
     assert served(target) == digest(promoted, "1")
+    del promoted.environment["PREFECT_API_URL"]
     again = promoted.run("2", "rollback")
     assert again.returncode == 0, again.stdout + again.stderr
     assert_in_place(promoted, target, "1")
+    assert "Flow run" not in again.stderr, "no Prefect server was started for it"
 
 
 def test_the_ledger_says_what_served_when_and_why(promoted):

@@ -1,0 +1,78 @@
+"""A rollback, and the steps that it shares with a promotion; without Prefect, so that an emergency need not wait for a server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from flows import here, workspace
+from flows.local import Local
+from paddleship.config.params import Params
+from paddleship.errors import GateFailed, Unavailable
+from paddleship.promotion import answers
+from paddleship.promotion.answers import Recording
+from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped
+from paddleship.system import locks
+from tasks import image
+from tasks.put_in_place import STEPS, Place
+from tasks.tracking.champion import Registry
+
+REASON_CHARACTERS = 2000  # of a refusal in the ledger: MLflow takes 8,000 an entry
+
+Step = Callable[[str, Callable[[], Any]], Any]
+Say = Callable[[str], None]
+
+
+def roll_back(version: str | None, params_file: str | None, *, step: Step, say: Say) -> str:
+    """Bring a former champion back; what serves now and how long it took, in words. `step` does each step under its name."""
+    began = time.monotonic()
+    checkout, values, local = settings(params_file)
+    registry: Registry | None = None
+    try:
+        registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
+    except Unavailable as trouble:
+        say(f"{trouble}; the rollback goes on without it")
+    with closing(image.connect()) as client, locks.turn_on_machine(f"promote-{values.name}", say=say):
+        ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries() if registry else ())
+        decision = ledger.unfinished()
+        if decision is None or decision.action != "rollback" or version not in (None, decision.shipped.version):
+            serving, wanted = ledger.serving(), ledger.former(version)
+            why = f"rolled back to version {wanted.version}"
+            decision = Entry(
+                event=Event.DECIDED, action="rollback", shipped=wanted, replaces=serving.shipped.version if serving else None, why=why
+            )
+            ledger.append(decision)
+        said = carry_out(
+            Place(values, client, registry, ledger, decision, kept(ledger, registry, decision.shipped), accept=None), step=step
+        )
+    return f"{said}, in {time.monotonic() - began:.1f} s"
+
+
+def settings(params_file: str | None) -> tuple[Path, Params, Local]:
+    """The checkout that this process works in, its params, and its state. Raises BadInput."""
+    checkout = workspace.checkout_of(Path.cwd())
+    return checkout, here.values(checkout, params_file), Local.of(checkout)
+
+
+def carry_out(place: Place, *, step: Step) -> str:
+    """Do the steps, each by `step` under its name; what serves now, in words. Raises GateFailed, with the refusal in the ledger."""
+    before = place.decision.replaces
+    for each in STEPS:
+        try:
+            step(each.__name__, lambda each=each: each(place))  # type: ignore[misc]
+        except GateFailed as refusal:
+            place.ledger.append(place.decision.followed_by(Event.REFUSED, why=str(refusal)[:REASON_CHARACTERS]))
+            raise
+    said = f"version {place.shipped.version} of {place.shipped.model} is champion"
+    if place.params.promote.target is not None:
+        said += f" and serves as {place.params.promote.target.name}"
+    return f"{said}{f', in the place of version {before}' if before and before != place.shipped.version else ''}"
+
+
+def kept(ledger: Ledger, registry: Registry | None, shipped: Shipped) -> Recording:
+    """The answers that an image is known by, kept here or else in MLflow."""
+    found = answers.kept(ledger.recordings, shipped.candidate_digest)
+    return found or (registry.recording(shipped) if registry else [])
