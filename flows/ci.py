@@ -12,6 +12,7 @@ from typing import Any
 
 from flows import stages
 from flows.local import Local
+from flows.runs import number
 from flows.stages import Until
 from paddleship.config import params
 from paddleship.shipped.common.files import write_text
@@ -92,15 +93,12 @@ def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
     scores = [key for key in run.metrics if key.startswith("train/test_") and key != "train/test_loss"]
     for name, key in {**{key.removeprefix("train/"): key for key in scores}, **_FIGURES}.items():
         here, there = run.metrics.get(key), champion.metrics.get(key)
-        means = (
-            ""
-            if here is None or not there
-            else "measured on another machine"
-            if name in _MEASURED_HERE and not same
-            else f"{here / there:.3g}×"
-        )
-        scale = 1e6 if key.endswith("_bytes") else 1
-        rows.append((name, _number(here, scale), _number(there, scale), means))
+        if key.endswith("_bytes"):
+            here, there = (value and value / 1e6 for value in (here, there))
+        means = f"{here / there:.3g}×" if here is not None and there else ""
+        if means and name in _MEASURED_HERE and not same:
+            means = "measured on another machine"
+        rows.append((name, number(here), number(there), means))
     rows.append(("speedup over eager, 95% interval", _interval(run), _interval(champion), _verdict(run, champion)))
     return rows
 
@@ -118,10 +116,6 @@ def _interval(run: Run) -> str:
     if _SPEEDUP not in run.metrics:
         return "–"
     return f"{run.metrics[_SPEEDUP]:.2f}× ({run.metrics[f'{_SPEEDUP}_low']:.2f} to {run.metrics[f'{_SPEEDUP}_high']:.2f})"
-
-
-def _number(value: float | None, scale: float) -> str:
-    return "–" if value is None else f"{value / scale:.4g}"
 
 
 def _text(lines: Sequence[str]) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any, get_args
 
 from flows import promotion_commands
 from flows.deployment import Pool
-from flows.here import here
-from flows.reaper import guard_descendants
+from flows.here import end, here, load_flow
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import BadInput, GateFailed, PaddleshipError
@@ -130,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(arguments: argparse.Namespace) -> int:
     checkout, local = here()
     overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
-    return _end(_pipeline(checkout, local, arguments.deployment, params_file=overlay, until=arguments.until, commit=arguments.commit))
+    return end(_pipeline(checkout, local, arguments.deployment, params_file=overlay, until=arguments.until, commit=arguments.commit))
 
 
 def _ci(arguments: argparse.Namespace) -> int:
@@ -148,38 +146,18 @@ def _ci(arguments: argparse.Namespace) -> int:
     state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit)
     ci.write(local, state, changed, report)
     print(f"report  {report}")
-    return _end(state)
-
-
-def _end(state: Any) -> int:
-    """The exit code of a run in this state; what went wrong is printed."""
-    from flows import outcome
-
-    code = outcome.exit_code(state)
-    if code:
-        print(f"error: {state.message or state.name}", file=sys.stderr)
-    return code
+    return end(state)
 
 
 def _pipeline(checkout: Path, local: Any, deployment: str | None, **parameters: Any) -> Any:
     """Run the pipeline here or let a worker run it; its last state."""
-    os.chdir(checkout)
     if deployment:
+        os.chdir(checkout)
         local.use()
         from flows.deployment import follow
 
         return follow(local, deployment, parameters)
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it ends a run as Ctrl-C does
-    guard_descendants()
-    wait = local.serve()
-
-    from flows import terminal
-    from flows.pipeline import develop_to_deploy
-
-    terminal.tell_errors_once()
-    wait()
-    return develop_to_deploy(**parameters, isolated=False, return_state=True)
+    return load_flow(checkout, local, "flows.pipeline").develop_to_deploy(**parameters, isolated=False, return_state=True)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -190,20 +168,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _compare_graph_modes(arguments: argparse.Namespace) -> int:
     checkout, local = here()
-    os.chdir(checkout)
-    guard_descendants()
-    wait = local.serve()
-
-    from flows import terminal
-    from flows.compare_graph_modes import compare_graph_modes
     from paddleship.config import params
 
-    terminal.tell_errors_once()
-    wait()
-    given = ("full", "networks", "modes", "rounds", "threads", "torch_site")
-    state = compare_graph_modes(**{name: getattr(arguments, name) for name in given}, return_state=True)
+    given = {name: getattr(arguments, name) for name in ("full", "networks", "modes", "rounds", "threads", "torch_site")}
+    state = load_flow(checkout, local, "flows.compare_graph_modes").compare_graph_modes(**given, return_state=True)
     if not state.is_completed():
-        return _end(state)
+        return end(state)
     print(f"{state.message}: see {params.load(checkout / 'params.yaml').paths.reports}/compare-graph-modes.md")
     return 0
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from flows.reaper import guard_descendants
 
 if TYPE_CHECKING:
     from flows.local import Local
@@ -32,3 +37,31 @@ def values(checkout: Path, params_file: str | None) -> Params:
 
     overlay = params.read(checkout / params_file) if params_file else {}
     return params.parse(params.merge(params.read(checkout / "params.yaml"), overlay), origin=params_file or "params.yaml")
+
+
+def load_flow(checkout: Path, local: Local, module: str) -> Any:
+    """Make this process ready to run a flow in the checkout, and return the flow's module, which is imported while Prefect starts.
+
+    SIGTERM ends the flow as Ctrl-C does, and what it started ends with this process. Raises Unavailable if Prefect does not start.
+    """
+    os.chdir(checkout)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    guard_descendants()
+    wait = local.serve()
+    loaded = importlib.import_module(module)
+
+    from flows import terminal
+
+    terminal.tell_errors_once()
+    wait()
+    return loaded
+
+
+def end(state: Any) -> int:
+    """Print the error of a flow run in this state, if it has one, and return the exit code."""
+    from flows import outcome
+
+    code = outcome.exit_code(state)
+    if code:
+        print(f"error: {state.message or state.name}", file=sys.stderr)
+    return code

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from flows.here import here, values
-from flows.reaper import guard_descendants
+from flows.here import end, here, load_flow, values
 from paddleship.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
@@ -64,19 +63,13 @@ def _say(line: str) -> None:
 def _run(name: str, arguments: argparse.Namespace) -> int:
     checkout, local = here()
     overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
-    os.chdir(checkout)
     if name == "promote" and values(checkout, overlay).promote.approval == "human" and local.prefect_url() is None:
         raise BadInput("promote.approval is 'human', and no Prefect server shows the form: run `make ui`, or set promote.approval: none")
-    guard_descendants()
-    wait = local.serve()
-
-    from flows import outcome, promote, terminal
-
-    terminal.tell_errors_once()
-    wait()
-    state = getattr(promote, name)(version=arguments.version, params_file=overlay, return_state=True)
-    code = outcome.exit_code(state)
-    print(f"error: {state.message or state.name}" if code else state.message, file=sys.stderr if code else sys.stdout)
+    flow = getattr(load_flow(checkout, local, "flows.promote"), name)
+    state = flow(version=arguments.version, params_file=overlay, return_state=True)
+    code = end(state)
+    if not code:
+        print(state.message)
     return code
 
 

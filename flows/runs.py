@@ -32,7 +32,7 @@ def details(run: Run) -> Any:
     facts = {"name": run.name, "MLflow run": run.run_id, "Prefect run": run.flow_run, "model": run.model, "started": _when(run)}
     facts |= {"outcome": run.outcome, "failure": run.tags.get("failure", ""), "winner": run.tags.get("winner", "")}
     facts |= {key: run.tags.get(key, "") for key in ("git_commit", "data_sha256", "measured_on", "benchmark_valid", "findings")}
-    measured = {key: _number(value) for key, value in sorted(run.metrics.items())}
+    measured = {key: number(value) for key, value in sorted(run.metrics.items())}
     return _table(("", run.name), [(key, value) for key, value in {**facts, **measured}.items() if value])
 
 
@@ -43,7 +43,7 @@ def comparison(one: Run, other: Run) -> Any:
     rows += [("outcome", one.outcome, other.outcome, ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
     for key in sorted(one.metrics.keys() & other.metrics.keys()):
         before, after = one.metrics[key], other.metrics[key]
-        rows.append((key, _number(before), _number(after), f"{after / before:.3g}×" if before else ""))
+        rows.append((key, number(before), number(after), f"{after / before:.3g}×" if before else ""))
     return _table(("", one.name, other.name, "ratio"), rows)
 
 
@@ -124,8 +124,8 @@ def _row(run: Run) -> tuple[str, ...]:
         run.model,
         run.tags.get("winner", "–"),
         f"{figures['benchmark/speedup']:.1f}×" if "benchmark/speedup" in figures else "–",
-        _number(figures.get("benchmark/p50_ms")),
-        _number(figures.get("benchmark/noise_ratio")),
+        number(figures.get("benchmark/p50_ms")),
+        number(figures.get("benchmark/noise_ratio")),
         f"{size / 1e6:.0f}" if size else "–",
     )
 
@@ -146,7 +146,8 @@ def _when(run: Run) -> str:
     return run.started.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """A figure in four digits; a dash for None."""
     return "–" if value is None else f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 

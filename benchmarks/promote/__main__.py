@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 import yaml
 
 from benchmarks.promote.constant_load import Seen, sending
+from flows import servers
 from paddleship.config import params
 from paddleship.config.params import Target
 from paddleship.system import host
@@ -41,7 +41,7 @@ _REQUEST = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data"
 def main() -> None:
     count = 2 if os.environ.get("SHORT") else _ROLLBACKS
     with tempfile.TemporaryDirectory() as scratch:
-        target = {"kind": "docker", "name": f"bench-{os.getpid()}", "port": _free_port()}
+        target = {"kind": "docker", "name": f"bench-{os.getpid()}", "port": servers.free_port()}
         checkout = _clone(Path(scratch) / "checkout", target)
         try:
             figures = _measure(checkout, target, count)
@@ -116,13 +116,6 @@ def _run(checkout: Path, *arguments: str) -> float:
         print(done.stdout[-2000:] + done.stderr[-2000:], file=sys.stderr)
         sys.exit(done.returncode)
     return time.perf_counter() - began
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _remove(target: dict[str, Any]) -> None:

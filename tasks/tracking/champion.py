@@ -58,11 +58,10 @@ class Registry:
             found = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, CHAMPION))
         return self.version(str(found.version)) if found is not None else None
 
-    def lineage(self, version: str) -> dict[str, str]:
-        """The tags of a version and those of its run: commit, experiment, candidate."""
+    def run_of(self, shipped: Shipped) -> Any:
+        """The MLflow run that made a version."""
         with _reached(self._uri):
-            found = self._client.get_model_version(self._model, version)
-            return {**self._client.get_run(found.run_id).data.tags, **found.tags}
+            return self._client.get_run(self._client.get_model_version(self._model, shipped.version).run_id)
 
     def crown(self, shipped: Shipped) -> None:
         """Let the alias `champion` name this version, and the version its image in the registry."""

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from paddleship.errors import BadInput
 from paddleship.reports.report import Report
-from tasks.tracking.champion import CHAMPION
+from tasks.tracking.champion import Registry
 from tasks.tracking.client import connect
 
 _OURS = "tags.prefect_flow_run != ''"  # pipeline runs; candidate runs are their children
@@ -59,17 +59,10 @@ def of_flow_run(uri: str, flow_run: str) -> Run | None:
 
 
 def champion(uri: str, model: str) -> tuple[str, Run] | None:
-    """The version of a model that the alias `champion` names, and the run that made it; None where there is none."""
-    from mlflow.exceptions import MlflowException
-
-    client = connect(uri)
-    try:
-        version = client.get_model_version_by_alias(model, CHAMPION)
-    except MlflowException as error:
-        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-            raise
-        return None
-    return str(version.version), _run(client.get_run(version.run_id), model)
+    """The version of a model that the alias `champion` names, and the run that made it; None if there is none. Raises Unavailable."""
+    registry = Registry(uri, model, artifact_root=None)
+    found = registry.champion()
+    return (found.version, _run(registry.run_of(found), model)) if found else None
 
 
 def reports(uri: str, run: Run) -> list[Report]:

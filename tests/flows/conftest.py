@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from flows import servers
 from flows.local import Local
 from paddleship.config import params
 from tests.flows.helpers import PROGRAM, REPOSITORY, git
@@ -115,12 +115,7 @@ def let(toy):
 
 @pytest.fixture(scope="session")
 def free_port():
-    def find():
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return probe.getsockname()[1]
-
-    return find
+    return servers.free_port
 
 
 @pytest.fixture(scope="session")

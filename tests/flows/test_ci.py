@@ -143,7 +143,8 @@ def test_the_champion_is_the_version_of_that_alias_or_none(toy, job, mlflow_db):
     client = connect(uri)
     client.create_registered_model(made.model)
     assert runs.champion(uri, made.model) is None
-    client.create_model_version(made.model, f"runs:/{made.run_id}/model", made.run_id)
+    tags = {"image": "i:1", "image_id": "sha256:0", "candidate_digest": "0"}
+    client.create_model_version(made.model, f"runs:/{made.run_id}/model", made.run_id, tags=tags)
     client.set_registered_model_alias(made.model, "champion", "1")
     assert runs.champion(uri, made.model) == ("1", made)
     (toy / "how/export").write_text("better\n")
