@@ -22,7 +22,7 @@ from tasks import image
 PLACES = ("a", "b")
 _PORT = 8000  # of the servers and of the proxy, each in its container
 _DRAINED = 0x01 | 0x08  # bits of srv_admin_state: maintenance, drain
-_RUNNING = "2"  # srv_op_state
+_RUNNING, _PASSED = "2", "3"  # srv_op_state, srv_check_result
 _POLL_S = 0.05
 _STOP_S = 20
 _FILES = ("proxy.Dockerfile", "haproxy.cfg")
@@ -191,10 +191,11 @@ class DockerTarget:
         return min(open_ones, key=lambda place: (servers[place].image.id != before, servers[place].attrs["Created"]), default=None)
 
     def _reached(self, place: str, server: Any) -> bool:
-        """Whether the proxy has this container's address, and found it ready."""
+        """Whether the proxy has this container's address, and found it ready: it takes a new one for running until its first check."""
         state = self._states()[place]
         networks = server.attrs["NetworkSettings"]["Networks"]
-        return state["srv_op_state"] == _RUNNING and state["srv_addr"] == networks[self._network]["IPAddress"]
+        found_ready = state["srv_op_state"] == _RUNNING and state["srv_check_result"] == _PASSED
+        return found_ready and state["srv_addr"] == networks[self._network]["IPAddress"]
 
     def _states(self) -> dict[str, dict[str, str]]:
         """What the proxy says of each place."""

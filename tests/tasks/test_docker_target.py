@@ -16,7 +16,7 @@ from tasks.docker_target import DockerTarget
 
 REPOSITORY = Path(__file__).parents[2]
 SERVER = """
-import os, sys, time
+import os, socket, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 name = os.environ["NAME"]
@@ -39,6 +39,10 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+if name == "late":  # for others than itself
+    threading.Thread(target=ThreadingHTTPServer(("127.0.0.1", 8000), Handler).serve_forever).start()
+    time.sleep(2)
+    ThreadingHTTPServer((socket.gethostbyname(socket.gethostname()), 8000), Handler).serve_forever()
 ThreadingHTTPServer(("0.0.0.0", 8000), Handler).serve_forever()
 """
 
@@ -47,14 +51,14 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def images(engine, tmp_path_factory):
-    """The ids of images whose servers are called one, two and broken."""
+    """The ids of images whose servers are called one, two, late and broken."""
     subprocess.run([REPOSITORY / "infra/proxy_image.sh", Target.model_fields["proxy_image"].default], check=True)
     context = tmp_path_factory.mktemp("context")
     (context / "paddleship/shipped/serving").mkdir(parents=True)
     (context / "paddleship/shipped/serving/health.py").write_text((REPOSITORY / "paddleship/shipped/serving/health.py").read_text())
     (context / "server.py").write_text(SERVER)
     made = {}
-    for name in ("one", "two", "broken"):
+    for name in ("one", "two", "late", "broken"):
         lines = ["FROM python:3.11-slim", "COPY . /app", "WORKDIR /app", f"ENV NAME={name}", 'CMD ["python", "server.py"]']
         (context / "Dockerfile").write_text("\n".join(lines))
         made[name] = engine.images.build(path=str(context), rm=True)[0].id
@@ -127,6 +131,11 @@ def test_a_server_that_does_not_start_leaves_the_old_one_serving(engine, target,
     assert says(settings) == "one"
     put(target, images["two"])
     assert says(settings) == "two"
+
+
+def test_a_server_gets_no_request_before_the_proxy_found_it_ready(target, settings, images):
+    put(target, images["late"])
+    assert says(settings) == "late"
 
 
 def test_the_same_image_again_changes_nothing(engine, target, settings, images):
