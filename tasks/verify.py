@@ -76,13 +76,13 @@ def verify(params: Params) -> Report:
     if refused := next((case for case in real if case.name in proved.refused), None):
         advice = "" if refused.rows else ": allow only sizes that it takes, in model.dimensions, or for text in preprocess.max_length"
         raise ModelError(f"the eager model fails on real rows ({refused.name}): {proved.refused[refused.name]}{advice}")
-    branches, ways = _control_flow(params, proved)
+    branches, branch_counts = _control_flow(params, proved)
     verified = Verified(
         proved,
         {name: before for name, (before, _) in entries.items()},
         _explain(params, proved, config),
         branches,
-        ways,
+        branch_counts,
         specs,
         _train(params, preprocess) if params.verify.training else None,
     )

@@ -1,7 +1,7 @@
 """`make bench`: run ten models through the stages, and check whether the choice was right.
 
 Prints a table and, as the last line, its figures as JSON; exits 3 if a goal is missed. `SHORT=1` is the form for CI: one small model.
-Names of subjects select some: `python -m benchmarks.choice textcnn lstm`. `PEERS=1` compares each choice with the defaults of other
+Names of models select some: `python -m benchmarks.choice textcnn lstm`. `PEERS=1` compares each choice with the defaults of other
 tools for the same float ONNX file; names of peers select some.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.choice import peer_table, peers
 from benchmarks.choice.contest import Result, hold
-from benchmarks.choice.subjects import SUBJECTS
+from benchmarks.choice.models import MODELS
 from paddleship.config.catalogue import kinds
 from paddleship.errors import ParamsError
 from paddleship.shipped.common.paddle_logs import silence_paddle
@@ -36,10 +36,10 @@ _MARKS = {"optimize": "–", "verify": "✗", "benchmark": "†"}  # by the stag
 def main() -> None:
     silence_paddle()
     short = bool(os.environ.get("SHORT"))
-    names = sys.argv[1:] or ([_SHORT] if short else list(SUBJECTS))
-    unknown = [name for name in names if name not in SUBJECTS]
+    names = sys.argv[1:] or ([_SHORT] if short else list(MODELS))
+    unknown = [name for name in names if name not in MODELS]
     if unknown:
-        sys.exit(f"error: no subject is named {unknown[0]!r}: choose of {', '.join(SUBJECTS)}")
+        sys.exit(f"error: no model is named {unknown[0]!r}: choose of {', '.join(MODELS)}")
     try:
         rivals = peers.chosen(os.environ.get("PEERS", ""))
     except ParamsError as error:
@@ -67,7 +67,7 @@ def table(results: Sequence[Result]) -> str:
     body = [f"{result.name:18}" + "".join(f"{_cell(result, name):>{width}}" for name, width in widths.items()) for result in results]
     marks = "[chosen]  – could not be made  ✗ refused by verify  † failed in the benchmark"
     missing = [(result.name, name, row["reason"]) for result in results for name, row in result.rows.items() if row.get("reason")]
-    reasons = [f"{subject}, {name}: {reason[:200]}" for subject, name, reason in missing]
+    reasons = [f"{model}, {name}: {reason[:200]}" for model, name, reason in missing]
     return "\n".join([head, *body, marks, "", *map(line, results), "", *reasons])
 
 

@@ -1,4 +1,4 @@
-"""Run one subject through the stages, and measure its choice again with ten times the samples."""
+"""Run one model through the stages, and measure its choice again with ten times the samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.choice import peer_comparison, subjects
+from benchmarks.choice import models, peer_comparison
 from paddleship.benchmark import benchmarking
 from paddleship.benchmark.sampling import speedup
 from paddleship.benchmark.workload import Workload
@@ -50,7 +50,7 @@ class Regret:
 
 @dataclass(frozen=True)
 class Result:
-    """The result for one subject; `rows` by participant, with the reason if it was not made, proven or measured.
+    """The result for one model; `rows` by participant, with the reason if it was not made, proven or measured.
 
     `peers` are our choice and the defaults of other tools, if they were requested.
     """
@@ -66,10 +66,10 @@ class Result:
 
 
 def hold(name: str, work: Path, *, short: bool, peers: Sequence[str] = ()) -> Result:
-    """Run the subject through the stages up to benchmark, and compare its choice with `peers`. A failed stage is in the result."""
+    """Run the model through the stages up to benchmark, and compare its choice with `peers`. A failed stage is in the result."""
     work.mkdir(parents=True)
     (work / "seed").write_text("7", encoding="utf-8")
-    values = params.merge(params.read(ROOT / "params.yaml"), subjects.settings(name, work, short=short))
+    values = params.merge(params.read(ROOT / "params.yaml"), models.settings(name, work, short=short))
     file = work / "params.yaml"
     file.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     settings, seconds = params.load(file), {}

@@ -12,7 +12,7 @@ from typing import Any
 
 from paddleship.acceptance.client import Client, ServerError
 
-_PLACE = "deeply nested lists"
+_PLACEHOLDER = "deeply nested lists"
 _MEBIBYTE = 2**20
 _UNFINISHED = 30  # bodies at the same time
 _SENT_OF_EACH = 4 * _MEBIBYTE
@@ -54,8 +54,8 @@ def requests(good: Mapping[str, Any], too_many: bytes | None) -> Iterator[Reques
     }
     for name, change in changes.items():
         yield Request(name, json.dumps({**good, "inputs": [first | change, *good["inputs"][1:]]}).encode())
-    yield Request("an id that is deeply nested", _nested(json.dumps({**good, "id": _PLACE}), 300))
-    yield Request("a name that is deeply nested", _nested(json.dumps({**good, "inputs": [first | {"name": _PLACE}]}), 1_000))
+    yield Request("an id that is deeply nested", _nested(json.dumps({**good, "id": _PLACEHOLDER}), 300))
+    yield Request("a name that is deeply nested", _nested(json.dumps({**good, "inputs": [first | {"name": _PLACEHOLDER}]}), 1_000))
     bodies = {
         "an empty body": b"",
         "no JSON": b"\x00\xff\xfe",
@@ -80,7 +80,7 @@ def requests(good: Mapping[str, Any], too_many: bytes | None) -> Iterator[Reques
 
 def _nested(request: str, depth: int) -> bytes:
     """The request with nested lists in place of the placeholder."""
-    return request.replace(json.dumps(_PLACE), "[" * depth + "]" * depth).encode()
+    return request.replace(json.dumps(_PLACEHOLDER), "[" * depth + "]" * depth).encode()
 
 
 def try_all(connect: Callable[..., Client], tried: Sequence[Request]) -> list[str]:

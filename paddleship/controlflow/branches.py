@@ -50,7 +50,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Place:
+class Branch:
     """A site in the syntax tree: the function that contains it (name and first line of its code), and its parts."""
 
     site: Site
@@ -69,10 +69,10 @@ class Place:
 
 
 @cache
-def places(file: str) -> tuple[Place, ...]:
+def of_file(file: str) -> tuple[Branch, ...]:
     """All sites of a source file, outer before inner; empty if the file cannot be read."""
     name = short(file)
-    return tuple(_place(name, node, scopes) for node, scopes in _walk(_tree(file), ()) if scopes)
+    return tuple(_branch(name, node, scopes) for node, scopes in _walk(_tree(file), ()) if scopes)
 
 
 def short(file: str) -> str:
@@ -81,9 +81,9 @@ def short(file: str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def parts(code: CodeType) -> tuple[list[Place], list[tuple[int, ...] | None]]:
-    """The places of a function, and for each instruction the part of each place that it belongs to (None: unknown)."""
-    mine = [place for place in places(code.co_filename) if place.function == (code.co_name, code.co_firstlineno)]
+def parts(code: CodeType) -> tuple[list[Branch], list[tuple[int, ...] | None]]:
+    """The branches of a function, and for each instruction the part of each branch that it belongs to (None: unknown)."""
+    mine = [branch for branch in of_file(code.co_filename) if branch.function == (code.co_name, code.co_firstlineno)]
     if not mine or code.co_flags & _SUSPENDED:
         return [], []
     jumping = _conditional(code)
@@ -92,7 +92,7 @@ def parts(code: CodeType) -> tuple[list[Place], list[tuple[int, ...] | None]]:
         if line is None or last is None or column is None or end is None:
             table.append(None)
         else:
-            table.append(tuple(place.part((line, column, last, end), jumps=index in jumping) for place in mine))
+            table.append(tuple(branch.part((line, column, last, end), jumps=index in jumping) for branch in mine))
     return mine, table
 
 
@@ -124,7 +124,7 @@ def _walk(node: ast.AST, scopes: tuple[ast.AST, ...]) -> Iterator[tuple[ast.If |
         yield from _walk(child, scopes)
 
 
-def _place(file: str, node: ast.If | ast.IfExp | ast.While | ast.For, scopes: tuple[ast.AST, ...]) -> Place:
+def _branch(file: str, node: ast.If | ast.IfExp | ast.While | ast.For, scopes: tuple[ast.AST, ...]) -> Branch:
     condition = node.iter if isinstance(node, ast.For) else node.test
     kind: Kind = (
         "ternary"
@@ -140,7 +140,7 @@ def _place(file: str, node: ast.If | ast.IfExp | ast.While | ast.For, scopes: tu
     body: list[ast.AST] = [node.body] if isinstance(node, ast.IfExp) else list(node.body)
     body += [node.target] if isinstance(node, ast.For) else []
     test = None if isinstance(node, ast.For) else _span(node.test)
-    return Place(site, _name(scopes[-1]), _span(node), test, tuple(_span(part) for part in body))
+    return Branch(site, _name(scopes[-1]), _span(node), test, tuple(_span(part) for part in body))
 
 
 def _span(node: ast.AST) -> Span:
@@ -186,7 +186,7 @@ def _is_read(node: ast.AST) -> bool:
 @cache
 def at(file: str, line: int, column: int, *, loop: bool) -> Site | None:
     """The `if` or loop that begins at this position."""
-    found = (place.site for place in places(file) if (place.site.line, place.site.column) == (line, column))
+    found = (branch.site for branch in of_file(file) if (branch.site.line, branch.site.column) == (line, column))
     return next((site for site in found if site.loops == loop and site.kind != "ternary"), None)
 
 
@@ -197,15 +197,15 @@ def ternaries(file: str, line: int, column: int) -> Sequence[Site]:
     if statement is None:
         return []
     spans = [_span(part) for part in _head(statement)]
-    return [place.site for place in places(file) if place.site.kind == "ternary" and any(_inside(place.span, span) for span in spans)]
+    return [branch.site for branch in of_file(file) if branch.site.kind == "ternary" and any(_inside(branch.span, span) for span in spans)]
 
 
 @cache
 def around(file: str, line: int, column: int) -> Site | None:
     """The loop whose body has a statement at this position."""
-    for place in places(file):
-        if place.site.loops and any(span[:2] == (line, column) for span in place.body):
-            return place.site
+    for branch in of_file(file):
+        if branch.site.loops and any(span[:2] == (line, column) for span in branch.body):
+            return branch.site
     return None
 
 

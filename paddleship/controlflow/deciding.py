@@ -19,22 +19,22 @@ from typing import Any
 
 from paddleship.controlflow import branches
 from paddleship.controlflow.branches import Site, Span
-from paddleship.controlflow.tracing import Spot, TakenBranches, following
+from paddleship.controlflow.tracing import BranchKey, TakenBranches, following
 from paddleship.shipped.common.references import is_users
 
 
 @dataclass
 class Decisions:
-    """The decision at each spot: `regions` are in the program; `taken` are those that Python took (True, False, or rounds of a loop).
+    """The decision at each branch: `regions` are in the program; `taken` are the outcomes in Python (0, 1, or rounds of a loop).
 
     `constants` are conditions for which Python read a tensor that the program does not compute.
     """
 
     taken: TakenBranches
-    regions: set[Spot] = field(default_factory=set)
-    constants: set[Spot] = field(default_factory=set)
+    regions: set[BranchKey] = field(default_factory=set)
+    constants: set[BranchKey] = field(default_factory=set)
 
-    def note(self, site: Site, layer: str, condition: Any, way: Callable[[], int]) -> None:
+    def note(self, site: Site, layer: str, condition: Any, outcome: Callable[[], int]) -> None:
         import paddle
 
         if isinstance(condition, paddle.pir.Value):
@@ -42,7 +42,7 @@ class Decisions:
             return
         if isinstance(condition, paddle.Tensor):
             self.constants.add((site, layer))
-        self.taken.add(site, layer, way())
+        self.taken.add(site, layer, outcome())
 
 
 @contextmanager

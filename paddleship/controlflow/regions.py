@@ -1,4 +1,4 @@
-"""Compare what export made of every `if`, loop and ternary of the user with the ways that inputs took in eager mode.
+"""Compare what export made of every `if`, loop and ternary of the user with the outcomes that inputs had in eager mode.
 
 A condition in the program must see inputs on both sides, otherwise one side is not proven. If export decided a condition in Python, all
 inputs must decide it in the same way.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from paddleship.controlflow.branches import Site
 from paddleship.controlflow.deciding import Decisions
-from paddleship.controlflow.tracing import Spot
+from paddleship.controlflow.tracing import BranchKey
 from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.common.files import read_json
 
@@ -26,29 +26,29 @@ _INSTEAD = "compute the condition from tensors of the same call, in code that Pa
 class Decision:
     """What export made of one site in one sublayer (`layer` is its path, "" for the model itself).
 
-    `region`: it is in the program as `pd_op.if` or `pd_op.while`. `ways`: those that Python took while converting: 0 and 1 for a condition,
+    `region`: it is in the program as `pd_op.if` or `pd_op.while`. `outcomes`: those in Python while converting: 0 and 1 for a condition,
     the number of rounds for a loop. `constant`: Python read a tensor's value to decide.
     """
 
     site: Site
     layer: str
     region: bool
-    ways: tuple[int, ...]
+    outcomes: tuple[int, ...]
     constant: bool = False
 
 
 def decisions(seen: Decisions) -> list[Decision]:
     """The decisions of one conversion, in the order of the files."""
-    spots = sorted({*seen.regions, *seen.taken.by_spot}, key=lambda spot: (spot[0].file, spot[0].line, spot[0].column, spot[1]))
+    keys = sorted({*seen.regions, *seen.taken.by_branch}, key=lambda key: (key[0].file, key[0].line, key[0].column, key[1]))
     return [
         Decision(
             site,
             layer,
             (site, layer) in seen.regions,
-            tuple(sorted(seen.taken.by_spot.get((site, layer), ()))),
+            tuple(sorted(seen.taken.by_branch.get((site, layer), ()))),
             (site, layer) in seen.constants,
         )
-        for site, layer in spots
+        for site, layer in keys
     ]
 
 
@@ -61,25 +61,25 @@ def write(folder: Path, found: Sequence[Decision]) -> None:
 def read(folder: Path) -> list[Decision]:
     """Read the decisions of the export in `folder`, over all its programs; raises BadInput if there are none.
 
-    Several programs for fixed sizes may decide differently, so their ways are combined.
+    Several programs for fixed sizes may decide differently, so their outcomes are combined.
     """
     files = sorted(folder.rglob(FILE)) or [folder / FILE]
-    found: dict[Spot, Decision] = {}
+    found: dict[BranchKey, Decision] = {}
     for value in (value for file in files for value in read_json(file, stage="export")):
-        decision = Decision(**{**value, "site": Site(**value["site"]), "ways": tuple(value["ways"])})
+        decision = Decision(**{**value, "site": Site(**value["site"]), "outcomes": tuple(value["outcomes"])})
         before = found.get((decision.site, decision.layer), decision)
         found[decision.site, decision.layer] = Decision(
             decision.site,
             decision.layer,
             before.region or decision.region,
-            tuple(sorted({*before.ways, *decision.ways})),
+            tuple(sorted({*before.outcomes, *decision.outcomes})),
             before.constant or decision.constant,
         )
     return list(found.values())
 
 
 def judge(
-    found: Sequence[Decision], taken: Mapping[Spot, set[int]], *, require_coverage: bool = False, agreed: bool = False
+    found: Sequence[Decision], taken: Mapping[BranchKey, set[int]], *, require_coverage: bool = False, agreed: bool = False
 ) -> tuple[list[Finding], dict[str, float]]:
     """One finding per line, and the metrics `regions`, `regions_exercised` (share), `sides`, `sides_exercised` and `frozen_branches`.
 
@@ -100,15 +100,15 @@ def judge(
     return findings, counts | {"regions_exercised": round(share, 4)}
 
 
-def untaken(found: Sequence[Decision], taken: Mapping[Spot, set[int]]) -> list[tuple[Decision, int]]:
+def untaken(found: Sequence[Decision], taken: Mapping[BranchKey, set[int]]) -> list[tuple[Decision, int]]:
     """The sides of regions that were never taken, by region and number."""
     return [(decision, number) for decision in found if decision.region for number, went in enumerate(_sides(decision, taken)) if not went]
 
 
-def _sides(decision: Decision, taken: Mapping[Spot, set[int]]) -> list[bool]:
+def _sides(decision: Decision, taken: Mapping[BranchKey, set[int]]) -> list[bool]:
     """For each side of a region whether it was taken; a loop has one side, its body."""
-    ways = taken.get((decision.site, decision.layer), set())
-    return [any(ways)] if decision.site.loops else [1 in ways, 0 in ways]
+    outcomes = taken.get((decision.site, decision.layer), set())
+    return [any(outcomes)] if decision.site.loops else [1 in outcomes, 0 in outcomes]
 
 
 def _by_site(found: Sequence[Decision]) -> Iterator[tuple[Site, list[Decision]]]:
@@ -116,7 +116,7 @@ def _by_site(found: Sequence[Decision]) -> Iterator[tuple[Site, list[Decision]]]
         yield site, [decision for decision in found if decision.site == site]
 
 
-def _uncovered(regions: Sequence[Decision], taken: Mapping[Spot, set[int]], severity: Severity) -> Iterator[Finding]:
+def _uncovered(regions: Sequence[Decision], taken: Mapping[BranchKey, set[int]], severity: Severity) -> Iterator[Finding]:
     for site, group in _by_site(regions):
         missing: dict[str, list[str]] = {}  # what no input did, and in which layers
         for decision in group:
@@ -149,24 +149,25 @@ def _untaken(site: Site, sides: Sequence[bool]) -> str:
     return f"takes the {'true' if sides[1] else 'false'} side"
 
 
-def _never_skipped(regions: Sequence[Decision], taken: Mapping[Spot, set[int]]) -> Iterator[Finding]:
+def _never_skipped(regions: Sequence[Decision], taken: Mapping[BranchKey, set[int]]) -> Iterator[Finding]:
     """A note, because a `while` may be unable to run zero rounds."""
     for site, group in _by_site(regions):
-        ways = {way for decision in group for way in taken.get((site, decision.layer), ())}
-        if site.kind == "while" and ways and 0 not in ways:
-            rounds = "once" if min(ways) == 1 else f"{min(ways)} times"
+        outcomes = {outcome for decision in group for outcome in taken.get((site, decision.layer), ())}
+        if site.kind == "while" and outcomes and 0 not in outcomes:
+            rounds = "once" if min(outcomes) == 1 else f"{min(outcomes)} times"
             message = f"every input runs the loop at least {rounds}, and none skips it: {quote(site)}"
             yield Finding("uncovered-branch", "note", message, "add a row that skips the loop, if one can exist", site.where)
 
 
-def _frozen(decided: Sequence[Decision], taken: Mapping[Spot, set[int]], severity: Severity) -> Iterator[Finding]:
+def _frozen(decided: Sequence[Decision], taken: Mapping[BranchKey, set[int]], severity: Severity) -> Iterator[Finding]:
     for site, group in _by_site(decided):
-        wrong = [decision for decision in group if taken.get((site, decision.layer), set()) - set(decision.ways)]
+        wrong = [decision for decision in group if taken.get((site, decision.layer), set()) - set(decision.outcomes)]
         if wrong:
-            ways = set().union(*(taken[site, decision.layer] for decision in wrong))
-            kept = {way for decision in wrong for way in decision.ways}
+            outcomes = set().union(*(taken[site, decision.layer] for decision in wrong))
+            kept = {outcome for decision in wrong for outcome in decision.outcomes}
             message = (
-                f"the conversion fixed {quote(site)}: the program always {_kept(site, kept)}, but in eager mode inputs {_took(site, ways)}"
+                f"the conversion fixed {quote(site)}: the program always {_kept(site, kept)}, "
+                f"but in eager mode inputs {_took(site, outcomes)}"
             )
             yield Finding(_kind(site), severity, message, _INSTEAD, site.where, wrong[0].layer or None)
         elif site.reads or any(decision.constant for decision in group):
@@ -183,20 +184,22 @@ def _kind(site: Site) -> str:
     return "dynamic-shape-branch" if sized else "frozen-branch"
 
 
-def _kept(site: Site, ways: set[int]) -> str:
+def _kept(site: Site, outcomes: set[int]) -> str:
     if site.loops:
-        return f"runs the loop {_count(ways)}"
-    return f"takes the {'true' if 1 in ways else 'false'} side"
+        return f"runs the loop {_count(outcomes)}"
+    return f"takes the {'true' if 1 in outcomes else 'false'} side"
 
 
-def _took(site: Site, ways: set[int]) -> str:
+def _took(site: Site, outcomes: set[int]) -> str:
     if site.loops:
-        return f"run it {_count(ways)}"
-    return "take both sides" if len(ways) > 1 else f"take the {'true' if 1 in ways else 'false'} side"
+        return f"run it {_count(outcomes)}"
+    return "take both sides" if len(outcomes) > 1 else f"take the {'true' if 1 in outcomes else 'false'} side"
 
 
-def _count(ways: set[int]) -> str:
-    return ("once" if min(ways) == 1 else f"{min(ways)} times") if len(ways) == 1 else f"{min(ways)} to {max(ways)} times"
+def _count(outcomes: set[int]) -> str:
+    return (
+        ("once" if min(outcomes) == 1 else f"{min(outcomes)} times") if len(outcomes) == 1 else f"{min(outcomes)} to {max(outcomes)} times"
+    )
 
 
 def quote(site: Site) -> str:

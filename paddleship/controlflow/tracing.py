@@ -12,29 +12,29 @@ from typing import Any
 import numpy as np
 
 from paddleship.controlflow import branches
-from paddleship.controlflow.branches import BODY, OUTSIDE, TEST, Place, Site
+from paddleship.controlflow.branches import BODY, OUTSIDE, TEST, Branch, Site
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.shipped.common.references import is_users
 from paddleship.shipped.common.spec import Arrays
 
-_Parts = tuple[list[Place], list[tuple[int, ...] | None]]
-Spot = tuple[Site, str]  # a site, and the path of the sublayer that ran it ("" for the model itself)
+_Parts = tuple[list[Branch], list[tuple[int, ...] | None]]
+BranchKey = tuple[Site, str]  # a site, and the path of the sublayer that ran it ("" for the model itself)
 
 
 @dataclass
 class TakenBranches:
-    """The ways that were taken at each spot: True and False of a condition, or the number of rounds of a loop."""
+    """The outcomes of each branch: 0 and 1 of a condition, the numbers of rounds of a loop."""
 
     names: Mapping[int, str] = field(default_factory=dict, repr=False)
-    by_spot: dict[Spot, set[int]] = field(default_factory=dict)
+    by_branch: dict[BranchKey, set[int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, layer: Any) -> TakenBranches:
-        """For a model, whose sublayers distinguish the spots of one site."""
+        """For a model, whose sublayers are told apart at each site."""
         return cls({id(part): name for name, part in layer.named_sublayers(include_self=True)})
 
-    def add(self, site: Site, layer: str, way: int) -> None:
-        self.by_spot.setdefault((site, layer), set()).add(way)
+    def add(self, site: Site, layer: str, outcome: int) -> None:
+        self.by_branch.setdefault((site, layer), set()).add(outcome)
 
     def layer(self, frame: FrameType | None) -> str:
         """The path of the sublayer whose method runs in this frame, or called the function that runs in it."""
@@ -49,7 +49,7 @@ class TakenBranches:
 
 @contextmanager
 def following(taken: TakenBranches) -> Iterator[None]:
-    """Record the ways that the user's functions take in the block, on this thread. Generators are not recorded."""
+    """Record the outcomes of the branches in the user's functions in the block, on this thread. Generators are not recorded."""
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
         frame.f_trace_lines = False
@@ -65,11 +65,11 @@ def following(taken: TakenBranches) -> Iterator[None]:
 
 def follower(taken: TakenBranches, frame: FrameType) -> Callable[[FrameType, str, Any], Any] | None:
     """The trace function for a frame of the user's code with branches; None for any other frame."""
-    places, table = _parts(frame.f_code)
-    if not places:
+    found, table = _parts(frame.f_code)
+    if not found:
         return None
     frame.f_trace_opcodes = True
-    return _Follower(taken, taken.layer(frame), places, table)
+    return _Follower(taken, taken.layer(frame), found, table)
 
 
 # By identity: equal code in two files compares equal. The code is kept alive, because its id could be reused.
@@ -86,11 +86,11 @@ def _parts(code: CodeType) -> _Parts:
 class _Follower:
     """Traces one frame by instruction; a condition is decided when the next instruction is not part of it."""
 
-    def __init__(self, taken: TakenBranches, layer: str, places: list[Place], table: list[tuple[int, ...] | None]) -> None:
-        self._taken, self._layer, self._places, self._table = taken, layer, places, table
-        self._outside = (OUTSIDE,) * len(places)
+    def __init__(self, taken: TakenBranches, layer: str, found: list[Branch], table: list[tuple[int, ...] | None]) -> None:
+        self._taken, self._layer, self._branches, self._table = taken, layer, found, table
+        self._outside = (OUTSIDE,) * len(found)
         self._last: tuple[int, ...] | None = self._outside
-        self._rounds = [0] * len(places)
+        self._rounds = [0] * len(found)
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> _Follower:
         if event == "opcode":
@@ -111,7 +111,7 @@ class _Follower:
         self._last = here
 
     def _pass(self, index: int, before: int, after: int) -> None:
-        site = self._places[index].site
+        site = self._branches[index].site
         if not site.loops:
             if before == TEST:
                 self._taken.add(site, self._layer, int(after == BODY))
@@ -125,7 +125,7 @@ class _Follower:
 
 
 class TracedEager(Eager):
-    """The eager model in float32, which records the ways that its inputs took."""
+    """The eager model in float32, which records the outcomes of branches."""
 
     def __init__(self, source_model: SourceModel) -> None:
         super().__init__(source_model)
@@ -135,6 +135,6 @@ class TracedEager(Eager):
         with following(self._taken):
             return super().run(inputs)
 
-    def taken_branches(self) -> dict[Spot, set[int]]:
-        """The ways at each spot, over all inputs so far."""
-        return self._taken.by_spot
+    def taken_branches(self) -> dict[BranchKey, set[int]]:
+        """The outcomes of each branch, over all inputs so far."""
+        return self._taken.by_branch

@@ -108,15 +108,15 @@ def explain(
         return Diagnosis([*findings, _nothing(evidence, ratios, limit, inspection)])
     if folder is not None and max(ratios, default=inf) <= limit and (coarse := _coarse(folder, failed)):
         return Diagnosis([*findings, *coarse])  # no single answer is wrong, so there is no layer or pass to look for
-    place = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
-    located = _locate(source_model, _stripped(source_model, folder), evidence, place, settings, say)
+    index = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
+    located = _locate(source_model, _stripped(source_model, folder), evidence, index, settings, say)
     if isinstance(located, str):
         inspection.left.append(f"layers (replay failed: {located})")
     else:
         findings += located.findings
         _note_layers(located, inspection)
     try:
-        findings += _optimiser(folder, evidence, place, settings, inspection, limit=limit) if folder is not None else []
+        findings += _optimiser(folder, evidence, index, settings, inspection, limit=limit) if folder is not None else []
     except OutOfTime:
         inspection.left.append("optimisation passes (no time left)")
     if not any(finding.severity == "error" for finding in findings):
@@ -220,14 +220,14 @@ def _runtime(folder: Path) -> Registration:
 
 def _small(evidence: Evidence) -> int:
     """A small case with several rows."""
-    several = [place for place, case in enumerate(evidence.cases) if len(case.rows) > 1] or list(range(len(evidence.cases)))
-    return min(several, key=lambda place: sum(array.size for array in evidence.cases[place].inputs.values()))
+    several = [index for index, case in enumerate(evidence.cases) if len(case.rows) > 1] or list(range(len(evidence.cases)))
+    return min(several, key=lambda index: sum(array.size for array in evidence.cases[index].inputs.values()))
 
 
 def _locate(
-    source_model: SourceModel, candidate: Candidate, evidence: Evidence, place: int, settings: Verify, say: Say, *, unmade: bool = False
+    source_model: SourceModel, candidate: Candidate, evidence: Evidence, index: int, settings: Verify, say: Say, *, unmade: bool = False
 ) -> Located | str:
-    batch = evidence.cases[place].inputs
+    batch = evidence.cases[index].inputs
     shape = [array.shape for array in batch.values()]
     others = [case.inputs for case in evidence.cases if [array.shape for array in case.inputs.values()] != shape]
     other = max(others, key=lambda inputs: _sizes_apart(inputs, batch), default=None)
@@ -263,16 +263,16 @@ def _sizes_apart(inputs: Mapping[str, Any], batch: Mapping[str, Any]) -> int:
 
 
 def _optimiser(
-    folder: Path, evidence: Evidence, place: int, settings: Verify, inspection: Inspection, *, limit: float
+    folder: Path, evidence: Evidence, index: int, settings: Verify, inspection: Inspection, *, limit: float
 ) -> Iterator[Finding]:
-    only = replace(evidence, cases=(evidence.cases[place],), truth=[evidence.truth[place]], reference=[evidence.reference[place]])
+    only = replace(evidence, cases=(evidence.cases[index],), truth=[evidence.truth[index]], reference=[evidence.reference[index]])
 
     def is_right(answer: Arrays) -> bool:
         return symptoms.case_ratios(only, [answer])[0] <= limit
 
     if not _runtime(folder).logs_passes:
         inspection.left.append("optimisation passes")
-    elif wrong := passes.find(folder, evidence.cases[place].inputs, is_right, timeout_s=settings.timeout_s):
+    elif wrong := passes.find(folder, evidence.cases[index].inputs, is_right, timeout_s=settings.timeout_s):
         yield wrong
     else:
         inspection.clean.append("optimisation passes")

@@ -28,7 +28,7 @@ _STATEFUL = 1e-3  # of the scale: more than rounding, so the answer depends on m
 
 
 @dataclass(frozen=True)
-class Slot:
+class TensorRef:
     """The place of a tensor in the arguments of a call."""
 
     index: int
@@ -39,8 +39,8 @@ class Call:
     """The first call of a sublayer.
 
     `path` is its name in the model, "" for the model itself; `parent` is the sublayer that called it. `where` is the line of its forward,
-    or the line that called it if the class is Paddle's. `arguments` are args and kwargs with a Slot for each tensor. `dynamic` has, per
-    tensor, the axes whose size follows the batch. `reason` says why it cannot run alone.
+    or the line that called it if the class is Paddle's. `arguments` are args and kwargs with a TensorRef for each tensor. `dynamic` has,
+    per tensor, the axes whose size follows the batch. `reason` says why it cannot run alone.
     """
 
     number: int
@@ -115,7 +115,7 @@ def given(arrays: Mapping[str, Any]) -> list[Any]:
 
 def put(tree: Any, tensors: Sequence[Any]) -> Any:
     """Arguments with tensors in their slots."""
-    if isinstance(tree, Slot):
+    if isinstance(tree, TensorRef):
         return tensors[tree.index]
     if isinstance(tree, dict):
         return {key: put(part, tensors) for key, part in tree.items()}
@@ -185,12 +185,12 @@ def _listen(eager: Eager, batch: Batch) -> list[_Note]:
 
 
 def _apart(value: Any, tensors: list[Any]) -> Any:
-    """Replace each tensor in the arguments by a Slot, and add it to `tensors`. Raises TypeError for values that cannot be saved."""
+    """Replace each tensor in the arguments by a TensorRef, and add it to `tensors`. Raises TypeError for values that cannot be saved."""
     import paddle
 
     if isinstance(value, paddle.Tensor):
         tensors.append(value)
-        return Slot(len(tensors) - 1)
+        return TensorRef(len(tensors) - 1)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if type(value) in (list, tuple):

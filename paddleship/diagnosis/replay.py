@@ -107,7 +107,7 @@ def locate(
         errors: dict[int, LayerError] = {}
         for call in sorted(calls, key=lambda call: (_depth(call, calls), call.number)):
             late = time.monotonic() > deadline
-            errors[call.number] = LayerError(call, reason=f"no time left (timeout_s {timeout_s:g})") if late else setup.replay(call)
+            errors[call.number] = LayerError(call, reason=f"no time left of {timeout_s:g} s") if late else setup.replay(call)
             say(f"{call.label}: {errors[call.number]}")
         ordered = [errors[call.number] for call in calls]
         wrong = first_dead(ordered) if unmade else first_wrong(ordered, limit=limit)

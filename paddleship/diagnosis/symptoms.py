@@ -15,7 +15,7 @@ _CLEARLY = 4  # times nearer: in a low precision, answers to similar inputs are 
 def read(evidence: Evidence, answers: Sequence[Arrays], specs: Sequence[TensorSpec], *, limit: float) -> list[Finding]:
     """Findings from the answers; an answer is right up to the noise ratio `limit`."""
     ratios = case_ratios(evidence, answers)
-    wrong = [place for place, ratio in enumerate(ratios) if ratio > limit]
+    wrong = [index for index, ratio in enumerate(ratios) if ratio > limit]
     if not wrong:
         return []
     return [
@@ -27,15 +27,15 @@ def read(evidence: Evidence, answers: Sequence[Arrays], specs: Sequence[TensorSp
 
 def case_ratios(evidence: Evidence, answers: Sequence[Arrays]) -> list[float]:
     """Each case's error in units of eager's noise, over its worst output; infinite if the form differs."""
-    return [_ratio(evidence, place, answer, _expected(evidence, place)) for place, answer in enumerate(answers)]
+    return [_ratio(evidence, index, answer, _expected(evidence, index)) for index, answer in enumerate(answers)]
 
 
-def _expected(evidence: Evidence, place: int) -> Arrays:
-    return {name: differences.expected(truth, evidence.reference[place][name]) for name, truth in evidence.truth[place].items()}
+def _expected(evidence: Evidence, index: int) -> Arrays:
+    return {name: differences.expected(truth, evidence.reference[index][name]) for name, truth in evidence.truth[index].items()}
 
 
-def _ratio(evidence: Evidence, place: int, answer: Arrays, truth: Arrays) -> float:
-    noise = evidence.noise[next(group for group, places in evidence.groups.items() if place in places)]
+def _ratio(evidence: Evidence, index: int, answer: Arrays, truth: Arrays) -> float:
+    noise = evidence.noise[next(group for group, indices in evidence.groups.items() if index in indices)]
     return max((_distance(answer.get(name), truth[name]) / noise[name].largest for name in truth), default=0.0)
 
 
@@ -54,7 +54,7 @@ def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int]
             if (
                 name != other
                 and kinds[name] == kinds[other]
-                and all(_is_rather(answers[place].get(name), _expected(evidence, place), other, name, noise) for place in wrong)
+                and all(_is_rather(answers[index].get(name), _expected(evidence, index), other, name, noise) for index in wrong)
             ):
                 found[name] = other
     if not found:
@@ -74,27 +74,27 @@ def _is_rather(answer: differences.Array | None, truth: Arrays, other: str, name
 def _late(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:
     """Answers that belong to the previous input."""
     late = [
-        place
-        for place in wrong
-        if place
-        and (before := _ratio(evidence, place, answers[place], _expected(evidence, place - 1))) <= limit
-        and before < _ratio(evidence, place, answers[place], _expected(evidence, place)) / _CLEARLY
+        index
+        for index in wrong
+        if index
+        and (before := _ratio(evidence, index, answers[index], _expected(evidence, index - 1))) <= limit
+        and before < _ratio(evidence, index, answers[index], _expected(evidence, index)) / _CLEARLY
     ]
     if len(late) < 2 and len(late) < len(wrong):
         return []
-    names = ", ".join(evidence.cases[place].name for place in late[:3])
+    names = ", ".join(evidence.cases[index].name for index in late[:3])
     message = f"{len(late)} answers belong to the previous input ({names})"
     return [Finding("not-deterministic", "error", message, "keep no state between calls: copy outputs before the next call")]
 
 
 def _sizes(evidence: Evidence, specs: Sequence[TensorSpec], wrong: Sequence[int]) -> list[Finding]:
     """A dimension whose size alone separates right answers from wrong ones."""
-    right = [place for place in range(len(evidence.cases)) if place not in wrong]
+    right = [index for index in range(len(evidence.cases)) if index not in wrong]
     if not right:
         return []
     for spec in specs:
         for axis, name in enumerate(spec.shape):
-            bad, good = ({evidence.cases[place].inputs[spec.name].shape[axis] for place in places} for places in (wrong, right))
+            bad, good = ({evidence.cases[index].inputs[spec.name].shape[axis] for index in indices} for indices in (wrong, right))
             if isinstance(name, str) and not bad & good:
                 message = f"right for {name} {_span(good, bad)}, wrong for {name} {_span(bad, good)}"
                 return [

@@ -58,15 +58,16 @@ def row(
 class Verified:
     """The proof and the other results of `verify`.
 
-    `rows` has the row of every candidate before it was asked. `diagnoses` has the causes for candidates that failed. `branches` and `ways`
-    are what inputs exercised of the control flow, `specs` the model's inputs, `training` the training parity if it was compared.
+    `rows` has the row of every candidate before it was asked. `diagnoses` has the causes for candidates that failed. `branches` and
+    `branch_counts` are what inputs exercised of the control flow, `specs` the model's inputs, `training` the training parity
+    if it was compared.
     """
 
     proof: Proof
     rows: Mapping[str, dict[str, Any]]
     diagnoses: Mapping[str, Diagnosis]
     branches: list[Finding]
-    ways: Mapping[str, float]
+    branch_counts: Mapping[str, float]
     specs: Sequence[TensorSpec]
     training: TrainingParity | None = None
 
@@ -74,7 +75,7 @@ class Verified:
     def coverage(self) -> Coverage:
         """The coverage of the inputs, and of the weights of proven candidates."""
         compared_weights = {name: found for name, found in self.proof.compared_weights.items() if name in self.passed}
-        return coverage.measure(self.proof.evidence.cases, self.specs, compared_weights, self.proof.findings, self.ways)
+        return coverage.measure(self.proof.evidence.cases, self.specs, compared_weights, self.proof.findings, self.branch_counts)
 
     @property
     def table(self) -> dict[str, dict[str, Any]]:
@@ -118,7 +119,7 @@ class Verified:
                 "verified_rows": len({number for case in evidence.cases for number in case.rows}),
                 "verified_batches": len(evidence.cases),
                 "reference_error_log10": round(math.log10(own_error), 3) if own_error else 0.0,
-                **self.ways,
+                **self.branch_counts,
                 **self.coverage.metrics,
             },
             verdict=Verdict(checks=self._checks(params.verify)),

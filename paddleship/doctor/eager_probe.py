@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.controlflow.tracing import Spot, TakenBranches
+from paddleship.controlflow.tracing import BranchKey, TakenBranches
 from paddleship.doctor import ast_lint, memory, structure_checks, watching
 from paddleship.doctor.ast_lint import Suspect
 from paddleship.errors import ModelError, OutputError, ProcessDied, ProcessHung
@@ -36,7 +36,7 @@ class ProbeResult:
 
     `answers` are the answers by case, `refused` the errors of other cases. `suspects` are executed statements that are known to cause
     trouble. `unused` are inputs without influence, `influence_unknown` inputs whose influence is unknown. `forward` is the place of the
-    user's forward, `taken` the ways that cases took in it. `crashes` are cases on which the process died, with how it ended;
+    user's forward, `taken` the outcomes of its branches. `crashes` are cases on which the process died, with how it ended;
     `skipped_after_crashes` were left out after that, and `skipped_slow` because the model is slow.
     """
 
@@ -48,7 +48,7 @@ class ProbeResult:
     unused: tuple[str, ...] = ()
     influence_unknown: tuple[str, ...] = ()
     forward: str | None = None
-    taken_branches: dict[Spot, set[int]] = field(default_factory=dict)
+    taken_branches: dict[BranchKey, set[int]] = field(default_factory=dict)
     crashes: dict[str, ProcessDied | ProcessHung] = field(default_factory=dict)
     skipped_after_crashes: tuple[str, ...] = ()
     skipped_slow: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class ProbeWorker:
         self._form = building.form(self._layer, source_model.model)
         self._absent = source_model.model.absent
         self._twin, self._before = _twin(self._layer), memory.snapshot(self._layer)
-        self._running, self._taken = watching.Watch(), TakenBranches.of(self._layer)
+        self._running, self._taken = watching.Observations(), TakenBranches.of(self._layer)
         self._cases: list[Case] = []
         self._answers: dict[str, Arrays] = {}
         self._refused: dict[str, ModelError] = {}
@@ -104,7 +104,7 @@ class ProbeWorker:
         suspects = ast_lint.suspects(running.executed)
         changed = memory.changes(self._before, memory.snapshot(self._layer))
         random_lines = [f"{name}:{line}" for name, line in running.random]
-        where = structure_checks.place(type(self._layer).forward)
+        where = structure_checks.location(type(self._layer).forward)
         found = [
             *memory.constants(self._constants, where),
             *structure_checks.layers(self._layer, self._built, running),
@@ -119,7 +119,7 @@ class ProbeWorker:
             self._nesting,
             suspects,
             forward=where,
-            taken_branches=self._taken.by_spot,
+            taken_branches=self._taken.by_branch,
         )
 
     def influence(self, name: str) -> bool | None:
@@ -132,7 +132,7 @@ class ProbeWorker:
         self._reseed(self._seed if seed is None else seed)
         with self._paddle.no_grad(), layers.Eagerly():
             result = building.call(layer, self._form.give({name: self._paddle.to_tensor(inputs[name]) for name in self._specs}))
-            where = structure_checks.place(type(layer).forward)
+            where = structure_checks.location(type(layer).forward)
             try:
                 self._nesting, named = building.nest_outputs(result)
             except OutputError as odd:

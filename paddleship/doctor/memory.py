@@ -10,7 +10,7 @@ import numpy as np
 
 from paddleship.doctor import ast_lint
 from paddleship.doctor.ast_lint import FORCED, STATE, Suspect
-from paddleship.doctor.structure_checks import place
+from paddleship.doctor.structure_checks import location
 from paddleship.numerics import differences
 from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.common.spec import Arrays
@@ -26,7 +26,7 @@ def snapshot(layer: Any) -> Snapshot:
     saved = set(layer.state_dict())
     found: Snapshot = {name: ("weight" if name in saved else "tensor", _summary(tensor)) for name, tensor in _tensors(layer)}
     for path, part in layer.named_sublayers(include_self=True):
-        if place(type(part).forward) is None:
+        if location(type(part).forward) is None:
             continue
         for name, value in vars(part).items():
             if not name.startswith("_") or name.lstrip("_") not in vars(part):
@@ -52,7 +52,7 @@ def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, st
     path, part = training[-1]
     culprits = [found for found in suspects if found.pattern == "train-mode" and found.name.endswith(("train", "training"))]
     culprits += [found for found in suspects if found.pattern == STATE and found.name.endswith("training")]
-    where = culprits[0].where if culprits else place(type(part).forward) or place(type(layer).forward)
+    where = culprits[0].where if culprits else location(type(part).forward) or location(type(layer).forward)
     words = f"{path} ({type(part).__name__}) is in train mode after eval() and a call, as are {len(training) - 1} "
     "more" * (len(training) > 1)
     words = words or f"{path} ({type(part).__name__}) is in train mode after eval() and a call"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.doctor.watching import Watch
+from paddleship.doctor.watching import Observations
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common import arguments
 from paddleship.shipped.common.references import is_users
@@ -20,7 +20,7 @@ def signature(layer: Any, inputs: Sequence[str], absent: Sequence[str] = ()) -> 
     """The parts of forward's signature that cannot be exported with the declared inputs."""
     names = list(arguments.declared(inputs, absent))
     function = type(layer).forward
-    where, owner = place(function), type(layer).__name__
+    where, owner = location(function), type(layer).__name__
     kinds = inspect.Parameter
     parameters = list(inspect.signature(function).parameters.values())
     if any(parameter.kind is kinds.VAR_POSITIONAL for parameter in parameters):
@@ -65,7 +65,7 @@ def weights(layer: Any) -> Iterator[Finding]:
         )
 
 
-def layers(layer: Any, built: Watch, running: Watch) -> Iterator[Finding]:
+def layers(layer: Any, built: Observations, running: Observations) -> Iterator[Finding]:
     """Layers and parameters that forward uses and the model does not register, or that it creates at every call."""
     known = {id(part) for part in layer.sublayers(include_self=True)}
     born = {id(part): where for part, where in running.made}
@@ -78,18 +78,18 @@ def layers(layer: Any, built: Watch, running: Watch) -> Iterator[Finding]:
         elif key not in known and key in replaced:
             yield _overwritten(kind, *replaced[key])
         elif key not in known and part.parameters(include_sublayers=False):
-            yield _unregistered(kind, built.birthplace(part))
+            yield _unregistered(kind, built.made_at(part))
     for parameter, where in running.parameters:
         yield _made_in_forward(f"parameter {parameter.name}", where)
     registered = {id(tensor) for tensor in [*layer.parameters(), *layer.buffers()]}
-    theirs = [part for part in layer.sublayers(include_self=True) if place(type(part).forward) is not None]
+    theirs = [part for part in layer.sublayers(include_self=True) if location(type(part).forward) is not None]
     held = {id(value) for part in theirs for value in _contents(vars(part), _DEPTH)}
     for parameter, where in built.parameters:
         if id(parameter) not in registered and id(parameter) in held:
             yield _unregistered("a parameter", where)
 
 
-def place(function: Any) -> str | None:
+def location(function: Any) -> str | None:
     """`file:line` of a user's function; None for an installed one."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None and is_users(code.co_filename) else None

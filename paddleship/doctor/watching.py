@@ -24,7 +24,7 @@ _Trace = Callable[[FrameType, str, Any], Any]
 
 
 @dataclass
-class Watch:
+class Observations:
     """The observations. Layers and parameters are kept alive, with the user's line, so that their ids are not reused.
 
     `replaced` are sublayers whose name was given to another one.
@@ -37,41 +37,41 @@ class Watch:
     executed: set[Line] = field(default_factory=set)
     random: list[Line] = field(default_factory=list)
 
-    def birthplace(self, layer: Any) -> str | None:
+    def made_at(self, layer: Any) -> str | None:
         return next((where for other, where in self.made if other is layer), None)
 
 
 @contextmanager
-def layers(watch: Watch | None = None) -> Iterator[Watch]:
+def layers(seen: Observations | None = None) -> Iterator[Observations]:
     """Record every layer and parameter that is made or replaced in the block."""
     import paddle
 
-    watch = watch or Watch()
+    seen = seen or Observations()
     kind = paddle.nn.Layer
     originals = {name: getattr(kind, name) for name in ("__init__", "__setattr__", "add_sublayer", "create_parameter")}
     loose = paddle.create_parameter
 
     def born(self: Any, *arguments: Any, **options: Any) -> None:
-        watch.made.append((self, _caller(self)))
+        seen.made.append((self, _caller(self)))
         originals["__init__"](self, *arguments, **options)
 
     def assigned(self: Any, name: str, value: Any) -> None:
-        _note_replaced(watch, self, name, value)
+        _note_replaced(seen, self, name, value)
         originals["__setattr__"](self, name, value)
 
     def added(self: Any, name: str, sublayer: Any) -> Any:
-        _note_replaced(watch, self, name, sublayer)
+        _note_replaced(seen, self, name, sublayer)
         return originals["add_sublayer"](self, name, sublayer)
 
     def parameter(self: Any, *arguments: Any, **options: Any) -> Any:
         made = originals["create_parameter"](self, *arguments, **options)
         if made is not None:
-            watch.parameters.append((made, _caller(None)))
+            seen.parameters.append((made, _caller(None)))
         return made
 
     def loose_parameter(*arguments: Any, **options: Any) -> Any:
         made = loose(*arguments, **options)
-        watch.parameters.append((made, _caller(None)))
+        seen.parameters.append((made, _caller(None)))
         return made
 
     patches = {"__init__": born, "__setattr__": assigned, "add_sublayer": added, "create_parameter": parameter}
@@ -79,19 +79,19 @@ def layers(watch: Watch | None = None) -> Iterator[Watch]:
         for name, patch in patches.items():
             setattr(kind, name, patch)
         paddle.create_parameter = loose_parameter
-        yield watch
+        yield seen
     finally:
         paddle.create_parameter = loose
         for name, original in originals.items():
             setattr(kind, name, original)
 
 
-def _note_replaced(watch: Watch, owner: Any, name: str, value: Any) -> None:
+def _note_replaced(seen: Observations, owner: Any, name: str, value: Any) -> None:
     import paddle
 
     before = owner.__dict__.get("_sub_layers", {}).get(name)
     if isinstance(before, paddle.nn.Layer) and isinstance(value, paddle.nn.Layer) and before is not value:
-        watch.replaced.append((before, name, _caller(None)))
+        seen.replaced.append((before, name, _caller(None)))
 
 
 def _caller(layer: Any) -> str | None:
@@ -111,8 +111,8 @@ def _caller(layer: Any) -> str | None:
 
 
 @contextmanager
-def lines(watch: Watch, taken: TakenBranches, *, randomness: bool = False) -> Iterator[None]:
-    """Record which layers and lines of the user run in the block, which ways they take, and optionally which lines draw random numbers."""
+def lines(seen: Observations, taken: TakenBranches, *, randomness: bool = False) -> Iterator[None]:
+    """Record the user's layers and lines that run in the block, the outcomes of branches, and optionally lines that draw random numbers."""
     import paddle
 
     kind = paddle.nn.Layer
@@ -121,10 +121,10 @@ def lines(watch: Watch, taken: TakenBranches, *, randomness: bool = False) -> It
 
     def local(frame: FrameType, event: str, _argument: Any) -> Callable[..., Any]:
         here = (frame.f_code.co_filename, frame.f_lineno)
-        if state is not None and state.changed() and last and last[-1] not in watch.random:
-            watch.random.append(last[-1])
+        if state is not None and state.changed() and last and last[-1] not in seen.random:
+            seen.random.append(last[-1])
         if event == "line":
-            watch.executed.add(here)
+            seen.executed.add(here)
         if event == "return":
             here = _outer(frame) or here
         last[:] = [here]
@@ -132,7 +132,7 @@ def lines(watch: Watch, taken: TakenBranches, *, randomness: bool = False) -> It
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
         if frame.f_code.co_name == "forward" and isinstance(layer := frame.f_locals.get("self"), kind):
-            watch.called[id(layer)] = layer
+            seen.called[id(layer)] = layer
         if not is_users(frame.f_code.co_filename):
             return None
         follow = tracing.follower(taken, frame)

@@ -74,13 +74,13 @@ def measure(
     specs: Sequence[TensorSpec],
     compared_weights: Mapping[str, WeightComparison],
     findings: Sequence[Finding] = (),
-    ways: Mapping[str, float] | None = None,
+    branch_counts: Mapping[str, float] | None = None,
 ) -> Coverage:
     """The coverage of the cases that were asked.
 
-    `compared_weights` holds the comparisons of the proven candidates; `ways` counts branches as `regions.judge` does.
+    `compared_weights` holds the comparisons of the proven candidates; `branch_counts` counts branches as `regions.judge` does.
     """
-    counted = ways or {}
+    counted = branch_counts or {}
     return Coverage(
         len({number for case in cases for number in case.rows}),
         _sizes(cases, specs),

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from paddleship.controlflow.tracing import Spot, TracedEager
+from paddleship.controlflow.tracing import BranchKey, TracedEager
 from paddleship.errors import ModelError
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics.differences import Array
@@ -64,8 +64,8 @@ class ReferenceWorker:
         except ModelError as refusal:
             return str(refusal)
 
-    def taken_branches(self) -> dict[Spot, set[int]]:
-        """The ways that eager float32 took at each `if` and loop of the user's code since the last call."""
+    def taken_branches(self) -> dict[BranchKey, set[int]]:
+        """The outcomes of each `if` and loop of the user's code in eager float32 since the last call."""
         taken = dict(self._traced.taken_branches()) if self._traced else {}
         if self._traced:
             self._traced.taken_branches().clear()

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from paddleship.config.params import Verify
-from paddleship.controlflow.tracing import Spot
+from paddleship.controlflow.tracing import BranchKey
 from paddleship.errors import BadInput, OutOfTime
 from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
@@ -51,7 +51,7 @@ class Proof:
     answers: dict[str, list[Arrays] | None] = field(repr=False)
     refused: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    taken_branches: dict[Spot, set[int]] = field(default_factory=dict, repr=False)
+    taken_branches: dict[BranchKey, set[int]] = field(default_factory=dict, repr=False)
     controls: list[Control] = field(default_factory=list, repr=False)
     compared_weights: dict[str, WeightComparison] = field(default_factory=dict, repr=False)
     unexercised: dict[str, str] = field(default_factory=dict)

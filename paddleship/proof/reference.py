@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from paddleship.config.params import Verify
-from paddleship.controlflow.tracing import Spot
+from paddleship.controlflow.tracing import BranchKey
 from paddleship.errors import BadInput, CandidateError, ModelError
 from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
@@ -31,34 +31,34 @@ _NUDGES = 2
 @dataclass(frozen=True)
 class EagerAnswers:
     """The answers of the eager model: evidence, answers of `to_static` (or its error), rejected cases with their errors, findings about
-    eager, the ways that inputs took, and inputs that changed nothing.
+    eager, the outcomes of branches, and inputs that changed nothing.
     """
 
     evidence: Evidence
     static: list[Arrays] | str
     refused: dict[str, str]
     findings: list[Finding]
-    taken_branches: dict[Spot, set[int]]
+    taken_branches: dict[BranchKey, set[int]]
     idle: dict[str, str]
 
 
 @dataclass(frozen=True)
 class EarlierAnswers:
-    """Earlier answers of eager float32, by case name, and the ways that were taken."""
+    """Earlier answers of eager float32, by case name, and the outcomes of branches."""
 
     answers: Mapping[str, Arrays]
-    taken_branches: Mapping[Spot, set[int]]
+    taken_branches: Mapping[BranchKey, set[int]]
 
 
 @dataclass(frozen=True)
 class _Float32:
-    """The answers of eager float32, by case index; second answers to two cases; ways; inputs that changed nothing; and cases found by a
-    search, whose indices follow the others.
+    """The answers of eager float32, by case index; second answers to two cases; outcomes of branches; inputs that changed
+    nothing; and cases found by a search, whose indices follow the others.
     """
 
     answers: dict[int, Arrays | str]
     again: dict[int, Arrays | str]
-    taken_branches: dict[Spot, set[int]]
+    taken_branches: dict[BranchKey, set[int]]
     idle: dict[str, str]
     found: list[FoundCase]
 
@@ -89,17 +89,17 @@ def ask(
         single = _float32(eager, child, cases, crashes, probe_inputs=probe_inputs, earlier=earlier, search=search, say=say)
         cases = [*cases, *(one.case for one in single.found)]
         crashes.follow(cases)
-        refused = {cases[place].name: answer for place, answer in single.answers.items() if isinstance(answer, str)}
+        refused = {cases[number].name: answer for number, answer in single.answers.items() if isinstance(answer, str)}
         truth, rule, why, floor = _best_truth(eager, child, cases, single.answers, crashes, say=say)
         kept = _kept(cases, single.answers, crashes)
-        left, reference = [cases[place] for place in kept], list(kept.values())
+        left, reference = [cases[number] for number in kept], list(kept.values())
         if truth is None:
             nudged = _nudged(eager, child, left, reference)
             evidence = evidences.gather(left, reference, None, nudged=nudged, task=task, labels=labels, why=why)
         else:
-            exact = [truth[place] for place in kept]
+            exact = [truth[number] for number in kept]
             evidence = evidences.gather(left, reference, exact, rule=rule, floor=floor, task=task, labels=labels, why=why)
-        again = {index: single.again[place] for index, place in enumerate(kept) if place in single.again}
+        again = {index: single.again[number] for index, number in enumerate(kept) if number in single.again}
         findings = [*_eager_findings(evidence, again, settings), *(searching.findings(single.found) if search and search.real else [])]
         return EagerAnswers(evidence, _static(eager, child, left), crashes.words | refused, findings, single.taken_branches, single.idle)
 
@@ -107,9 +107,11 @@ def ask(
 def _kept(cases: Sequence[Case], answers: Mapping[int, Arrays | str], crashes: Crashes) -> dict[int, Arrays]:
     """The answers to the cases that eager accepts and survives, in order. Raises ModelError if no row is among them."""
     kept = {
-        place: answer for place, answer in sorted(answers.items()) if not isinstance(answer, str) and cases[place].name not in crashes.words
+        number: answer
+        for number, answer in sorted(answers.items())
+        if not isinstance(answer, str) and cases[number].name not in crashes.words
     }
-    if not any(cases[place].group == "rows" for place in kept):
+    if not any(cases[number].group == "rows" for number in kept):
         words = (answer for answer in answers.values() if isinstance(answer, str))
         raise ModelError(next(words, "there are no cases: give rows or inputs"))
     return kept
@@ -126,36 +128,36 @@ def _float32(
     search: Search | None,
     say: Say,
 ) -> _Float32:
-    """Ask eager float32, in a new process after each crash; the ways are read after each case."""
+    """Ask eager float32, in a new process after each crash; the outcomes are read after each case."""
     answers: dict[int, Arrays | str] = {}
-    taken: dict[Spot, set[int]] = {}
+    taken: dict[BranchKey, set[int]] = {}
     if earlier is not None:
-        answers |= {place: earlier.answers[case.name] for place, case in enumerate(cases) if case.name in earlier.answers}
-        taken |= {spot: set(ways) for spot, ways in earlier.taken_branches.items()}
+        answers |= {number: earlier.answers[case.name] for number, case in enumerate(cases) if case.name in earlier.answers}
+        taken |= {key: set(outcomes) for key, outcomes in earlier.taken_branches.items()}
     while True:
         with _form(eager, child, "float32") as process:
             try:
-                for place, answer in ask_each("eager", process, cases, crashes.left(answers)):
-                    answers[place] = answer
+                for number, answer in ask_each("eager", process, cases, crashes.left(answers)):
+                    answers[number] = answer
                     taken = _joined([taken, process.call("taken_branches")])
                 kept = _kept(cases, answers, crashes)
                 again = dict(ask_each("eager, again", process, cases, [*kept][1::-1]))  # in reverse, so that no draw is repeated
             except CrashError as end:
                 crashes.add(end, answers)
                 continue
-            asked, given = [cases[place] for place in kept], list(kept.values())
+            asked, given = [cases[number] for number in kept], list(kept.values())
             idle = _idle_inputs(process, asked, given) if probe_inputs else {}
             found = searching.find(search, process, asked, given, taken, say) if search else []
             answers |= {len(cases) + number: one.answer for number, one in enumerate(found)}
             return _Float32(answers, again, _joined([taken, *(one.taken_branches for one in found)]), idle, found)
 
 
-def _joined(taken: Iterable[Mapping[Spot, set[int]]]) -> dict[Spot, set[int]]:
-    """All ways at each spot."""
-    joined: dict[Spot, set[int]] = {}
-    for ways in taken:
-        for spot, some in ways.items():
-            joined.setdefault(spot, set()).update(some)
+def _joined(taken: Iterable[Mapping[BranchKey, set[int]]]) -> dict[BranchKey, set[int]]:
+    """All outcomes of each branch."""
+    joined: dict[BranchKey, set[int]] = {}
+    for outcomes in taken:
+        for key, some in outcomes.items():
+            joined.setdefault(key, set()).update(some)
     return joined
 
 
@@ -210,7 +212,7 @@ def _nudged(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case
             for seed in range(_NUDGES):
                 other.call("nudge", seed)
                 answers = dict(ask_each("eager, nudged", other, cases, range(len(cases))))
-                found.append([own if isinstance(answer := answers[place], str) else answer for place, own in enumerate(reference)])
+                found.append([own if isinstance(answer := answers[number], str) else answer for number, own in enumerate(reference)])
     except (BadInput, CrashError):
         return found
     return found
@@ -227,12 +229,12 @@ def _truth(
     """The float64 answers, or None with the reason; and the operators that computed in float32 nevertheless."""
     found: dict[int, Arrays | str] = {}
     single: set[str] = set()
-    refused = [place for place, answer in answers.items() if isinstance(answer, str)]
+    refused = [number for number, answer in answers.items() if isinstance(answer, str)]
     while True:
         try:
             with _form(eager, child, form) as exact:
-                for place, answer in ask_each(f"eager {form}", exact, cases, crashes.left([*found, *refused])):
-                    found[place] = answer
+                for number, answer in ask_each(f"eager {form}", exact, cases, crashes.left([*found, *refused])):
+                    found[number] = answer
                 single |= set(exact.call("single"))
                 break
         except BadInput as error:
@@ -244,14 +246,14 @@ def _truth(
     kept = _kept(cases, answers, crashes)
     if why := _why_unusable(cases, kept, found):
         return None, why, []
-    return {place: answer for place, answer in found.items() if not isinstance(answer, str)}, "", sorted(single)
+    return {number: answer for number, answer in found.items() if not isinstance(answer, str)}, "", sorted(single)
 
 
 def _why_unusable(cases: Sequence[Case], reference: Mapping[int, Arrays], answers: Mapping[int, Arrays | str]) -> str:
     """Why these float64 answers cannot be the truth; empty if they can."""
     truth: list[Arrays] = []
-    for place, expected in reference.items():
-        case, answer = cases[place], answers[place]
+    for number, expected in reference.items():
+        case, answer = cases[number], answers[number]
         if isinstance(answer, str):
             return f"{case.name}: {answer}"
         for name, array in expected.items():
@@ -287,7 +289,7 @@ def _eager_findings(evidence: Evidence, again: Mapping[int, Arrays | str], setti
         found.append(
             Finding("no-float64", "note", message, "no action is needed, but this is a weaker check: noise of at most 0.001 of the scale")
         )
-    first, later = [evidence.reference[place] for place in again], [one if isinstance(one, dict) else {} for one in again.values()]
+    first, later = [evidence.reference[number] for number in again], [one if isinstance(one, dict) else {} for one in again.values()]
     if (change := invariance.change(evidence, [*again], first, later)) > 1:
         message = f"the eager model gives different answers to the same input in evaluation mode ({change:.3g} × its own noise)"
         advice = (

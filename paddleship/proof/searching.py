@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from paddleship.controlflow import regions
-from paddleship.controlflow.tracing import Spot
+from paddleship.controlflow.tracing import BranchKey
 from paddleship.errors import CandidateError
 from paddleship.numerics.differences import Array
 from paddleship.proof import exercise
@@ -48,11 +48,11 @@ class Search:
 
 @dataclass(frozen=True)
 class FoundCase:
-    """A case that was found: eager's answer, the ways that it took, and what it is the first to exercise."""
+    """A case that was found: eager's answer, the outcomes of branches, and what it is the first to exercise."""
 
     case: Case
     answer: Arrays
-    taken_branches: Mapping[Spot, set[int]]
+    taken_branches: Mapping[BranchKey, set[int]]
     exercised: tuple[str, ...]
 
 
@@ -61,10 +61,10 @@ def find(
     eager: Caller,
     cases: Sequence[Case],
     answers: Sequence[Arrays],
-    taken: Mapping[Spot, set[int]],
+    taken: Mapping[BranchKey, set[int]],
     say: Callable[[str], None],
 ) -> list[FoundCase]:
-    """Find cases that exercise something new, beyond `cases` with eager's `answers` and the ways `taken`.
+    """Find cases that exercise something new, beyond `cases` with eager's `answers` and outcomes of branches (`taken`).
 
     `eager` answers with its method `run`, and returns the branches since the last call with `taken_branches`. Cases that it rejects
     or answers with NaN or infinity are left out; after a crash the search ends.
@@ -79,9 +79,9 @@ def find(
         for case in _tries(search, [case.inputs for case in cases if case.group == "rows"], begun + search.seconds / 2):
             if not unseen.names() or time.monotonic() > begun + search.seconds:
                 break
-            answer, ways = eager.call("run", case.inputs), eager.call("taken_branches")
-            if _finite(answer) and (exercised := unseen.add(case, answer, ways)):
-                found.append(FoundCase(case, answer, ways, exercised))
+            answer, outcomes = eager.call("run", case.inputs), eager.call("taken_branches")
+            if _finite(answer) and (exercised := unseen.add(case, answer, outcomes)):
+                found.append(FoundCase(case, answer, outcomes, exercised))
     except CandidateError:
         return found
     return found
@@ -99,9 +99,9 @@ def findings(found: Sequence[FoundCase]) -> list[Finding]:
 class _Unseen:
     """What the cases so far do not exercise: outputs without variation, and sides of branches that were not taken."""
 
-    def __init__(self, exported: Path, cases: Sequence[Case], answers: Sequence[Arrays], taken: Mapping[Spot, set[int]]) -> None:
+    def __init__(self, exported: Path, cases: Sequence[Case], answers: Sequence[Arrays], taken: Mapping[BranchKey, set[int]]) -> None:
         self._decisions = regions.read(exported)
-        self._taken = {spot: set(ways) for spot, ways in taken.items()}
+        self._taken = {key: set(outcomes) for key, outcomes in taken.items()}
         self._outputs = {name: one for name, one in exercise.variations(cases, answers).items() if one.missing}
         self._sides = regions.untaken(self._decisions, self._taken)
 
@@ -110,17 +110,17 @@ class _Unseen:
         sides = [f"{len(self._sides)} sides of branches"] if len(self._sides) > 1 else ["a side of a branch"] if self._sides else []
         return [f"output {name}" for name in self._outputs] + sides
 
-    def add(self, case: Case, answer: Arrays, taken: Mapping[Spot, set[int]]) -> tuple[str, ...]:
+    def add(self, case: Case, answer: Arrays, taken: Mapping[BranchKey, set[int]]) -> tuple[str, ...]:
         """Add a case. Returns what it is the first to exercise."""
         for name, one in self._outputs.items():
             one.add(case, answer.get(name, np.zeros(0)))
         seen = [name for name, one in self._outputs.items() if not one.missing]
         self._outputs = {name: one for name, one in self._outputs.items() if one.missing}
-        ways = {spot: self._taken.get(spot, set()) | taken.get(spot, set()) for spot in {*self._taken, *taken}}
-        left = regions.untaken(self._decisions, ways)
+        outcomes = {key: self._taken.get(key, set()) | taken.get(key, set()) for key in {*self._taken, *taken}}
+        left = regions.untaken(self._decisions, outcomes)
         sides = dict.fromkeys(f"{regions.quote(one.site)} ({one.site.where})" for one, side in self._sides if (one, side) not in left)
         if seen or sides:
-            self._taken, self._sides = ways, left
+            self._taken, self._sides = outcomes, left
         return (*(f"output {name}" for name in seen), *sides)
 
 

@@ -101,7 +101,8 @@ class Isolated:
                 if self._deadline is not None and self._deadline.over:
                     raise self._late()
                 raise ProcessHung(
-                    f"{self.name} did not answer in {self._timeout_s:g} s ({method}): it hangs, or needs a larger timeout_s",
+                    f"{self.name} did not answer in {self._timeout_s:g} s ({method}): it hangs, or needs more time: "
+                    "raise timeout_s (of the doctor: --seconds)",
                     seconds=self._timeout_s,
                 )
             succeeded, value = self._pipe.recv()

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.choice.__main__ import line, met, summary, table
 from benchmarks.choice.contest import ROOT, Regret, Result
-from benchmarks.choice.subjects import SUBJECTS
+from benchmarks.choice.models import MODELS
 from paddleship.statistics.estimates import Interval
 from tests import warm
 
@@ -69,5 +69,5 @@ def test_the_table_marks_the_choice_and_gives_the_reasons_of_what_is_missing():
     assert "regret 20.0%" in line(result(apart=1.2))
 
 
-def test_ten_subjects_at_least():
-    assert len(SUBJECTS) >= 10
+def test_ten_models_at_least():
+    assert len(MODELS) >= 10

@@ -1,4 +1,4 @@
-"""Control flow: what export put into the program, what it decided itself, and which ways the inputs took."""
+"""Control flow: what export put into the program, what it decided itself, and the outcomes with the inputs."""
 
 import sys
 import textwrap
@@ -242,7 +242,7 @@ def judged(layers, batches, specs=None, **options):
             eager(paddle.to_tensor(batch))
     with deciding.watching(fresh) as seen:
         building.to_static(fresh, specs or [TensorSpec("x", "float32", ("batch", 2))]).forward.concrete_program  # noqa: B018
-    return *regions.judge(regions.decisions(seen), taken.by_spot, **options), seen
+    return *regions.judge(regions.decisions(seen), taken.by_branch, **options), seen
 
 
 def built(name):
@@ -325,7 +325,7 @@ def test_what_the_configuration_decides_gives_no_finding(theirs, name):
     found, metrics, seen = judged(built(name), rows(-1, 1))
     assert found == []
     assert metrics["regions"] == 0
-    assert seen.taken.by_spot
+    assert seen.taken.by_branch
 
 
 @pytest.mark.parametrize(
@@ -414,7 +414,7 @@ def test_functions_of_one_text_in_two_files_are_told_apart(tmp_path, monkeypatch
     with tracing.following(taken):
         one_text.ask(True)
         two_text.ask(False)
-    assert [(site.file.rpartition("/")[2], ways) for (site, _), ways in taken.by_spot.items()] == [
+    assert [(site.file.rpartition("/")[2], outcomes) for (site, _), outcomes in taken.by_branch.items()] == [
         ("one_text.py", {1}),
         ("two_text.py", {0}),
     ]
@@ -428,7 +428,7 @@ def test_an_exception_in_a_condition_decides_nothing(theirs, tmp_path, monkeypat
     taken = tracing.TakenBranches()
     with pytest.raises(AttributeError), tracing.following(taken):
         ask(1)
-    assert taken.by_spot == {}
+    assert taken.by_branch == {}
 
 
 def image_model():
@@ -472,7 +472,7 @@ def test_an_export_writes_what_verify_reads(theirs, tmp_path, monkeypatch):
 
 
 def test_a_file_that_cannot_be_read_has_no_places():
-    assert branches.places("<string>") == ()
+    assert branches.of_file("<string>") == ()
 
 
 def test_a_value_that_is_read_after_the_condition_was_asked_is_no_part_of_it(tmp_path):
@@ -486,7 +486,7 @@ def test_a_value_that_is_read_after_the_condition_was_asked_is_no_part_of_it(tmp
                     rounds = x.max().item()
     """
     (tmp_path / "padding.py").write_text(textwrap.dedent(source))
-    found = {place.site.text: place.site.reads for place in branches.places(str(tmp_path / "padding.py"))}
+    found = {branch.site.text: branch.site.reads for branch in branches.of_file(str(tmp_path / "padding.py"))}
     assert found == {"len(x.shape) == len(sizes)": False, "len(sizes) > 1": True, "range(rounds)": False, "rounds > 2": True}
 
 
@@ -499,4 +499,4 @@ def test_a_loop_whose_body_is_long_is_counted_as_any_other(tmp_path, monkeypatch
     taken = tracing.TakenBranches()
     with tracing.following(taken):
         their_long.go(1, 4)
-    assert [ways for (site, _), ways in taken.by_spot.items() if site.loops] == [{4}]
+    assert [outcomes for (site, _), outcomes in taken.by_branch.items() if site.loops] == [{4}]

@@ -20,7 +20,7 @@ def case(*shape, rows=(), start=0):
 
 def test_rows_sizes_ids_branches_and_weights_are_counted():
     cases = [case(1, 4, rows=(0,)), case(3, 256, rows=(0, 1, 2), start=2)]
-    found = coverage.measure(cases, [IDS], {"paddle": WHOLE}, ways={"sides": 4, "sides_exercised": 3})
+    found = coverage.measure(cases, [IDS], {"paddle": WHOLE}, branch_counts={"sides": 4, "sides_exercised": 3})
     assert str(found) == "3 rows, batch 1 to 3, length 4 to 256, 77% of ids, 3 of 4 branches, 100% of weights"
     assert found.metrics == {
         "largest_batch": 3, "largest_length": 256, "ids_share": 0.77, "weights_compared_share": 1.0, "not_exercised": 0,

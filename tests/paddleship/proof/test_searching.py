@@ -100,7 +100,7 @@ def test_a_branch_that_no_case_took_is_reached_and_its_ways_are_told(searched):
     assert len(found) == 1
     assert "`if x.mean() > 7` (" in found[0].exercised[0]
     assert {0, 1} == set().union(*found[0].taken_branches.values()) | {0}
-    assert not regions.untaken(decisions, {spot: {0, *ways} for spot, ways in found[0].taken_branches.items()})
+    assert not regions.untaken(decisions, {key: {0, *outcomes} for key, outcomes in found[0].taken_branches.items()})
 
 
 def test_real_rows_keep_drawn_values_within_what_they_hold(searched):

@@ -34,7 +34,7 @@ def _text(name: str, *, learning_rate: float = 0.002, shortest: int = 64, rows: 
     }
 
 
-SUBJECTS: dict[str, dict[str, Any]] = {
+MODELS: dict[str, dict[str, Any]] = {
     "resnet18": _picture("resnet18", epochs=6),
     "resnet50": _picture("resnet50", epochs=3),
     "mobilenet-v3": _picture("mobilenet_v3_small", epochs=45, learning_rate=0.003),
@@ -93,8 +93,8 @@ SUBJECTS: dict[str, dict[str, Any]] = {
 
 
 def settings(name: str, work: Path, *, short: bool) -> dict[str, Any]:
-    """The params of one subject, laid over params.yaml, with all files in `work`; `short` measures few candidates, briefly."""
-    chosen = SUBJECTS[name]
+    """The params of one model, laid over params.yaml, with all files in `work`; `short` measures few candidates, briefly."""
+    chosen = MODELS[name]
     seed = work / "seed"
     stages = ("prepared", "checkpoint", "exported", "candidates", "parity", "regression", "benchmark", "reports")
     return {
