@@ -127,6 +127,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> int:
     checkout, local = here()
+    if not (arguments.params or arguments.commit or arguments.deployment):
+        from flows import unchanged
+
+        if unchanged.show(checkout, local, arguments.until):
+            return 0
     overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
     return end(_pipeline(checkout, local, arguments.deployment, params_file=overlay, until=arguments.until, commit=arguments.commit))
 

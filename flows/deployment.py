@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from flows import servers
 from flows.local import HEARTBEAT_S, Local
 from paddleship.errors import BadInput, Unavailable
 
@@ -46,7 +47,8 @@ def work(local: Local, *, pool: Pool = "local") -> int:
 
 def follow(local: Local, name: str, parameters: dict[str, Any]) -> State[Any]:
     """Start a run of a deployment, print its states, and return the last one. Raises BadInput and Unavailable."""
-    os.environ["PREFECT_API_URL"] = _url(local)
+    os.environ["PREFECT_API_URL"] = url = _url(local)
+    servers.require(url, name="Prefect", variable="PREFECT_API_URL")
     from prefect import get_client
     from prefect.deployments import run_deployment
     from prefect.exceptions import ObjectNotFound

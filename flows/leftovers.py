@@ -33,6 +33,6 @@ def _keep_lineage(place: Workspace, *, on_line: Callable[[str], None]) -> None:
     name = workspace.experiment(place.root.name)
     if not (place.root / "dvc.lock").exists() or workspace.has_experiment(place.checkout, name):
         return
-    whole = [stage.address for stage in stages.graph(place.root) if stages.is_current(place.root, stage)]
+    whole = [stage.address for stage in stages.graph(place.root) if stages.are_current(place.root, stage)]
     if whole:
         stages.save_experiment(place.root, place.checkout, name, whole, on_line=on_line)

@@ -79,8 +79,8 @@ class Local:
         Call it before Prefect is imported, and `wait` afterwards, because both take seconds. Raises Unavailable, also while waiting.
         """
         self.use()
-        if self.prefect_url():
-            return lambda: None
+        if there := self.prefect_url():
+            return lambda: servers.require(there, name="Prefect", variable="PREFECT_API_URL")
         url = f"http://127.0.0.1:{servers.free_port()}"
         command = [sys.executable, "-m", "uvicorn", "--log-level", "error", "--port", url.rpartition(":")[2], "--factory"]
         environment = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +14,7 @@ from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import leftovers, outcome, stages, summary, workspace
+from flows import leftovers, outcome, stages, summary, unchanged, workspace
 from flows.local import Local
 from flows.repro import StageStatus
 from flows.stages import Stage, StageKilled, Until
@@ -86,9 +83,15 @@ def _run(place: Workspace, until: Until) -> State[Any]:
     tracker.log_source(place.root)
     tracker.finish(failure, tags={"dvc_lock_sha256": stages.lock_sha256(place.root)})
     _publish(place, values, tracker, rows)
-    _print_summary(place, values, tracker, rows, local)
+    summary.show(rows, place.root, values, local, links={"this run": tracker.url, "all runs": tracker.view_url})
+    if tracker.undelivered:
+        summary.say("MLflow did not get all of this run: start it, then run .venv/bin/paddleship deliver")
     if failure is not None:
+        if place.isolated:
+            summary.say(f"the run's folder is kept until the next run: {place.root}")
         return outcome.failed(failure)
+    if not place.isolated and not tracker.undelivered:
+        unchanged.note(place.root, local, until, links={"last run": tracker.url, "all runs": tracker.view_url})
     place.remove()
     changed = [row.stage for row in rows if row.status == StageStatus.RAN]
     return Completed(message=f"{', '.join(changed)} ran" if changed else "nothing changed")
@@ -177,12 +180,12 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
     """Run one DVC stage, or find it unchanged; an expected failure is a state, not a traceback."""
     log = get_run_logger()
     try:
-        force = stage.name == "package" and _image_is_gone(place.root / values.paths.image)
-        if not force and stages.is_current(place.root, stage):
+        force = stage.name == "package" and image.is_gone(place.root / values.paths.image)
+        if not force and stages.are_current(place.root, stage):
             log.info("%s: unchanged", stage.name)
             return StageStatus.UNCHANGED
         status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
-        if status != StageStatus.RAN and stage.name == "package" and _image_is_gone(place.root / values.paths.image):
+        if status != StageStatus.RAN and stage.name == "package" and image.is_gone(place.root / values.paths.image):
             status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
         return status
     except StageKilled as error:
@@ -191,14 +194,6 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
     except PaddleshipError as error:
         errors.append(error)
         return outcome.failed(error)
-
-
-def _image_is_gone(receipt: Path) -> bool:
-    """Whether the engine no longer has the image of the receipt, which DVC cannot see. Raises Unavailable."""
-    if not receipt.exists():
-        return False
-    with closing(image.connect()) as client:
-        return not image.exists(client, json.loads(receipt.read_text())["image_id"])
 
 
 def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], until: str) -> None:
@@ -262,34 +257,3 @@ def _publish(place: Workspace, values: params.Params, tracker: Tracker, rows: li
     if release.exists() and rows[-1].stage == stages.LAST and rows[-1].report:
         text = f"```json\n{release.read_text(encoding='utf-8')}\n```"
         create_markdown_artifact(key="release", markdown=text, description="Where the image comes from")
-
-
-def _print_summary(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], local: Local) -> None:
-    """Print the summary of the run on the terminal."""
-    from rich.console import Console
-
-    console = Console(soft_wrap=True)
-    say: Callable[..., None] = console.print
-    say()
-    say(summary.table(rows))
-    say()
-    for line in summary.unseen(rows):
-        say(line, markup=False, highlight=False)
-    if rows and all(row.status == StageStatus.UNCHANGED for row in rows):
-        say("Nothing changed since the last run: every stage is up to date.\n")
-    if rows[-1].stage == stages.LAST and rows[-1].report and rows[-1].status != StageStatus.FAILED:
-        engine = summary.engine_address()
-        for line in summary.release_lines(place.root / values.paths.release, engine=engine):
-            say(line, markup=False, highlight=False)
-        say()
-    for name, url in local.running().items():
-        say(f"{name:8}{url}", highlight=False)
-    if tracker.url:
-        say(f"this run {tracker.url}", highlight=False)
-        say(f"all runs {tracker.view_url}", highlight=False)
-    if not local.running():
-        say("compare runs: make ui", highlight=False)
-    if tracker.undelivered:
-        say("MLflow did not get all of this run: start it, then run .venv/bin/paddleship deliver", style="yellow")
-    if place.isolated and any(row.status == StageStatus.FAILED for row in rows):
-        say(f"the run's folder is kept until the next run: {place.root}", highlight=False)

@@ -15,12 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.error import HTTPError
 
 from paddleship.errors import Unavailable
 from paddleship.shipped.common.files import write_text
 
 _START_S = 120
 _STOP_S = 15
+_ANSWER_S = 15
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,19 @@ def temporary(command: Sequence[str], *, health: str, environment: Mapping[str, 
             time.sleep(0.05)
 
     return wait
+
+
+def require(url: str, *, name: str, variable: str) -> None:
+    """Raise Unavailable if nothing speaks HTTP at the address of somebody's server, which `variable` holds."""
+    try:
+        urllib.request.urlopen(url, timeout=_ANSWER_S).close()  # noqa: S310 the user's own address
+    except HTTPError:
+        pass  # it may ask for a key that its client has
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise Unavailable(
+            f"{name} does not answer at {url} ({reason}): start it, or correct {variable}; without {variable} a run starts its own"
+        ) from None
 
 
 def running(state: Path, name: str) -> str | None:

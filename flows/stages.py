@@ -64,11 +64,11 @@ def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
         raise BadInput(f"dvc.yaml cannot be read ({error}): fix it, or compare with the repository's") from None
 
 
-def is_current(root: Path, stage: Stage) -> bool:
-    """Whether deps, params, command and outs equal dvc.lock; in this process, because a new one takes longer."""
+def are_current(root: Path, *wanted: Stage) -> bool:
+    """Whether deps, params, command and outs of these stages equal dvc.lock; in this process, because a new one takes longer."""
     try:
         with chdir(root), _repo(root) as repo, repo.lock:
-            return not repo.stage.collect(stage.address)[0].changed()
+            return not any(repo.stage.collect(stage.address)[0].changed() for stage in wanted)
     except _dvc_error():
         return False  # busy or broken: the run waits, or reports the error
 

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flows import stages
+from flows.local import Local
 from flows.repro import StageStatus
+from paddleship.config.params import Params
 from paddleship.errors import Unavailable
 from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
@@ -40,6 +43,28 @@ class Row:
     @property
     def headline(self) -> str:
         return self.reason or (self.report.headline + elsewhere(self.report) if self.report else "")
+
+
+def show(rows: Sequence[Row], root: Path, values: Params, local: Local, *, links: Mapping[str, str | None]) -> None:
+    """Print the stages of a run in `root`, its image, and where to see more; `links` are addresses by name."""
+    from rich.console import Console
+
+    Console(soft_wrap=True).print("", table(rows), "", sep="\n")
+    say(*unseen(rows))
+    if rows and all(row.status == StageStatus.UNCHANGED for row in rows):
+        say("Nothing changed since the last run: every stage is up to date.", "")
+    if rows[-1].stage == stages.LAST and rows[-1].report and rows[-1].status != StageStatus.FAILED:
+        say(*release_lines(root / values.paths.release, engine=engine_address()), "")
+    say(*(f"{name:8}{url}" for name, url in local.running().items()))
+    say(*(f"{name} {url}" for name, url in links.items() if url))
+    if not local.running():
+        say("compare runs: make ui")
+
+
+def say(*lines: str) -> None:
+    """Print lines as they are, without a line break of the terminal's width."""
+    for line in lines:
+        print(line, flush=True)
 
 
 def table(rows: Sequence[Row]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,14 @@ def host_of(client: Any) -> str:
     """The engine's address, in the form of DOCKER_HOST."""
     socket = getattr(client.api.adapters.get("http+docker://"), "socket_path", None)
     return os.environ.get("DOCKER_HOST") or f"unix://{socket}"
+
+
+def is_gone(receipt: Path) -> bool:
+    """Whether the engine no longer has the image of the receipt, which DVC cannot see. Raises Unavailable."""
+    if not receipt.exists():
+        return False
+    with closing(connect()) as client:
+        return not exists(client, json.loads(receipt.read_text(encoding="utf-8"))["image_id"])
 
 
 def exists(client: Any, image: str) -> bool:

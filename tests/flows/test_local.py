@@ -55,6 +55,16 @@ def test_a_port_in_use_is_named_with_the_variable_that_changes_it(web):
     assert not (web.state / "web.server.json").exists()
 
 
+def test_a_prefect_server_that_the_user_names_must_answer_in_whatever_way(web, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{web.port}/api")
+    monkeypatch.setenv("PREFECT_HOME", str(web.state))
+    wait = Local(web.state).serve()
+    with pytest.raises(Unavailable, match=r"Prefect does not answer at http:.*/api \(.*refused\): start it, or correct PREFECT_API_URL"):
+        wait()
+    web.start()
+    wait()  # which answers 404, as one that asks for a key answers 401
+
+
 def test_a_server_that_does_not_come_up_tells_its_last_words_and_leaves_nothing(web):
     broken = replace(web, command=[sys.executable, "-c", "raise SystemExit('no such store')"])
     with pytest.raises(Unavailable, match=r"web did not start \(no such store\): see .*web\.log"):

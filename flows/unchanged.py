@@ -1,0 +1,74 @@
+"""A run that has nothing to do, which is known before any server starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import get_args
+
+from flows import stages, summary
+from flows.local import Local
+from flows.repro import StageStatus
+from flows.stages import Until
+from flows.summary import Row
+from paddleship.config import params
+from paddleship.errors import Unavailable
+from paddleship.reports.report import Report
+from paddleship.shipped.common.files import write_text
+from tasks import image
+from tasks.fingerprint import fingerprint
+
+_FILE = "last_run.json"
+
+
+@dataclass(frozen=True)
+class LastRun:
+    """A run that passed in the checkout: its last stage, what it left, and the addresses by name where it is shown."""
+
+    until: Until
+    dvc_lock_sha256: str
+    tracking_uri: str
+    links: Mapping[str, str | None]
+
+
+def note(checkout: Path, local: Local, until: Until, *, links: Mapping[str, str | None]) -> None:
+    """Keep what the next run must know of one that passed, and of which MLflow has everything."""
+    last = LastRun(until, stages.lock_sha256(checkout), local.tracking_uri(), links)
+    write_text(local.state / _FILE, json.dumps(asdict(last), indent=1) + "\n")
+
+
+def show(checkout: Path, local: Local, until: Until) -> bool:
+    """Print the summary of the last run if it did all that is asked for, and nothing changed since. Returns False if it has to run.
+
+    Raises ParamsError.
+    """
+    values = params.load(checkout / "params.yaml")
+    last = _last(local)
+    if last is None or (last.dvc_lock_sha256, last.tracking_uri) != (stages.lock_sha256(checkout), local.tracking_uri()):
+        return False
+    if get_args(Until).index(last.until) < get_args(Until).index(until):
+        return False
+    fingerprint(values, checkout)
+    graph = stages.graph(checkout, until=until)
+    if not stages.are_current(checkout, *graph) or _lacks_image(checkout / values.paths.image, until):
+        return False
+    reports = checkout / values.paths.reports
+    found = {stage.name: (reports / f"{stage.name}.json").exists() for stage in graph}
+    rows = [Row(name, StageStatus.UNCHANGED, Report.read(reports, name) if has_report else None) for name, has_report in found.items()]
+    summary.show(rows, checkout, values, local, links=last.links)
+    return True
+
+
+def _last(local: Local) -> LastRun | None:
+    path = local.state / _FILE
+    return LastRun(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def _lacks_image(receipt: Path, until: Until) -> bool:
+    """Whether the run needs an image that is not known to be there; the run itself says that an engine is unavailable."""
+    try:
+        return until in ("package", "accept") and image.is_gone(receipt)
+    except Unavailable:
+        return True

@@ -1,0 +1,44 @@
+"""`paddleship run` where nothing changed: said before any server is asked, and only where it is so."""
+
+import pytest
+
+from flows import unchanged
+from flows.local import Local
+from tests.flows.helpers import how_it_went, mlflow_runs
+from tests.flows.test_pipeline import ALL
+
+NO_SERVER = {"PREFECT_API_URL": "http://127.0.0.1:1/api"}
+
+
+@pytest.fixture
+def asked(toy, monkeypatch):
+    """Whether a run up to a stage has nothing to do."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return lambda until="export": unchanged.show(toy, Local.of(toy), until)
+
+
+def test_a_run_with_nothing_to_do_needs_no_server_and_prints_the_reports_of_the_last(toy, pipeline):
+    assert pipeline().returncode == 0
+    done = pipeline(**NO_SERVER)
+    assert done.returncode == 0, done.stderr
+    assert how_it_went(done) == dict.fromkeys(ALL, "unchanged")
+    assert "score 1" in done.stdout
+    assert "Nothing changed since the last run" in done.stdout
+    assert mlflow_runs(toy) == [("FINISHED", None)]
+    assert pipeline(**NO_SERVER, MLFLOW_TRACKING_URI="http://127.0.0.1:1").returncode == 4, "another MLflow has nothing of it"
+
+
+def test_only_what_the_last_run_did_and_left_counts_as_unchanged(toy, let, pipeline, asked):
+    assert not asked(), "there was no run"
+    assert pipeline("--until", "train").returncode == 0
+    assert asked("train")
+    assert asked("prepare")
+    assert not asked("export"), "the last run did not come that far"
+    let("prepare", "otherwise")
+    assert not asked("train")
+    let("prepare", "well")
+    (toy / "train.txt").unlink()
+    assert not asked("train")
+    assert asked("prepare")
+    (toy / "dvc.lock").write_text((toy / "dvc.lock").read_text() + "# edited\n")
+    assert not asked("prepare"), "a run that ended early may have left this"
