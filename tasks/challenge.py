@@ -100,20 +100,32 @@ def _rows(params: Params) -> Rows:
 
 
 @contextmanager
-def _serving(client: Any, shipped: Shipped, params: Params) -> Iterator[Server]:
-    """Run the image locked down until it is ready, and give its address. Raises Unavailable."""
+def _started(client: Any, shipped: Shipped, params: Params) -> Iterator[image.Sandbox]:
+    """Run the image locked down. Raises Unavailable where the engine does not have it."""
     if (found := image.find(client, shipped.image_id)) is None:
         raise Unavailable(
             f"the image of version {shipped.version} ({shipped.image}) is not in the engine: `docker load` or pull it, or set "
             "promote.compare: false"
         )
     with image.sandbox(client, found.id, memory_bytes=params.accept.memory_bytes) as sandbox:
-        connect = partial(Client, sandbox.host, sandbox.port, model=params.name)
-        try:
-            trial.wait_until_ready(connect, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)
-        except trial.NotReadyError as obstacle:
-            raise Unavailable(f"the image of version {shipped.version} ({shipped.image}) does not serve here: {obstacle}") from None
-        yield sandbox.host, sandbox.port
+        yield sandbox
+
+
+def _ready(sandbox: image.Sandbox, shipped: Shipped, params: Params) -> Server:
+    """Wait until the server is ready, and give its address. Raises Unavailable."""
+    connect = partial(Client, sandbox.host, sandbox.port, model=params.name)
+    try:
+        trial.wait_until_ready(connect, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)
+    except trial.NotReadyError as obstacle:
+        raise Unavailable(f"the image of version {shipped.version} ({shipped.image}) does not serve here: {obstacle}") from None
+    return sandbox.host, sandbox.port
+
+
+@contextmanager
+def _serving(client: Any, shipped: Shipped, params: Params) -> Iterator[Server]:
+    """Run the image until it is ready, and give its address. Raises Unavailable."""
+    with _started(client, shipped, params) as sandbox:
+        yield _ready(sandbox, shipped, params)
 
 
 def _triton(address: Server, params: Params) -> TritonClient:
@@ -154,7 +166,8 @@ def _compare(
     def servers() -> Iterator[Mapping[str, latency.Connect]]:
         with ExitStack() as stack:
             images = {latency.CHAMPION: champion, latency.AGAIN: champion, latency.CHALLENGER: challenger}
-            addresses = {name: stack.enter_context(_serving(client, shipped, params)) for name, shipped in images.items()}
+            started = {name: stack.enter_context(_started(client, shipped, params)) for name, shipped in images.items()}
+            addresses = {name: _ready(started[name], shipped, params) for name, shipped in images.items()}
             yield {name: partial(Client, *address, model=params.name, timeout_s=_TIMEOUT_S) for name, address in addresses.items()}
 
     with locks.turn_on_machine("benchmark"):

@@ -117,7 +117,8 @@ def linear_checkout_of(checkout_of, base_params):
                 "starts": 1,
                 "blocks": 4,
                 "samples_per_block": 20,
-                "scenario_seconds": 1,
+                "warmup_s": 0.2,
+                "scenario_seconds": 0.5,
                 "max_seconds": 2,
                 "max_busy_share": 1.0,  # other tests run beside it
             },

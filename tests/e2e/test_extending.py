@@ -14,7 +14,7 @@ from tests import warm
 
 PAGE = Path(__file__).parents[2] / "docs/extending.md"
 UV = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--python", sys.executable]
-QUICK = {"optimize": {"candidates": ["paddle", "tract"]}, "select": {"candidate": "tract"}}
+QUICK = {"optimize": {"candidates": ["tract"]}, "select": {"candidate": "tract"}}
 
 
 def write_from_page(folder):

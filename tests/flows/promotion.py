@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -39,6 +40,22 @@ class Team:
             values = yaml.safe_load(path.read_text())
             values["promote"] = {"rows": 50, "latency_seconds": 2, "allow_slower": True, "ledger": str(self.ledger), **promote}
             path.write_text(yaml.safe_dump(values, sort_keys=False))
+
+    def copy(self, state):
+        """The same versions with a store and a ledger in a folder of their own."""
+        shutil.copytree(self.state, state)
+        return Team(state, self.checkouts, {**self.environment})
+
+    def start(self, checkout, *arguments):
+        """A command in a checkout; its output has both streams."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", *arguments],
+            cwd=self.checkouts[checkout],
+            env=self.env(checkout),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def run(self, checkout, *arguments, **environment):
         return subprocess.run(

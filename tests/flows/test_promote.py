@@ -35,7 +35,7 @@ NAME = f"paddleship/test-promote-{os.getpid()}"
 
 
 @pytest.fixture(scope="module")
-def versions(once, linear_benchmarked, tmp_path_factory, stage, engine, mlflow_db):
+def versions(once, linear_benchmarked, tmp_path_factory, stage, engine, mlflow_db, prefect_url):
     """Two accepted versions of the linear model, each in the checkout that made it."""
 
     def make():
@@ -47,7 +47,8 @@ def versions(once, linear_benchmarked, tmp_path_factory, stage, engine, mlflow_d
         return root
 
     root = once("promote-versions", make)
-    team = promotion.Team(tmp_path_factory.mktemp("team"))
+    environment = {"PREFECT_API_URL": prefect_url, "PREFECT_HOME": str(tmp_path_factory.mktemp("prefect-home")), "COLUMNS": "200"}
+    team = promotion.Team(tmp_path_factory.mktemp("team"), environment=environment)
     shutil.copy(mlflow_db, team.state / "mlflow.db")
     for version in ("1", "2"):
         team.register(version, root / version)
@@ -57,12 +58,11 @@ def versions(once, linear_benchmarked, tmp_path_factory, stage, engine, mlflow_d
 
 
 @pytest.fixture
-def team(versions, tmp_path, environment):
-    """The same versions with a store, a ledger and settings of this test."""
-    shutil.copytree(versions.state, tmp_path / "state")
-    here = promotion.Team(tmp_path / "state", versions.checkouts, {**environment})
-    here.settings()
-    return here
+def team(versions, tmp_path):
+    """The same versions with a store and a ledger of this test."""
+    team = versions.copy(tmp_path / "state")
+    team.settings()
+    return team
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +85,7 @@ def image_registry(tmp_path_factory, free_port):
     process.wait(30)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def target(engine, free_port):
     """A target on a port of its own, which is gone afterwards."""
     subprocess.run([promotion.REPOSITORY / "infra/proxy_image.sh", Target.model_fields["proxy_image"].default], check=True)
@@ -126,36 +126,32 @@ def events(team):
     return [(entry.event, entry.shipped.version) for entry in Ledger(team.ledger, "linear").entries]
 
 
-def test_the_first_is_promoted_without_comparison_the_second_by_the_gates_and_the_first_comes_back(team, target, image_registry, engine):
-    team.settings(registry=image_registry, target=target)
-    first = team.run("1", "promote", "1")
-    assert first.returncode == 0, first.stdout + first.stderr
-    assert first.stdout.splitlines()[-1] == f"version 1 of linear is champion and serves as {target['name']}"
-    assert "there is none to compare it with" in report(team, "1")["headline"]
-    assert served(target) == digest(team, "1")
-    moving = f"{image_registry}/{repository(team)}:champion"
-    assert not image.exists(engine, moving.replace("champion", "latest"))
-    with sending(target["port"], PATH, BODY) as client_side:
-        second = team.run("2", "promote")
-        assert second.returncode == 0, second.stdout + second.stderr
-        assert served(target) == digest(team, "2")
-        back = team.run("2", "rollback")
+def test_a_promotion_by_the_gates_and_a_rollback_cost_no_client_an_answer(promoted, target, image_registry, engine):
+    promoted.settings(registry=image_registry, target=target)
+    before = events(promoted)
+    moving = f"{image_registry}/{repository(promoted)}:champion"
+    with sending(target["port"], PATH, BODY, clients=2, pause_s=0.02) as client_side:
+        forth = promoted.run("1", "promote", "1")
+        assert forth.returncode == 0, forth.stdout + forth.stderr
+        assert served(target) == digest(promoted, "1")
+        back = promoted.run("1", "rollback")
         assert back.returncode == 0, back.stdout + back.stderr
     assert client_side.errors == []
     assert client_side.sent > 500
-    assert second.stdout.splitlines()[-1].endswith("in the place of version 1")
+    assert forth.stdout.splitlines()[-1].endswith("in the place of version 2")
     assert {"champion_metric_drop_high", "latency_against_champion", "accepted_image", "answered_rows"} <= {
-        check["name"] for check in report(team, "2")["verdict"]["checks"]
+        check["name"] for check in report(promoted, "1")["verdict"]["checks"]
     }
     assert re.match(
-        r"version 1 of linear is champion and serves as \S+, in the place of version 2, in \d+\.\d s$", back.stdout.splitlines()[-1]
+        r"version 2 of linear is champion and serves as \S+, in the place of version 1, in \d+\.\d s$", back.stdout.splitlines()[-1]
     )
-    assert served(target) == digest(team, "1")
-    alias, tags = champion(team)
-    assert alias == "1"
-    assert tags["reference"].startswith(f"{image_registry}/{repository(team)}@sha256:")
+    assert served(target) == digest(promoted, "2")
+    alias, tags = champion(promoted)
+    assert alias == "2"
+    assert tags["reference"].startswith(f"{image_registry}/{repository(promoted)}@sha256:")
     assert engine.images.pull(moving).id == tags["image_id"]
-    assert events(team) == [(event, version) for version in "121" for event in ("decided", "serving", "settled")]
+    assert not image.exists(engine, moving.replace("champion", "latest"))
+    assert events(promoted)[len(before) :] == [(event, version) for version in "12" for event in ("decided", "serving", "settled")]
 
 
 def report(team, version):
@@ -189,13 +185,28 @@ def killed(team, command, version, step):
     assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
 
 
-@pytest.fixture
-def promoted(team, target):
-    """Version 1 was champion, version 2 is."""
+@pytest.fixture(scope="module")
+def two_at_once(versions, target, tmp_path_factory):
+    """Version 1 was promoted, then version 2 by two commands at once; the first command, and the two with what each said."""
+    team = versions.copy(tmp_path_factory.mktemp("promoted") / "state")
     team.settings(target=target, compare=False)
-    for version in ("1", "2"):
-        done = team.run(version, "promote", version)
-        assert done.returncode == 0, done.stdout + done.stderr
+    first = team.run("1", "promote", "1")
+    assert first.returncode == 0, first.stdout + first.stderr
+    started = [team.start("2", "promote") for _ in range(2)]
+    return team, first, [(process, process.communicate(timeout=300)[0]) for process in started]
+
+
+@pytest.fixture
+def promoted(two_at_once, engine, target, tmp_path):
+    """Version 1 was champion, version 2 is: with a store and a ledger of this test, and the target as it was."""
+    team = two_at_once[0].copy(tmp_path / "state")
+    team.settings(target=target, compare=False)
+    place = DockerTarget(engine, Target(**target), memory_bytes=1_000_000_000)
+    image_id = json.loads((team.checkouts["2"] / "release.json").read_text())["image_id"]
+    slot = place.start(image_id, before=None)
+    place.wait_until_ready(slot, timeout_s=60)
+    place.switch(slot)
+    place.retire()
     return team
 
 
@@ -211,9 +222,9 @@ def assert_in_place(team, target, version):
     assert len(names) == 2, f"one server and the proxy: {names}"
 
 
-@pytest.mark.parametrize("steps", [[0, 3, 4, 7], pytest.param([1, 2, 5, 6], marks=pytest.mark.long)])
+@pytest.mark.parametrize("steps", [[3, 4], pytest.param([0, 1, 2, 5, 6, 7], marks=pytest.mark.long)])
 def test_a_command_that_was_killed_before_any_step_leaves_a_champion_and_is_completed_by_the_same_command(promoted, target, steps):
-    assert STEPS[3:5] == (switch, note), "these two are in the short form"
+    assert STEPS[3:5] == (switch, note), "before and after the switch: these two are in the short form"
     with sending(target["port"], PATH, BODY, clients=2) as client_side:
         for step in steps:
             version = "1" if champion(promoted)[0] == "2" else "2"
@@ -233,36 +244,22 @@ def test_a_promotion_that_was_killed_is_completed_without_being_judged_again(pro
     assert_in_place(promoted, target, "1")
 
 
-def test_two_promotions_at_once_end_with_one_champion_each_in_its_turn(team, target):
-    team.settings(target=target, compare=False)
-    assert team.run("1", "promote", "1").returncode == 0
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", "promote", "2"],
-            cwd=team.checkouts["2"],
-            env=team.env("2"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    said = [process.communicate(timeout=300)[0] for process in started]
-    codes = sorted(process.returncode for process in started)
+def test_two_promotions_at_once_end_with_one_champion_each_in_its_turn(two_at_once, promoted, target):
+    _, first, both = two_at_once
+    assert first.stdout.splitlines()[-1] == f"version 1 of linear is champion and serves as {target['name']}"
+    assert "there is none to compare it with" in Ledger(promoted.ledger, "linear").entries[0].why
+    codes, said = sorted(process.returncode for process, _ in both), "".join(words for _, words in both)
     assert codes in ([0, 0], [0, 4]), said
     if 4 in codes:
-        assert "the champion changed from version 1 to 2 meanwhile: run the same command again" in "".join(said)
-    assert_in_place(team, target, "2")
-    assert events(team).count(("serving", "2")) == 1
+        assert "the champion changed from version 1 to 2 meanwhile: run the same command again" in said
+    assert_in_place(promoted, target, "2")
+    assert events(promoted).count(("serving", "2")) == 1
 
 
 @contextmanager
 def waiting(team, version):
     """A promotion that waits for a person, its flow run, and what the form shows."""
-    command = [sys.executable, "-m", "flows.cli", "promote", version]
-    process = subprocess.Popen(
-        command, cwd=team.checkouts[version], env=team.env(version), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    process = team.start(version, "promote", version)
 
     def form():
         for run in api(team, "flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["PAUSED"]}}}}):

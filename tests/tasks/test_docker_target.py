@@ -15,6 +15,7 @@ from paddleship.errors import BadInput, Unavailable
 from tasks.docker_target import DockerTarget
 
 REPOSITORY = Path(__file__).parents[2]
+OTHER = {"one": "two", "two": "one"}
 SERVER = """
 import os, socket, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -67,7 +68,7 @@ def images(engine, tmp_path_factory):
         engine.images.remove(identity, force=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def settings():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -75,11 +76,22 @@ def settings():
     return Target(kind="docker", name=f"unit-{os.getpid()}-{port}", port=port, drain_s=20)
 
 
-@pytest.fixture
-def target(engine, settings):
+@pytest.fixture(scope="module")
+def target(engine, settings, images):
+    """One that all tests share, since a proxy takes seconds to start; nothing serves at first."""
     made = DockerTarget(engine, settings, memory_bytes=200_000_000)
+    assert made.serving() is None
     yield made
     made.remove()
+
+
+@pytest.fixture
+def old(target, images):
+    """What serves, one or two, before something else does."""
+    name = next((name for name in OTHER if images[name] == target.serving()), None)
+    if name is None:
+        put(target, images["one"])
+    return name or "one"
 
 
 def put(target, identity, *, before=None):
@@ -100,11 +112,9 @@ def containers(engine, settings):
     return sorted(container.name.removeprefix(f"paddleship-{settings.name}-") for container in found)
 
 
-def test_clients_see_no_error_while_servers_are_replaced(engine, target, settings, images):
-    assert target.serving() is None
-    put(target, images["one"])
-    with sending(settings.port, "/", b"0.001", pause_s=0.001) as seen:
-        for name in ("two", "one", "two"):
+def test_clients_see_no_error_while_servers_are_replaced(engine, target, settings, images, old):
+    with sending(settings.port, "/", b"0.001") as seen:
+        for name in (OTHER[old], old):
             put(target, images[name])
             assert says(settings) == name
             assert target.serving() == images[name]
@@ -113,55 +123,56 @@ def test_clients_see_no_error_while_servers_are_replaced(engine, target, setting
     assert len(containers(engine, settings)) == 2
 
 
-def test_a_request_that_the_old_server_has_is_answered_by_it(target, settings, images):
-    put(target, images["one"])
+def test_a_request_that_the_old_server_has_is_answered_by_it(target, settings, images, old):
     said = []
     slow = threading.Thread(target=lambda: said.append(says(settings, 4)))
     slow.start()
-    put(target, images["two"])
+    put(target, images[OTHER[old]])
     slow.join()
-    assert said == ["one"]
+    assert said == [old]
 
 
-def test_a_server_that_does_not_start_leaves_the_old_one_serving(engine, target, settings, images):
-    put(target, images["one"])
-    place = target.start(images["broken"], before=images["one"])
+def test_a_server_that_does_not_start_leaves_the_old_one_serving(target, settings, images, old):
+    place = target.start(images["broken"], before=images[old])
     with pytest.raises(Unavailable, match=r"the old one still serves \(.*no such model"):
         target.wait_until_ready(place, timeout_s=20)
-    assert says(settings) == "one"
-    put(target, images["two"])
-    assert says(settings) == "two"
+    assert says(settings) == old
+    put(target, images[OTHER[old]])
+    assert says(settings) == OTHER[old]
+
+
+def test_the_same_image_again_changes_nothing(engine, target, settings, images, old):
+    before = containers(engine, settings)
+    put(target, images[old])
+    assert containers(engine, settings) == before
+
+
+def test_a_proxy_that_was_started_anew_sends_to_the_server_that_served_before(engine, target, settings, images, old):
+    target.wait_until_ready(target.start(images[OTHER[old]], before=images[old]), timeout_s=30)
+    engine.containers.get(f"paddleship-{settings.name}-proxy").remove(force=True)
+    put(target, images[old], before=images[old])
+    assert says(settings) == old
+    assert len(containers(engine, settings)) == 2
+
+
+def test_a_port_in_use_is_a_clear_error(engine, settings, images):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        there = DockerTarget(engine, settings.model_copy(update={"name": f"{settings.name}-taken", "port": port}), memory_bytes=200_000_000)
+        with pytest.raises(Unavailable, match=f"the port 127.0.0.1:{port} of promote.target cannot be opened"):
+            there.start(images["one"], before=None)
+    there.remove()
+
+
+def test_another_address_is_a_clear_error(engine, target, settings, images, old):
+    moved = DockerTarget(engine, settings.model_copy(update={"port": settings.port + 1}), memory_bytes=200_000_000)
+    with pytest.raises(BadInput, match=f"stands at 127.0.0.1:{settings.port}, and promote.target says 127.0.0.1:{settings.port + 1}"):
+        moved.start(images[OTHER[old]], before=None)
+    assert says(settings) == old
 
 
 def test_a_server_gets_no_request_before_the_proxy_found_it_ready(target, settings, images):
     put(target, images["late"])
     assert says(settings) == "late"
-
-
-def test_the_same_image_again_changes_nothing(engine, target, settings, images):
-    put(target, images["one"])
-    before = containers(engine, settings)
-    put(target, images["one"])
-    assert containers(engine, settings) == before
-
-
-def test_a_proxy_that_was_started_anew_sends_to_the_server_that_served_before(engine, target, settings, images):
-    put(target, images["one"])
-    target.wait_until_ready(target.start(images["two"], before=images["one"]), timeout_s=30)
-    engine.containers.get(f"paddleship-{settings.name}-proxy").remove(force=True)
-    put(target, images["one"], before=images["one"])
-    assert says(settings) == "one"
-    assert len(containers(engine, settings)) == 2
-
-
-def test_a_port_in_use_and_another_address_are_clear_errors(engine, target, settings, images):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", settings.port))
-        taken.listen()
-        with pytest.raises(Unavailable, match=f"the port 127.0.0.1:{settings.port} of promote.target cannot be opened"):
-            target.start(images["one"], before=None)
-    put(target, images["one"])
-    moved = DockerTarget(engine, settings.model_copy(update={"port": settings.port + 1}), memory_bytes=200_000_000)
-    with pytest.raises(BadInput, match=f"stands at 127.0.0.1:{settings.port}, and promote.target says 127.0.0.1:{settings.port + 1}"):
-        moved.start(images["two"], before=None)
-    assert says(settings) == "one"
