@@ -1,5 +1,6 @@
 """A toy checkout: the real graph's shape, real DVC, real processes, and stages that fail on demand."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import yaml
 from flows import servers
 from flows.local import Local
 from paddleship.config import params
+from tests import warm_command
 from tests.flows.helpers import PROGRAM, REPOSITORY, git
 
 STAGE = """
@@ -78,6 +80,30 @@ GRAPH = {
     "accept": _stage("accept", "export.txt", "prepare.txt"),
 }
 FETCH = {"wdir": "..", "cmd": "mkdir -p data/raw && cp data/source data/raw/rows", "deps": ["data/source"], "outs": ["data/raw"]}
+
+
+@pytest.fixture(scope="session")
+def warm_commands(request):
+    """The address of the process that commands are forked from; None in the long form of the suite."""
+    with contextlib.nullcontext() if request.config.getoption("long") else warm_command.serving() as address:
+        yield address
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm_commands(warm_commands):
+    """Let the commands that tests and the flows in them start be forked, in the short form of the suite."""
+    with pytest.MonkeyPatch.context() as patch:
+        if warm_commands:
+            patch.setenv(warm_command.ADDRESS, warm_commands)
+            patch.setattr(subprocess, "Popen", warm_command.Popen)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _spawned_commands(request, monkeypatch):
+    """Let those of a test that is marked `spawned` start as a user's do."""
+    if request.node.get_closest_marker("spawned"):
+        monkeypatch.delenv(warm_command.ADDRESS, raising=False)
 
 
 @pytest.fixture

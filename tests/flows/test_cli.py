@@ -28,6 +28,7 @@ def test_help_names_every_command():
         assert re.search(rf"^ +{command}\s+\w", done.stdout, re.MULTILINE), command
 
 
+@pytest.mark.spawned
 @pytest.mark.parametrize("command", ["run", "deliver", "ui", "stop"])
 def test_outside_a_checkout_a_command_says_where_to_go(tmp_path, command):
     done = subprocess.run([PROGRAM, command], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -65,6 +66,7 @@ def test_a_work_pool_that_is_not_there_is_told_with_those_that_are(toy):
     assert "invalid choice: 'dokcer' (choose from 'local', 'docker')" in done.stderr
 
 
+@pytest.mark.spawned
 def test_nothing_to_deliver_or_to_stop_is_said(toy):
     for command, words in (("deliver", "nothing to deliver"), ("stop", "no server of paddleship is running")):
         done = subprocess.run([PROGRAM, command], cwd=toy, capture_output=True, text=True, check=True)

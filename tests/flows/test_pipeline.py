@@ -323,6 +323,7 @@ def test_without_a_server_the_run_brings_its_own(toy, environment):
 
 
 @pytest.mark.slow
+@pytest.mark.spawned
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc")
 def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, environment):
     del environment["PREFECT_API_URL"], environment["PREFECT_HOME"]
@@ -337,6 +338,7 @@ def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, e
 
 
 @pytest.mark.slow
+@pytest.mark.spawned
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_with_its_own_server_ends_quickly_when_the_whole_terminal_is_interrupted(toy, let, environment, number):
     """Ctrl-C, and what CI sends to cancel a job, go to all processes of the terminal."""

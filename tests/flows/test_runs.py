@@ -61,10 +61,16 @@ def test_a_comparison_shows_the_params_that_differ_and_the_ratio_of_figures(stor
     assert not [row for row in texts if row[0] == "seed"], "what is equal is left out"
 
 
-def test_the_commands_print_tables(stored):
-    listed, shown = command(stored[0], "list"), command(stored[0], "show", "run-2")
-    assert listed.returncode == shown.returncode == 0, listed.stderr + shown.stderr
+@pytest.mark.spawned
+def test_the_runs_are_a_table_on_the_terminal(stored):
+    listed = command(stored[0], "list")
+    assert listed.returncode == 0, listed.stderr
     assert listed.stdout.index("run-2") < listed.stdout.index("run-0")
+
+
+def test_a_run_is_shown_with_the_reason_of_its_end(stored):
+    shown = command(stored[0], "show", "run-2")
+    assert shown.returncode == 0, shown.stderr
     assert "x is 3" in shown.stdout
     assert command(stored[0], "show", "nobody").returncode == 2
 

@@ -1,0 +1,148 @@
+"""`python warm_command_server.py ADDRESS`: import what the commands import, and fork a process for each that is asked for.
+
+The fork comes back from `serve` and runs its command at the end of this file, so that it ends as a program does. This process has one
+thread: it never forks while another thread holds a lock.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import random
+import runpy
+import selectors
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+_AT_START = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+_PRELOAD = (
+    *("fastapi", "httpx", "rich.console", "rich.table", "alembic", "docker", "ruamel.yaml", "networkx", "psutil"),
+    *("mlflow", "mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store", "mlflow.data.meta_dataset"),
+    *("dvc.repo", "dvc.cli", "dvc.commands.repro", "dvc.api"),
+    *("flows.here", "flows.ci", "flows.runs", "flows.leftovers", "flows.promotion_commands", "flows.deployment", "flows.rolling_back"),
+    *("tasks.fingerprint", "tasks.trace", "tasks.tracking.run", "paddleship.config.preflight", "paddleship.config.catalogue"),
+)
+_PREFECT = tuple(f"prefect.{name}" for name in ("main", "artifacts", "deployments", "flow_engine", "input", "runtime", "task_engine"))
+
+
+def serve(address):
+    """Answer until the standard input ends; in each child, return the request that it is for."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(address)
+    listener.listen(64)
+    selector = selectors.DefaultSelector()
+    selector.register(listener, selectors.EVENT_READ)
+    selector.register(0, selectors.EVENT_READ)
+    print("warm", flush=True)
+    children = {}
+    while True:
+        for key, _ in selector.select():
+            if key.fd == 0:
+                for pid, _caller in children.values():
+                    os.kill(pid, signal.SIGKILL)
+                sys.exit()
+            if key.fileobj is listener:
+                caller, _ = listener.accept()
+                message, descriptors, _, _ = socket.recv_fds(caller, 1 << 20, 64)
+                pid = os.fork()
+                if pid == 0:
+                    return _take(json.loads(message), descriptors)
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                ended = os.pidfd_open(pid)
+                children[ended] = pid, caller
+                selector.register(ended, selectors.EVENT_READ)
+                _tell(caller, pid)
+            else:
+                pid, caller = children.pop(key.fd)
+                selector.unregister(key.fd)
+                os.close(key.fd)
+                _tell(caller, os.waitpid(pid, 0)[1])
+                caller.close()
+
+
+def _tell(caller, number):
+    with contextlib.suppress(BrokenPipeError):  # it was killed
+        caller.sendall(f"{number}".encode())
+
+
+def _take(request, descriptors):
+    """Make this process what its request describes: descriptors, session, folder, environment."""
+    first = 500
+    for place, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, first + place)
+    os.closerange(3, first)
+    for place, number in enumerate(request["numbers"], first):
+        os.dup2(place, number)
+        os.close(place)
+    os.setsid()
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    time.tzset()
+    return request
+
+
+def _become(request):
+    """The rest of what a fresh interpreter reads from its environment and command line."""
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    sys.stdout.reconfigure(line_buffering=unbuffered or sys.stdout.isatty())
+    paths = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:] = dict.fromkeys([request["folder"], *paths, *sys.path])
+    sys.argv = [request["module"], *request["arguments"]]
+    random.seed()
+    sys.modules["numpy"].random.seed()
+
+
+def _import_prefect():
+    """Import Prefect without its settings, which `Local.use` sets before a command imports it: each command reads its own at first use.
+
+    Importing it reads them in two places: the global context, and at the end of `prefect.main`, to set up logging.
+    """
+    import prefect
+    from prefect import context
+    from prefect.logging import configuration
+
+    set_up, configuration.setup_logging = configuration.setup_logging, lambda: None
+    for name in _PREFECT:
+        importlib.import_module(name)
+    configuration.setup_logging = set_up
+    del sys.modules["prefect.main"], prefect.main
+    read = vars(context.SettingsContext)["get"]
+
+    def first(kind):
+        kind.get = read
+        del context.GLOBAL_SETTINGS_CONTEXT
+        context.refresh_global_settings_context()
+        return kind.get()
+
+    context.SettingsContext.get = classmethod(first)
+
+
+if __name__ == "__main__":
+    os.environ.update(_AT_START | {"PREFECT_HOME": str(Path(sys.argv[1]).parent)})
+    sys.path[0] = str(Path(__file__).parents[1])
+    for name in _PRELOAD:
+        importlib.import_module(name)
+    _import_prefect()
+    from tests import warm_command
+
+    threads = list(Path("/proc/self/task").iterdir())
+    if len(threads) != 1:
+        sys.exit(f"the warm process has {len(threads)} threads: one of {_PRELOAD} starts them")
+    gc.freeze()
+    request = serve(sys.argv[1])
+    _become(request)
+    import subprocess
+
+    subprocess.Popen = warm_command.Popen
+    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
