@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import re
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -226,6 +227,7 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
             method, arguments = pipe.recv()
         except (EOFError, KeyboardInterrupt):
             return
+        _let_crashes_end_the_process()
         try:
             if method == "load":
                 factory, rest = arguments
@@ -239,6 +241,12 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
         except Exception as error:
             answer = (False, _raised(error))
         pipe.send(answer)
+
+
+def _let_crashes_end_the_process() -> None:
+    """Remove Paddle's handlers of fatal signals, if Paddle is loaded: where the crash has damaged the heap, they wait for ever."""
+    if (paddle := sys.modules.get("paddle")) is not None:
+        paddle.disable_signal_handler()
 
 
 def _raised(error: Exception) -> CandidateError | Defect:

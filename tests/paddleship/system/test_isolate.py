@@ -1,6 +1,7 @@
 import ctypes
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -211,3 +212,22 @@ def test_what_a_child_prints_does_not_fill_the_disk(monkeypatch, tmp_path):
     with isolate.Isolated("parent", Parent, timeout_s=30) as child:
         child.call("talk")
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 25_000_000
+
+
+class WithPaddle:
+    def __init__(self):
+        import paddle  # noqa: F401 it catches fatal signals from then on
+
+    def catches_aborts(self):
+        caught = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("SigCgt"))
+        return bool(int(caught.split()[1], 16) >> (signal.SIGABRT - 1) & 1)
+
+
+def test_a_crash_ends_the_child_at_once_although_paddle_would_catch_it():
+    assert isolate.run("paddle alone", _catches_aborts, timeout_s=60) is True
+    with isolate.Isolated("with Paddle", WithPaddle, timeout_s=60) as child:
+        assert child.call("catches_aborts") is False
+
+
+def _catches_aborts():
+    return WithPaddle().catches_aborts()
