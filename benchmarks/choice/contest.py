@@ -82,21 +82,21 @@ def hold(name: str, work: Path, *, short: bool, peers: Sequence[str] = ()) -> Re
             return Result(name, _rows(work / "reports"), seconds=seconds, failed=done.stderr.strip().splitlines()[-1])
     rows = _rows(work / "reports")
     chosen = next(participant for participant, row in rows.items() if row.get("winner"))
-    regret = look_again(settings, rows, chosen)
+    regret = look_again(settings, rows, chosen, more=2 if short else _MORE)
     trained = _report(work / "reports", "train")["metrics"]
     score = trained.get("validation_accuracy", trained.get("validation_r2"))
     others = peer_comparison.compare(settings, chosen, peers, work / "peers") if peers else {}
     return Result(name, rows, chosen, score, regret, seconds, peers=others)
 
 
-def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: str) -> Regret:
-    """Measure the chosen candidate and those near it again, with ten times the samples."""
+def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: str, *, more: int = _MORE) -> Regret:
+    """Measure the chosen candidate and those near it again, with `more` times the samples."""
     proven = {name: row for name, row in rows.items() if row["status"] == Status.MEASURED and name not in ("eager", "to_static")}
     ranked = sorted(proven, key=lambda name: float(proven[name]["p50_ms"]))
     limit = _NEAR * proven[chosen]["p50_ms"]
     rivals = [name for place, name in enumerate(ranked) if name != chosen and (place < 2 or proven[name]["p50_ms"] <= limit)]
-    wanted = _MORE * max(proven[name]["samples"] for name in (chosen, *rivals))
-    blocks = _MORE * settings.benchmark.blocks
+    wanted = more * max(proven[name]["samples"] for name in (chosen, *rivals))
+    blocks = more * settings.benchmark.blocks
     again = settings.benchmark.model_copy(
         update={
             "starts": 2 * settings.benchmark.starts,
@@ -112,8 +112,8 @@ def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: 
     apart = {name: speedup(found[chosen], found[name], 1) or Interval(0, 0, math.inf) for name in rivals}
     best = max(apart, key=lambda name: apart[name].value, default=chosen)
     interval = apart.get(best, Interval(1, 1, 1))
-    more = len(found[chosen].samples(1)) / proven[chosen]["samples"]
-    return Regret(best if interval.value > 1 else chosen, interval, more, rivals)
+    times = len(found[chosen].samples(1)) / proven[chosen]["samples"]
+    return Regret(best if interval.value > 1 else chosen, interval, times, rivals)
 
 
 def _rows(reports: Path) -> dict[str, dict[str, Any]]:

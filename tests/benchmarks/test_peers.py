@@ -17,20 +17,25 @@ from benchmarks.choice.peers import PEERS, Peer
 from benchmarks.peer_environments import Environment
 from paddleship.errors import CandidateError, ParamsError
 from paddleship.statistics.estimates import Interval
+from tests import warm
 
 
 @pytest.mark.slow
-def test_a_choice_is_raced_with_a_peer_in_an_environment_of_its_own():
+def test_a_model_goes_through_the_stages_and_its_choice_is_looked_at_again_and_raced_with_a_peer():
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.choice"],
         cwd=ROOT,
-        env={**os.environ, "SHORT": "1", "PEERS": "onnxruntime"},
+        env={**os.environ, "SHORT": "1", "PEERS": "onnxruntime", "PYTHONPATH": os.pathsep.join([str(ROOT), *warm.site])},
         capture_output=True,
         text=True,
         check=False,
     )
     figures = json.loads(done.stdout.strip().splitlines()[-1])
     assert done.returncode in (0, 3), done.stderr
+    assert (figures["models"], figures["failed"]) == (1, 0), done.stdout
+    assert figures["recommender_chosen"] in ("paddle", "onnxruntime")
+    assert figures["recommender_gain"] > 1
+    assert figures["recommender_regret"] >= 0
     assert figures["peers_not_run"] == 0, done.stdout
     assert 0.1 < figures["recommender_onnxruntime_ratio"] < 20
     assert set(figures["recommender_lost_to"]) <= {"onnxruntime"}
