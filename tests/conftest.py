@@ -14,9 +14,10 @@ from paddleship.system import isolate, locks
 from tests import warm
 
 REPOSITORY = Path(__file__).parents[1]
-WARM = (  # what measures, or is about processes, spawns its children
+WARM = (  # what is about processes spawns its children
     "benchmarks",
-    *(f"paddleship/{name}" for name in ("controlflow", "conversion", "diagnosis", "doctor", "proof", "weights")),
+    "paddleship",
+    *(f"paddleship/{name}" for name in ("benchmark", "controlflow", "conversion", "diagnosis", "doctor", "graphmodes", "proof", "weights")),
 )
 
 
@@ -25,6 +26,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each process of a checkout would compile the whole package again
     warm.site[:] = [] if config.getoption("long") else [str(REPOSITORY / "tests/warm_site")]
 
 
@@ -75,7 +77,7 @@ def base_params():
     return yaml.safe_load((REPOSITORY / "params.yaml").read_text())
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def reviews_params(base_params):
     """The repository's params with an overlay."""
     return lambda overlay=None: params.parse(params.merge(base_params, overlay or {}))

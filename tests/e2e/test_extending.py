@@ -53,7 +53,7 @@ def report(checkout, stage):
 def measured(linear_benchmarked, site, tmp_path_factory):
     """A checkout after the benchmark, with the runtime among the candidates."""
     checkout = tmp_path_factory.mktemp("extended") / "checkout"
-    subprocess.run(["cp", "-r", str(linear_benchmarked), str(checkout)], check=True)
+    subprocess.run(["cp", "-a", str(linear_benchmarked), str(checkout)], check=True)
     path = checkout / "params.yaml"
     values = yaml.safe_load(path.read_text())
     for section, keys in {**QUICK, "package": {"repository": f"paddleship/test-extending-{os.getpid()}"}}.items():

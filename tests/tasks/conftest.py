@@ -22,7 +22,7 @@ def engine(engine):
 def benchmarked(linear_benchmarked, tmp_path_factory):
     """A checkout of the linear example after everything before packaging."""
     checkout = tmp_path_factory.mktemp("benchmarked") / "checkout"
-    subprocess.run(["cp", "-r", str(linear_benchmarked), str(checkout)], check=True)
+    subprocess.run(["cp", "-a", str(linear_benchmarked), str(checkout)], check=True)
     edit_params(checkout, package={"repository": REPOSITORY_NAME})
     return checkout
 
@@ -42,7 +42,7 @@ def packaged(benchmarked, stage, engine):
 def won(benchmarked, stage, tmp_path_factory):
     """A copy of it whose only candidate is the eager model, after the benchmark."""
     checkout = tmp_path_factory.mktemp("won") / "checkout"
-    subprocess.run(["cp", "-r", str(benchmarked), str(checkout)], check=True)
+    subprocess.run(["cp", "-a", str(benchmarked), str(checkout)], check=True)
     edit_params(checkout, optimize={"candidates": ["paddle-eager"]})
     for name in ("optimize", "verify", "benchmark"):
         done = stage(checkout, name)
@@ -55,7 +55,7 @@ def copy_of(tmp_path):
     """A copy of a checkout for one test, with changed params."""
 
     def copy(checkout, **sections):
-        subprocess.run(["cp", "-r", str(checkout), str(tmp_path / "checkout")], check=True)
+        subprocess.run(["cp", "-a", str(checkout), str(tmp_path / "checkout")], check=True)
         edit_params(tmp_path / "checkout", **sections)
         return tmp_path / "checkout"
 

@@ -33,6 +33,7 @@ def test_eager_is_proven_measured_and_chosen_with_what_it_needs(won):
 
 
 @pytest.mark.slow
+@pytest.mark.long  # the image that is accepted below has nothing else at hand either
 def test_what_is_packaged_of_it_answers_with_nothing_else_at_hand(won, tmp_path, monkeypatch):
     monkeypatch.chdir(won)
     folder = won / "models/candidates/paddle-eager"
@@ -47,6 +48,15 @@ def test_what_is_packaged_of_it_answers_with_nothing_else_at_hand(won, tmp_path,
     platform, answer = done.stdout.split()
     assert platform == "paddle-eager"
     assert float(answer) == pytest.approx(_expected(won), rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+def test_it_is_accepted_as_any_winner(won, engine, stage):
+    for name in ("package", "accept"):
+        done = stage(won, name)
+        assert done.returncode == 0, done.stderr
+    assert json.loads((won / "release.json").read_text())["runtime"] == "paddle-eager"
 
 
 def _expected(checkout: Path) -> float:

@@ -86,8 +86,8 @@ def report(checkout, stage):
     return json.loads((checkout / "reports" / f"{stage}.json").read_text())
 
 
-def test_a_model_without_a_padding_mask_is_warned_of_once_and_passes(optimized, copy_of, stage):
-    checkout = copy_of(optimized)
+def test_a_model_without_a_padding_mask_is_warned_of_once_and_passes_where_only_other_kinds_fail(optimized, copy_of, stage):
+    checkout = copy_of(optimized, verify={"fail_on": ["random-forward", "nan-weights"]})
     done = stage(checkout, "verify")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("verify: warning: batch-dependent: ") == 1
@@ -102,17 +102,8 @@ def test_the_same_model_misses_the_gate_that_its_user_sets(optimized, copy_of, s
     assert [check["name"] for check in report(checkout, "verify")["verdict"]["checks"] if not check["passed"]] == ["verify.fail_on"]
 
 
-def test_a_gate_for_another_kind_does_not_fire(optimized, copy_of, stage):
-    checkout = copy_of(optimized, verify={"fail_on": ["random-forward", "nan-weights"]})
-    done = stage(checkout, "verify")
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_model_whose_answers_will_change_with_the_clock_cannot_be_proven(optimized, copy_of, stage):
     checkout = copy_of(optimized, model={"kwargs": {"classes": 3, "masked": "until 2040"}})
-    for name in ("train", "export", "optimize"):
-        done = stage(checkout, name)
-        assert done.returncode == 0, done.stderr
     done = stage(checkout, "verify")
     assert done.returncode == 3, done.stdout
     line = SOURCE.split("time.time()")[0].count("\n") + 1

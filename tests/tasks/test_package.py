@@ -128,6 +128,7 @@ def test_the_address_for_people_is_one_that_docker_takes(engine, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.long  # the image of the eager model has Paddle in it too: test_eager_winner
 def test_an_image_with_paddle_in_it_serves_too(packaged, copy_of, stage):
     checkout = copy_of(packaged[0])
     choice = checkout / "models/benchmark/choice.json"

@@ -3,7 +3,7 @@
 import multiprocessing
 import sys
 
-_STAGES = ("tasks.export", "tasks.optimize", "tasks.verify")
+_STAGES = ("tasks.export", "tasks.optimize", "tasks.verify", "tasks.benchmark")
 _spawn = multiprocessing.get_context
 
 

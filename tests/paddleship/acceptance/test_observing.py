@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from paddleship.acceptance import judging, observing
+from paddleship.acceptance import hostile, judging, observing
 from paddleship.acceptance.client import Client
 from paddleship.acceptance.observing import observe
 from paddleship.config.params import Verify
@@ -181,6 +181,12 @@ class Fragile(ServedModel):
             raise
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    """A server that does not recover is given up soon."""
+    monkeypatch.setattr(hostile, "_PATIENCE_S", 2)
+
+
 def test_a_right_server_passes_every_check_and_the_example_is_one_row_that_it_answered(candidate, evidence):
     with served(candidate) as port:
         batches = [{"x": ROWS[[*case.rows]].tolist()} for case in evidence.cases]
@@ -213,7 +219,7 @@ def test_a_right_server_passes_every_check_and_the_example_is_one_row_that_it_an
         (Fragile, {"hostile_requests"}, "after the bad requests"),
     ],
 )
-def test_a_wrong_server_is_refused_by_the_check_that_is_meant_for_it(candidate, evidence, kind, names, words):
+def test_a_wrong_server_is_refused_by_the_check_that_is_meant_for_it(candidate, evidence, kind, names, words, impatient):
     faults = failed(candidate, evidence, kind)
     assert names & faults.keys()
     assert faults.keys() <= names | {"typical_ratio", "concurrent_typical_ratio"}
@@ -221,7 +227,7 @@ def test_a_wrong_server_is_refused_by_the_check_that_is_meant_for_it(candidate, 
 
 
 @pytest.mark.parametrize("kind", [NeighbourWhenCrowded, WrongAfterMany])
-def test_a_server_that_is_wrong_only_when_many_ask_is_refused(candidate, evidence, kind):
+def test_a_server_that_is_wrong_only_when_many_ask_is_refused(candidate, evidence, kind, impatient):
     faults = failed(candidate, evidence, kind)
     assert any(name.startswith("concurrent_") for name in faults)
     assert "hostile_requests" not in faults or kind is WrongAfterMany

@@ -102,7 +102,7 @@ def test_one_that_dies_hangs_leaks_or_lies_is_a_row_and_the_others_are_measured(
         "fickle": (Fickle, (0.0001,)),
         "liar": (Liar, (0.0001,)),
     }
-    settings = SETTINGS.model_copy(update={"timeout_s": 6, "max_seconds": 8})
+    settings = SETTINGS.model_copy(update={"timeout_s": 3, "max_seconds": 8})
     comparison = compare(participants, settings, questions=BATCHES[1], judge=judge)
     rows = {name: (found.status, found.reason) for name, found in comparison.found.items()}
     assert {name: status for name, (status, _) in rows.items()} == {
@@ -117,7 +117,7 @@ def test_one_that_dies_hangs_leaks_or_lies_is_a_row_and_the_others_are_measured(
     for name, words in {
         "mortal": "SIGABRT",
         "broken": "no such file",
-        "hanging": "did not answer in 6 s",
+        "hanging": "did not answer in 3 s",
         "leaking": "bytes per 1,000 requests",
         "fickle": "changed under load",
         "liar": "it is not what eager says",

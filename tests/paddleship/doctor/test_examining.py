@@ -1,5 +1,6 @@
 """The doctor finds what is wrong with a model, at its line, and nothing on a healthy one."""
 
+import functools
 import re
 import sys
 
@@ -283,12 +284,27 @@ TWO = [*ONE, {"name": "y", "dtype": "float32", "shape": ["batch", 8]}]
 NO_LINE = {"nan-weights"}
 
 
-@pytest.fixture(autouse=True)
-def their_package(tmp_path, monkeypatch):
-    (tmp_path / "their_clinic.py").write_text(MODELS)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield
+@pytest.fixture(scope="module", autouse=True)
+def their_package(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("theirs")
+    (folder / "their_clinic.py").write_text(MODELS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setattr(examining.exercising, "SECONDS", 2.0)  # of the search for weights with which an output varies
+        yield
     sys.modules.pop("their_clinic", None)
+
+
+@pytest.fixture(scope="module")
+def examined(tmp_path_factory):
+    """The examination of a model that has a mark, made once."""
+
+    @functools.cache
+    def find(name):
+        inputs = {"TwoInputs": TWO, "ForOldGraphs": TWO, "NoMatch": TWO}.get(name, ONE)
+        return examine(tmp_path_factory.mktemp(name), name, inputs, candidates=("paddle",))
+
+    return find
 
 
 def examine(tmp_path, name, inputs=ONE, **options):
@@ -308,9 +324,9 @@ def marks():
 
 @pytest.mark.slow
 def test_a_candidate_that_hangs_is_a_row_and_a_finding(tmp_path):
-    found = examine(tmp_path, "NeverEnds", candidates=("paddle",), settings=Verify(timeout_s=10))
+    found = examine(tmp_path, "NeverEnds", candidates=("paddle",), settings=Verify(timeout_s=6))
     assert found.runtimes["paddle"].status == "not made"
-    assert "did not answer in 10 s" in found.runtimes["paddle"].reason
+    assert "did not answer in 6 s" in found.runtimes["paddle"].reason
     (hang,) = [finding for finding in found.findings if finding.kind == "hang"]
     assert hang.severity == "error"
     assert "paddle cannot be made" in hang.message
@@ -319,8 +335,8 @@ def test_a_candidate_that_hangs_is_a_row_and_a_finding(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind", "line"), marks())
-def test_each_trap_is_named_at_its_line(tmp_path, name, kind, line):
-    found = examine(tmp_path, name, TWO if name in ("TwoInputs", "ForOldGraphs", "NoMatch") else ONE, candidates=("paddle",))
+def test_each_trap_is_named_at_its_line(examined, name, kind, line):
+    found = examined(name)
     first = found.findings[0]
     assert first.severity == "error"
     assert first.kind == kind
@@ -334,15 +350,15 @@ def test_each_trap_is_named_at_its_line(tmp_path, name, kind, line):
 
 
 @pytest.mark.slow
-def test_an_input_without_influence_is_not_blamed_for_what_another_line_does(tmp_path):
-    old, unused, *_ = examine(tmp_path, "ForOldGraphs", TWO, candidates=("paddle",)).findings
+def test_an_input_without_influence_is_not_blamed_for_what_another_line_does(examined):
+    old, unused, *_ = examined("ForOldGraphs").findings
     assert (unused.kind, unused.severity) == ("unused-input", "warning")
     assert (old.kind, "_C_ops" in old.advice) == ("graph-break", True)
 
 
 @pytest.mark.slow
-def test_groups_that_are_a_dynamic_size_are_told_as_that(tmp_path):
-    found = examine(tmp_path, "GroupsOfRows", candidates=("paddle",)).findings[0]
+def test_groups_that_are_a_dynamic_size_are_told_as_that(examined):
+    found = examined("GroupsOfRows").findings[0]
     assert "paddle.matmul" in found.advice
 
 
@@ -356,8 +372,8 @@ def test_a_runtime_that_loses_a_dynamic_batch_is_told_apart_from_a_program_that_
 
 
 @pytest.mark.slow
-def test_an_output_of_nothing_but_nan_is_told_in_plain_words_before_anything_is_compared(tmp_path):
-    found = examine(tmp_path, "SaysNothing", candidates=("paddle",))
+def test_an_output_of_nothing_but_nan_is_told_in_plain_words_before_anything_is_compared(examined):
+    found = examined("SaysNothing")
     assert re.match(r"the eager model answers nothing but NaN and infinity in \S+, in all of \d+ batches", found.findings[0].message)
     assert "logarithms" in found.findings[0].advice
     assert found.runtimes["paddle"].status == "not tried"
@@ -538,7 +554,7 @@ def test_a_healthy_model_has_no_finding_of_its_own(tmp_path):
 @pytest.mark.parametrize(
     ("factory", "kwargs", "shape"),
     [
-        ("paddle.vision.models:mobilenet_v3_small", {"num_classes": 10}, [3, 64, 64]),
+        pytest.param("paddle.vision.models:mobilenet_v3_small", {"num_classes": 10}, [3, 64, 64], marks=pytest.mark.long),
         ("paddle.nn:LSTM", {"input_size": 8, "hidden_size": 4}, ["length", 8]),
     ],
 )

@@ -15,14 +15,19 @@ from paddleship.statistics.estimates import Interval
 TORCH = importlib.util.find_spec("torch") is not None
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
+def _short_warm_up(monkeypatch):
+    monkeypatch.setattr(timing, "_WARM_UP_S", 0.05)
+
+
+@pytest.fixture(scope="module")
 def settings(reviews_params):
     return lambda **given: reviews_params({"graph_modes": {"rounds": 2, "threads": 1, "timeout_s": 120, **given}})
 
 
-@pytest.fixture
-def linear(settings, tmp_path):
-    made = network_setup.make("linear", settings(), tmp_path / "linear")
+@pytest.fixture(scope="module")
+def linear(settings, tmp_path_factory):
+    made = network_setup.make("linear", settings(), tmp_path_factory.mktemp("setup") / "linear")
     return replace(made, sizes=replace(made.sizes, steps=3, answers=4))
 
 
@@ -64,23 +69,24 @@ def test_two_modes_of_one_network_are_timed_side_by_side_and_settled(linear, set
 
 
 @pytest.mark.slow
-def test_a_mode_whose_weights_were_not_carried_over_is_not_timed(linear, settings, silent, tmp_path):
+def test_a_mode_whose_weights_were_not_carried_over_is_not_timed_and_one_without_its_framework_names_the_extra(
+    linear, settings, silent, tmp_path
+):
     other = network_setup.make("linear", settings().model_copy(update={"seed": 8}), tmp_path / "other")
     found = comparison.compare(
-        linear, ["paddle-static"], settings().graph_modes, say=silent, setups=lambda mode: other if mode == "paddle-static" else linear
+        linear,
+        ["paddle-static", *([] if TORCH else ["torch-eager"])],
+        settings(starts=1).graph_modes,
+        say=silent,
+        setups=lambda mode: other if mode == "paddle-static" else linear,
     )
     row = found["paddle-static"]
     assert "does not compute the same network" in row.reason
     assert "limit 8" in row.reason
     assert not row.timed
     assert found["paddle-eager"].measured
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(TORCH, reason="PyTorch is installed")
-def test_without_pytorch_its_modes_are_rows_that_name_the_extra(linear, settings, silent):
-    found = comparison.compare(linear, ["torch-eager"], settings().graph_modes, say=silent)
-    assert "paddleship[torch]" in found["torch-eager"].reason
+    if not TORCH:
+        assert "paddleship[torch]" in found["torch-eager"].reason
 
 
 @pytest.mark.slow
@@ -110,7 +116,7 @@ def test_an_unknown_mode_is_refused_with_the_known_ones(settings):
 def test_a_form_is_tried_where_the_models_code_is_not(loader, loads, reason, tmp_path):
     asked = np.arange(4, dtype=np.float32)
     form = deploying.SavedForm(tmp_path, f"def load(folder):\n    {loader}\n", "load", asked, asked * 2)
-    found, why = deploying.loads_without_code(form, site=None, timeout_s=5)
+    found, why = deploying.loads_without_code(form, site=None, timeout_s=3)
     assert found is loads
     assert reason in why
 

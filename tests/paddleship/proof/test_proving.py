@@ -456,8 +456,8 @@ def test_of_slow_cases_one_with_several_rows_is_asked_again_even_if_it_is_the_sl
 
 
 def test_a_candidate_that_hangs_is_ended_and_the_next_is_asked(source_model_of):
-    found = prove(source_model_of("Plain"), Verify(timeout_s=8), hangs=Hangs, honest=Honest).judgements
-    assert "did not answer in 8 s" in str(found["hangs"].checks[0])
+    found = prove(source_model_of("Plain"), Verify(timeout_s=6), hangs=Hangs, honest=Honest).judgements
+    assert "did not answer in 6 s" in str(found["hangs"].checks[0])
     assert found["honest"]
 
 
