@@ -1,7 +1,8 @@
 """`make parity-bench`: inject faults into exports, and count missed faults and false alarms of `verify` and of other checks.
 
 Prints a table and, as the last line, its figures as JSON; exits 3 if a goal is missed. `SHORT=1` is the form for CI: fewer models and
-seeds, each kind of fault in one model, Polygraphy only if it is installed already, and not the cost of verify.
+seeds, each kind of fault in one model, small faults of the smallest size, Polygraphy only if it is installed already, and not the cost of
+verify.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from benchmarks.faults import cost, ends, hidden, peers
 from benchmarks.faults.faults import FAULTS
 from benchmarks.faults.forge import Forge, Outcome, allclose_refuses
 from benchmarks.faults.models import FLOAT32_ONLY, INPUTS
-from benchmarks.faults.small import SMALL
+from benchmarks.faults.small import SIZES, SMALL
 from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.system import host, isolate
 
@@ -32,10 +33,10 @@ def main() -> None:
     silence_paddle()
     short = bool(os.environ.get("SHORT"))
     names, seeds = (_SHORT, 1) if short else (tuple(INPUTS), 18)
-    elsewhere = _elsewhere(names) if short else {}
+    elsewhere, sizes = (_elsewhere(names), SIZES[:1]) if short else ({}, SIZES)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(2) as pool:
-        parts = list(pool.map(lambda name: measure(name, Path(work) / name, seeds, elsewhere.get(name, ())), names))
+        parts = list(pool.map(lambda name: measure(name, Path(work) / name, seeds, sizes, elsewhere.get(name, ())), names))
         at_ends = ends.measure(Path(work), short=short)
         costs = {} if short else cost.measure(Path(work))
     outcomes = [outcome for part in parts for outcome in part]
@@ -56,15 +57,16 @@ def main() -> None:
     sys.exit(0 if goals_met else 3)
 
 
-def measure(name: str, work: Path, seeds: int, elsewhere: Collection[str] = ()) -> list[Outcome]:
+def measure(name: str, work: Path, seeds: int, sizes: Sequence[float], elsewhere: Collection[str] = ()) -> list[Outcome]:
     """All faults of one model except those `elsewhere`, and its honest exports, in a process of its own."""
     work.mkdir()
     with isolate.Isolated(name, Forge, name, work, timeout_s=_TIMEOUT_S, environment=isolate.threads(1)) as forge:
-        outcomes: list[Outcome] = forge.call("faulty", 0, elsewhere)
+        outcomes: list[Outcome] = forge.call("faulty", 0, elsewhere, sizes)
         print(f"{name}: {len(outcomes)} faulty exports asked", flush=True)
         evidence, source_model = forge.call("evidence", 0)
-        outcomes += hidden.ask(name, source_model, evidence)
-        print(f"{name}: {len(hidden.HIDDEN)} hidden influences asked", flush=True)
+        influenced = hidden.ask(name, source_model, evidence, elsewhere)
+        outcomes += influenced
+        print(f"{name}: {len(influenced) - 1} hidden influences asked", flush=True)
         for seed in range(1, seeds + 1):
             outcomes += forge.call("honest", seed)
         print(f"{name}: {seeds} seeds of honest exports asked", flush=True)
@@ -76,6 +78,7 @@ def _elsewhere(names: Sequence[str]) -> dict[str, list[str]]:
     taken: dict[str, list[str]] = {name: [] for name in names}
     fitting = {fault.name: [name for name in names if name in fault.models] for fault in FAULTS}
     fitting |= {kind.name: [name for name in names if name not in FLOAT32_ONLY] for kind in SMALL}
+    fitting |= {kind: list(names) for kind in hidden.HIDDEN}
     for fault, models in sorted(fitting.items(), key=lambda item: len(item[1])):
         if models:
             taken[min(models, key=lambda name: len(taken[name]))].append(fault)

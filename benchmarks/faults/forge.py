@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,10 +79,10 @@ class Forge:
         made = self._made(source_model, evidence)
         return list(self._ask(HONEST, evidence, made, compared_weights=self._exports.compare_weights(source_model)))
 
-    def faulty(self, seed: int, elsewhere: Collection[str] = ()) -> list[Outcome]:
+    def faulty(self, seed: int, elsewhere: Collection[str] = (), sizes: Sequence[float] = small.SIZES) -> list[Outcome]:
         """Every fault that fits this model: in each runtime if it changes the export, otherwise around one runtime.
 
-        Faults in `elsewhere` are left to other models.
+        Faults in `elsewhere` are left to other models; `sizes` are those of the small faults.
         """
         evidence, source_model = self._exports.evidence(seed)
         runtimes = self._made(source_model, evidence)
@@ -95,7 +95,7 @@ class Forge:
                 compared_weights = {} if fault.wrap else self._exports.compare_weights(source_model)
                 outcomes += self._ask(fault.name, evidence, made, clean, compared_weights=compared_weights, concurrent=fault.concurrent)
         for kind in () if self._name in FLOAT32_ONLY else SMALL:  # without a truth, faults of a few roundings cannot be found
-            for size in () if kind.name in elsewhere else small.SIZES:
+            for size in () if kind.name in elsewhere else sizes:
                 made = self._made(self._slightly_broken(source_model, evidence, kind, size), evidence)
                 outcomes += self._ask(kind.name, evidence, made, clean, compared_weights=self._exports.compare_weights(source_model))
         return outcomes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from benchmarks.faults.forge import HONEST, RANDOM_INPUT, Outcome
@@ -19,10 +19,13 @@ HIDDEN = {
 _TIMEOUT_S = 120
 
 
-def ask(name: str, source_model: SourceModel, evidence: Evidence) -> list[Outcome]:
-    """The results for the model `name` unchanged, and with each hidden influence; a refusal counts only with the right cause."""
+def ask(name: str, source_model: SourceModel, evidence: Evidence, elsewhere: Collection[str] = ()) -> list[Outcome]:
+    """The results for the model `name` unchanged, and with each hidden influence except those `elsewhere`.
+
+    A refusal counts only with the right cause.
+    """
     outcomes = [_outcome(HONEST, name, evidence, *_errors(source_model, evidence, tuple(Cause)))]
-    for kind, (change, cause) in HIDDEN.items():
+    for kind, (change, cause) in ((kind, hidden) for kind, hidden in HIDDEN.items() if kind not in elsewhere):
         changed = replace(
             source_model, model=source_model.model.model_copy(update={"kwargs": {**source_model.model.kwargs, "change": change}})
         )
