@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import types
@@ -106,7 +107,7 @@ def checkout_of(tmp_path_factory):
 def linear_checkout_of(checkout_of, base_params):
     """A checkout whose params.yaml is the linear example's, quick enough for tests."""
 
-    def make(name):
+    def make(name, **changes):
         checkout = checkout_of(name)
         overlay = yaml.safe_load((checkout / "examples/linear/params.yaml").read_text())
         quick = {
@@ -126,7 +127,7 @@ def linear_checkout_of(checkout_of, base_params):
             },
             "accept": {"load_requests": 50},
         }
-        values = params.merge(params.merge(base_params, overlay), quick)
+        values = params.merge(params.merge(params.merge(base_params, overlay), quick), changes)
         (checkout / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
         return checkout
 
@@ -191,6 +192,32 @@ def mlflow_db(once, tmp_path_factory):
         return folder
 
     return once("mlflow", make) / "mlflow.db"
+
+
+@pytest.fixture(scope="session")
+def prefect_db(once, tmp_path_factory):
+    """A Prefect database with its tables, for all workers; making them costs seconds each time."""
+
+    def make():
+        home = tmp_path_factory.mktemp("prefect-tables")
+        command = [str(Path(sys.executable).with_name("prefect")), "server", "database", "upgrade", "-y"]
+        subprocess.run(command, env={**os.environ, "PREFECT_HOME": str(home)}, capture_output=True, check=True)
+        return home
+
+    return once("prefect", make) / "prefect.db"
+
+
+@pytest.fixture(scope="session")
+def with_tables(prefect_db, mlflow_db):
+    """Give a checkout the databases that `make ui` would make first."""
+
+    def give(checkout):
+        (checkout / ".paddleship/prefect").mkdir(parents=True)
+        shutil.copy(prefect_db, checkout / ".paddleship/prefect/prefect.db")
+        shutil.copy(mlflow_db, checkout / ".paddleship/mlflow.db")
+        return checkout
+
+    return give
 
 
 @pytest.fixture(scope="session")

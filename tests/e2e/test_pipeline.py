@@ -38,9 +38,9 @@ def hows(done):
 
 
 @pytest.fixture(scope="module")
-def shipped(linear_checkout_of):
+def shipped(linear_checkout_of, with_tables):
     """A checkout after its first run, with dvc.lock committed."""
-    checkout = linear_checkout_of("shipped")
+    checkout = with_tables(linear_checkout_of("shipped", optimize={"candidates": ["paddle", "onnxruntime"]}))
     (checkout.parent / "recorded").mkdir()
     done = run(checkout, "run", path=[RECORDER], RECORDED_TO=str(checkout.parent / "recorded"))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
@@ -142,32 +141,6 @@ def let(toy):
 @pytest.fixture(scope="session")
 def free_port():
     return servers.free_port
-
-
-@pytest.fixture(scope="session")
-def prefect_db(once, tmp_path_factory):
-    """A Prefect database with its tables, for all workers; making them costs seconds each time."""
-
-    def make():
-        home = tmp_path_factory.mktemp("prefect-tables")
-        command = [str(Path(PROGRAM).with_name("prefect")), "server", "database", "upgrade", "-y"]
-        subprocess.run(command, env={**os.environ, "PREFECT_HOME": str(home)}, capture_output=True, check=True)
-        return home
-
-    return once("prefect", make) / "prefect.db"
-
-
-@pytest.fixture(scope="session")
-def with_tables(prefect_db, mlflow_db):
-    """Give a checkout the databases that `make ui` would make first."""
-
-    def give(checkout):
-        (checkout / ".paddleship/prefect").mkdir(parents=True)
-        shutil.copy(prefect_db, checkout / ".paddleship/prefect/prefect.db")
-        shutil.copy(mlflow_db, checkout / ".paddleship/mlflow.db")
-        return checkout
-
-    return give
 
 
 @pytest.fixture(scope="session")
