@@ -17,7 +17,7 @@ BIN = Path(sys.executable).parent
 SERVER = Path(__file__).with_name("warm_command_server.py")
 ADDRESS = "PADDLESHIP_TESTS_WARM_COMMANDS"
 """The variable with the address of the warm process; the commands that it forks start DVC in the same way."""
-_MODULES = ("flows.cli", "flows.child_guard", "dvc")
+_MODULES = ("flows.cli", "flows.child_guard", "dvc", "tests.flows.kill_before")
 _COLD = ("ui", "worker", "doctor", "compare-graph-modes")  # they import Paddle, or become another program
 
 spawned = subprocess.Popen

@@ -158,23 +158,10 @@ def report(team, version):
     return json.loads((team.checkouts[version] / "reports/promote.json").read_text())
 
 
-KILLED = """
-import os, signal, sys
-from flows import promote, rolling_back
-from flows.here import here
-
-checkout, local = here()
-local.use()
-command, version, step = sys.argv[1], sys.argv[2], int(sys.argv[3])
-rolling_back.STEPS = (*rolling_back.STEPS[:step], lambda place: os.kill(os.getpid(), signal.SIGKILL))
-getattr(promote, command)(version=version)
-"""
-
-
 def killed(team, command, version, step):
     """Give the command to a process that is killed before the step of that number."""
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, command, version, str(step)],
+        [sys.executable, "-m", "tests.flows.kill_before", str(step), command, version],
         cwd=team.checkouts[version],
         env=team.env(version),
         capture_output=True,
