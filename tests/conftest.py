@@ -1,3 +1,4 @@
+import contextlib
 import multiprocessing
 import os
 import shutil
@@ -12,7 +13,7 @@ import yaml
 
 from paddleship.config import params
 from paddleship.system import isolate, locks
-from tests import warm
+from tests import warm, warm_command
 
 REPOSITORY = Path(__file__).parents[1]
 WARM = (  # what is about processes spawns its children
@@ -63,6 +64,13 @@ def _spawned_children(request, monkeypatch):
     """Let those of a test that is marked `spawned` start as a user's do."""
     if request.node.get_closest_marker("spawned"):
         monkeypatch.setattr(isolate, "multiprocessing", multiprocessing)
+
+
+@pytest.fixture(scope="session")
+def warm_commands(request):
+    """The address of the process that commands are forked from; None in the long form of the suite."""
+    with contextlib.nullcontext() if request.config.getoption("long") else warm_command.serving() as address:
+        yield address
 
 
 @pytest.fixture(scope="session", autouse=True)

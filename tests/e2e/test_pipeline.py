@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm_command
+
 pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
 
@@ -47,6 +49,14 @@ def shipped(linear_checkout_of, with_tables):
     assert set(hows(done).values()) == {"ran"}
     commit(checkout, "ship")
     return checkout
+
+
+@pytest.fixture(autouse=True)
+def _warm_commands(shipped, warm_commands, monkeypatch):
+    """Fork the commands that follow the first run, in the short form of the suite."""
+    if warm_commands:
+        monkeypatch.setenv(warm_command.ADDRESS, warm_commands)
+        monkeypatch.setattr(subprocess, "Popen", warm_command.Popen)
 
 
 def test_the_release_leads_from_the_image_back_to_commit_data_and_run(shipped):
@@ -137,12 +147,12 @@ def test_another_machine_measures_again_and_does_nothing_else_again(shipped):
         assert stale(shipped) == {"benchmark"}
 
 
-def test_a_fresh_clone_that_pulls_the_data_repeats_nothing(shipped):
+def test_a_fresh_clone_that_pulls_the_data_repeats_nothing(shipped, with_tables):
     clone = shipped.parent / "clone"
     subprocess.run(["git", "clone", "-q", str(shipped), str(clone)], check=True)
     pulled = run(clone, "pull", module="dvc")
     assert pulled.returncode == 0, pulled.stderr
-    done = run(clone, "run")
+    done = run(with_tables(clone), "run")
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(hows(done).values()) == {"unchanged"}
 

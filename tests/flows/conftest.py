@@ -1,6 +1,5 @@
 """A toy checkout: the real graph's shape, real DVC, real processes, and stages that fail on demand."""
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -79,13 +78,6 @@ GRAPH = {
     "accept": _stage("accept", "export.txt", "prepare.txt"),
 }
 FETCH = {"wdir": "..", "cmd": "mkdir -p data/raw && cp data/source data/raw/rows", "deps": ["data/source"], "outs": ["data/raw"]}
-
-
-@pytest.fixture(scope="session")
-def warm_commands(request):
-    """The address of the process that commands are forked from; None in the long form of the suite."""
-    with contextlib.nullcontext() if request.config.getoption("long") else warm_command.serving() as address:
-        yield address
 
 
 @pytest.fixture(scope="module", autouse=True)
