@@ -12,9 +12,12 @@ import signal
 import sys
 import threading
 
+from flows import imports
+
 
 def main() -> None:
     pipe, module, *arguments = sys.argv[1:]
+    imports.keep_what_they_make()
     threading.Thread(target=_hold, args=(int(pipe),), daemon=True).start()
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

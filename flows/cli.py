@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
-from flows import promotion_commands
+from flows import imports, promotion_commands
 from flows.deployment import Pool
 from flows.here import end, here, load_flow
 from flows.stages import Until
@@ -19,6 +19,7 @@ from paddleship.system import defects
 
 def main() -> None:
     """Parse, run one command, exit by its outcome; a user's mistake is one line, and so is a defect, whose traceback is in a file."""
+    imports.keep_what_they_make()
     arguments = _parser().parse_args()
     try:
         sys.exit(arguments.command(arguments))
