@@ -54,7 +54,9 @@ def serve(address):
                 caller, _ = listener.accept()
                 message, descriptors, _, _ = socket.recv_fds(caller, 1 << 20, 64)
                 pid = os.fork()
-                if pid == 0:
+                if pid == 0:  # what is still open as an object would close a descriptor of the command when it is collected
+                    for ours in (selector, listener, caller, *(other for _pid, other in children.values())):
+                        ours.close()
                     return _take(json.loads(message), descriptors)
                 for descriptor in descriptors:
                     os.close(descriptor)
