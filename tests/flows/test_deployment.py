@@ -56,6 +56,18 @@ def deploy(served):
     return run
 
 
+@pytest.fixture
+def follow(served):
+    """`paddleship run --deployment` in the checkout, with a file of params or none."""
+    checkout, environment, _ = served
+
+    def run(name, *arguments):
+        command = [PROGRAM, "run", "--deployment", name, *arguments]
+        return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+
+    return run
+
+
 def api(checkout, path, body):
     url = servers.running(checkout / ".paddleship", "prefect")
     request = urllib.request.Request(  # noqa: S310 loopback
@@ -119,13 +131,16 @@ def test_a_run_that_a_person_starts_gives_signs_of_life_too(served):
     assert wait_for(lambda: api(checkout, "events/filter", {"filter": wanted})["total"])
 
 
-def test_two_runs_side_by_side_end_with_their_own_codes_and_leave_the_checkout_alone(served, deploy):
+def test_two_runs_side_by_side_end_with_their_own_codes_and_leave_the_checkout_alone(served, deploy, follow, tmp_path):
     checkout = served[0]
-    given = [{"train": {"epochs": 3}}, {"train": {"epochs": 2, "min_score": 0.999999}}]
+    (tmp_path / "gate.yaml").write_text(yaml.safe_dump({"train": {"epochs": 2, "min_score": 0.999999}}))
     with ThreadPoolExecutor(2) as pool:
-        good, bad = pool.map(lambda overrides: deploy(until="train", overrides=overrides), given)
+        passing = pool.submit(deploy, until="train", overrides={"train": {"epochs": 3}})
+        missing = pool.submit(follow, "develop-to-deploy/local", "--until", "train", "--params", str(tmp_path / "gate.yaml"))
+        good, bad = passing.result(), missing.result()
     assert good.returncode == 0, good.stdout + good.stderr
-    assert bad.returncode == 1
+    assert bad.returncode == 3, "the command has the exit code of the run that it follows"
+    assert bad.stdout.splitlines()[-1] == "GateFailed"
     assert git(checkout, "status", "--porcelain", "--untracked-files=no") == ""
     assert not (checkout / "models").exists()
     runs = api(checkout, "flow_runs/filter", {})
@@ -143,15 +158,11 @@ def test_a_wrong_value_is_refused(deploy):
     assert done.returncode == 1
 
 
-def test_a_run_that_a_worker_does_ends_the_command_that_follows_it_with_its_own_exit_code(served, tmp_path):
-    checkout, environment, _ = served
-    (tmp_path / "gate.yaml").write_text(yaml.safe_dump({"train": {"min_score": 0.999999}}))
-    command = [PROGRAM, "run", "--deployment", "develop-to-deploy/local", "--until", "train"]
-    for file, code, state in ((tmp_path / "gate.yaml", 3, "GateFailed"), (tmp_path / "none.yaml", 2, "BadInput")):
-        done = subprocess.run([*command, "--params", str(file)], cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stdout + done.stderr
-        assert done.stdout.splitlines()[-1] == state
-    none = subprocess.run([*command[:3], "x/y"], cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+def test_bad_input_of_a_run_that_a_worker_does_ends_the_command_that_follows_it_with_2(follow, tmp_path):
+    done = follow("develop-to-deploy/local", "--until", "train", "--params", str(tmp_path / "none.yaml"))
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "BadInput"
+    none = follow("x/y")
     assert none.returncode == 2
     assert "there is no deployment 'x/y'" in none.stderr
 
