@@ -68,11 +68,11 @@ def test_a_folder_without_dvc_is_bad_input(tmp_path):
 
 
 def test_a_stage_streams_its_lines_and_is_current_afterwards(fetched):
-    assert not stages.is_current(fetched, PREPARE)
+    assert not stages.are_current(fetched, PREPARE)
     outcome, lines = run(fetched)
     assert outcome == "ran"
     assert "prepare at work" in lines
-    assert stages.is_current(fetched, PREPARE)
+    assert stages.are_current(fetched, PREPARE)
 
 
 def test_a_stage_that_was_run_with_these_inputs_before_is_restored(fetched, let):
@@ -80,7 +80,7 @@ def test_a_stage_that_was_run_with_these_inputs_before_is_restored(fetched, let)
     let("prepare", "better")
     run(fetched)
     let("prepare", "well")
-    assert not stages.is_current(fetched, PREPARE)
+    assert not stages.are_current(fetched, PREPARE)
     outcome, lines = run(fetched)
     assert outcome == "restored"
     assert "prepare at work" not in lines
@@ -125,7 +125,7 @@ def test_a_missed_gate_leaves_its_report(fetched, let):
     with pytest.raises(GateFailed):
         run(fetched)
     assert report_of(fetched, "prepare")["metrics"]["score"] == 3
-    assert not stages.is_current(fetched, PREPARE)
+    assert not stages.are_current(fetched, PREPARE)
 
 
 def test_a_killed_stage_is_told_from_a_failed_one(fetched, let):
@@ -139,7 +139,7 @@ def test_half_an_out_is_never_taken_for_good(fetched, let):
     with pytest.raises(StageKilled):
         run(fetched)
     assert (fetched / "prepare.txt").read_text() == "half"
-    assert not stages.is_current(fetched, PREPARE)
+    assert not stages.are_current(fetched, PREPARE)
     assert run(fetched)[0] == "ran"
     assert (fetched / "prepare.txt").read_text().startswith("whole")
 
@@ -175,7 +175,7 @@ def test_two_runs_in_one_folder_take_turns_and_do_the_work_once(fetched):
     with ThreadPoolExecutor(2) as pool:
         outcomes = [done.result()[0] for done in [pool.submit(run, fetched), pool.submit(run, fetched)]]
     assert sorted(outcomes) == ["ran", "unchanged"]
-    assert stages.is_current(fetched, PREPARE)
+    assert stages.are_current(fetched, PREPARE)
 
 
 def test_a_stage_sees_the_environment_that_it_is_given_and_no_terminal(fetched):
