@@ -134,6 +134,7 @@ def linear_checkout_of(checkout_of, base_params):
                 "max_busy_share": 1.0,  # other tests run beside it
             },
             "accept": {"load_requests": 50},
+            "graph_modes": {"starts": 1},
         }
         values = params.merge(params.merge(params.merge(base_params, overlay), quick), changes)
         (checkout / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
