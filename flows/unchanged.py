@@ -62,8 +62,11 @@ def show(checkout: Path, local: Local, until: Until) -> bool:
 
 
 def _last(local: Local) -> LastRun | None:
-    path = local.state / _FILE
-    return LastRun(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+    """The last run, if there was one and this version wrote it."""
+    try:
+        return LastRun(**json.loads((local.state / _FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _lacks_image(receipt: Path, until: Until) -> bool:

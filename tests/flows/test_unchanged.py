@@ -42,3 +42,5 @@ def test_only_what_the_last_run_did_and_left_counts_as_unchanged(toy, let, pipel
     assert asked("prepare")
     (toy / "dvc.lock").write_text((toy / "dvc.lock").read_text() + "# edited\n")
     assert not asked("prepare"), "a run that ended early may have left this"
+    (toy / ".paddleship/last_run.json").write_text("{}")
+    assert not asked("prepare"), "another version wrote this"
