@@ -33,7 +33,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is long, and begin with the long files: two workers then end at about the same time."""
+    """Leave out what is long, and begin with the long files, so that all workers end at about the same time."""
     items.sort(key=lambda item: item.path.parent.is_relative_to(REPOSITORY / "tests/paddleship") or item.path.parent.name == "tests")
     if not config.getoption("long"):
         long = [item for item in items if item.get_closest_marker("long")]

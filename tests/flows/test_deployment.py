@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from flows import servers
-from tests.flows.helpers import PROGRAM, git, is_alive, mlflow_runs, wait_for
+from tests.flows.helpers import PROGRAM, git, is_alive, mlflow_runs, prefect_api, wait_for
 
 PREFECT = str(Path(sys.executable).parent / "prefect")
 SLOW_MODEL = "\n\ndef hang(**_):\n    import time\n\n    time.sleep(600)\n"
@@ -69,12 +69,7 @@ def follow(served):
 
 
 def api(checkout, path, body):
-    url = servers.running(checkout / ".paddleship", "prefect")
-    request = urllib.request.Request(  # noqa: S310 loopback
-        f"{url}/api/{path}", data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 loopback
-        return json.load(answer)
+    return prefect_api(f"{servers.running(checkout / '.paddleship', 'prefect')}/api", path, body)
 
 
 def test_ui_prints_both_addresses_and_they_answer(served):

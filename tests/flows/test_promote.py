@@ -24,7 +24,7 @@ from tasks import image
 from tasks.docker_target import DockerTarget
 from tasks.put_in_place import STEPS, note, switch
 from tests.flows import promotion
-from tests.flows.helpers import wait_for
+from tests.flows.helpers import prefect_api, wait_for
 from tests.tasks.tracking.helpers import client
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -263,10 +263,7 @@ def waiting(team, version):
 
 
 def api(team, path, body=None):
-    data = json.dumps(body).encode() if body is not None else None
-    request = urllib.request.Request(f"{team.environment['PREFECT_API_URL']}/{path}", data, {"Content-Type": "application/json"})  # noqa: S310
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 loopback
-        return json.load(answer)
+    return prefect_api(team.environment["PREFECT_API_URL"], path, body)
 
 
 def test_a_promotion_waits_for_a_person_who_sees_the_evidence(team):
