@@ -1,4 +1,3 @@
-import contextlib
 import multiprocessing
 import os
 import shutil
@@ -29,7 +28,6 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each process of a checkout would compile the whole package again
-    warm.site[:] = [] if config.getoption("long") else [str(REPOSITORY / "tests/warm_site")]
 
 
 def pytest_collection_modifyitems(config, items):
@@ -64,13 +62,19 @@ def _spawned_children(request, monkeypatch):
     """Let those of a test that is marked `spawned` start as a user's do."""
     if request.node.get_closest_marker("spawned"):
         monkeypatch.setattr(isolate, "multiprocessing", multiprocessing)
+        monkeypatch.delenv(warm_command.ADDRESS, raising=False)
 
 
 @pytest.fixture(scope="session")
 def warm_commands(request):
-    """The address of the process that commands are forked from; None in the long form of the suite."""
-    with contextlib.nullcontext() if request.config.getoption("long") else warm_command.serving() as address:
-        yield address
+    """Fork the commands and stages that tests start from now on; whether that is so, which it is not in the long form of the suite."""
+    if request.config.getoption("long"):
+        yield False
+        return
+    with warm_command.serving() as address, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(warm_command.ADDRESS, address)
+        patch.setattr(subprocess, "Popen", warm_command.Popen)
+        yield True
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -144,14 +148,14 @@ def linear_checkout_of(checkout_of, base_params):
 
 
 @pytest.fixture(scope="session")
-def stage():
+def stage(warm_commands):
     """Run one stage in a checkout as a person does."""
 
     def run(checkout, name, **environment):
         return subprocess.run(
             [sys.executable, "-m", f"tasks.{name}"],
             cwd=checkout,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *warm.site]), **environment},
+            env={**os.environ, "PYTHONPATH": str(checkout), **environment},
             capture_output=True,
             text=True,
             check=False,

@@ -17,9 +17,6 @@ _AT_START = {
     **{"PYTHONWARNINGS": "ignore", "GLOG_minloglevel": "2"},
 }
 
-site = []
-"""What a stage that a test starts has on its import path besides the checkout: the folder that makes its children warm, or nothing."""
-
 
 class Context:
     """What `isolate` needs of a multiprocessing context."""

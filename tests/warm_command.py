@@ -1,24 +1,30 @@
-"""Commands for tests, forked from a process that has imported what they import: 6 s of a `paddleship run` are imports.
+"""Commands for tests, forked from a process that has imported what they import: 6 s of a `paddleship run` are imports, and 2 of a stage.
 
-`Popen` takes the place of `subprocess.Popen`: the command line of paddleship and DVC's are forked, everything else starts as it is. In the
-long form of the tests, and where a test asks for it with the marker `spawned`, everything does.
+`Popen` takes the place of `subprocess.Popen`: the command line of paddleship, DVC's and stages are forked, everything else starts as it
+is. In the long form of the tests, and where a test asks for it with the marker `spawned`, everything does.
 """
 
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from tests import warm_fork
+
 BIN = Path(sys.executable).parent
 SERVER = Path(__file__).with_name("warm_command_server.py")
 ADDRESS = "PADDLESHIP_TESTS_WARM_COMMANDS"
 """The variable with the address of the warm process; the commands that it forks start DVC in the same way."""
-_MODULES = ("flows.cli", "flows.child_guard", "dvc", "tests.flows.kill_before")
-_COLD = ("ui", "worker", "doctor", "compare-graph-modes")  # they import Paddle, or become another program
+_MODULES = ("flows.cli", "flows.child_guard", "dvc", "tasks.", "benchmarks.", "tests.flows.kill_before")
+_PYTHON = re.compile(r"python (-m )?(tasks\.\w+|\S+\.py)((?: [\w/.]+)*)")  # a stage's command in dvc.yaml
+_COLD = ("ui", "worker", "compare-graph-modes")  # they become another program, or need a fresh Paddle
+
+_PROGRAMS = {str(BIN / "paddleship"): "flows.cli", str(BIN / "dvc"): "dvc"}
 
 spawned = subprocess.Popen
 
@@ -29,19 +35,27 @@ class Popen(spawned):
     def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *others):
         self._warm = None
         environment = dict(os.environ if env is None else env)
-        request = _request(args) if ADDRESS in os.environ and executable is None and preexec_fn is None else None
+        warm = environment.get(ADDRESS) and executable is None and preexec_fn is None and not isinstance(args, (str, bytes))
+        stage = _stage(args) if warm else None
+        request = stage or (_request(args) if warm else None)
         if request is None:
             super()._execute_child(args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *others)
             return
         _startupinfo, _flags, _shell, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *_ = others
         streams = [given if given != -1 else standard for standard, given in enumerate((p2cread, c2pwrite, errwrite))]
-        request |= {"cwd": os.fspath(cwd or Path.cwd()), "environment": environment, "numbers": [0, 1, 2, *pass_fds]}
-        self._warm = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._warm.connect(os.environ[ADDRESS])
-        socket.send_fds(self._warm, [json.dumps(request).encode()], [*streams, *pass_fds])
-        self.pid = int(self._warm.recv(20))
+        folder = str(Path(cwd or "").absolute())
+        request = {"folder": folder, **request, "cwd": folder, "environment": environment, "numbers": [0, 1, 2, *pass_fds]}
+        descriptors = [*streams, *pass_fds]
+        self.pid = warm_fork.fork(request, descriptors) if stage else self._ask(request, descriptors, environment[ADDRESS])
         self._child_created = True
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
+
+    def _ask(self, request, descriptors, address):
+        """The process id of what the warm process forks."""
+        self._warm = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._warm.connect(address)
+        socket.send_fds(self._warm, [json.dumps(request).encode()], descriptors)
+        return int(self._warm.recv(20))
 
     def _internal_poll(self, *arguments, **options):
         if self._warm is None or self.returncode is not None:
@@ -63,16 +77,21 @@ class Popen(spawned):
 
 def _request(command):
     """What of a command line the warm process can do: a module and its arguments."""
-    if isinstance(command, (str, bytes)):
-        return None
     program, *arguments = map(os.fspath, command)
-    if program == sys.executable and arguments[:1] == ["-m"] and arguments[1] in _MODULES:
-        folder, (module, *arguments) = "", arguments[1:]
+    if program == sys.executable and arguments[:1] == ["-m"] and arguments[1].startswith(_MODULES):
+        request = {"module": arguments[1], "arguments": arguments[2:]}
+    elif program in _PROGRAMS:
+        request = {"module": _PROGRAMS[program], "arguments": arguments, "folder": str(BIN)}
     else:
-        folder, module = str(BIN), {str(BIN / "paddleship"): "flows.cli", str(BIN / "dvc"): "dvc"}.get(program)
-    if module is None or (module == "flows.cli" and (not arguments or arguments[0] in _COLD)):
         return None
-    return {"module": module, "arguments": arguments, "folder": folder}
+    is_cold = request["module"] == "flows.cli" and (not request["arguments"] or request["arguments"][0] in _COLD)
+    return None if is_cold else request
+
+
+def _stage(command):
+    """The stage that DVC, in a process that was forked, starts with a shell."""
+    found = _PYTHON.fullmatch(command[-1]) if warm_fork.children and command[-2:-1] == ["-c"] else None
+    return {"module": found[2], "arguments": found[3].split()} if found else None
 
 
 @contextlib.contextmanager

@@ -5,17 +5,15 @@ thread: it never forks while another thread holds a lock.
 """
 
 import contextlib
-import gc
 import importlib
 import json
+import logging
 import os
-import random
-import runpy
 import selectors
 import signal
 import socket
 import sys
-import time
+import warnings
 from pathlib import Path
 
 _AT_START = {
@@ -23,10 +21,22 @@ _AT_START = {
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "GLOG_minloglevel": "2",
 }
 _PRELOAD = (
     *("fastapi", "httpx", "rich.console", "rich.table", "alembic", "docker", "ruamel.yaml", "networkx", "psutil"),
     *("mlflow", "mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store", "mlflow.data.meta_dataset"),
+    *(
+        "paddle",
+        "onnx",
+        "paddle2onnx",
+        "pandas",
+        "pyarrow.parquet",
+        "scipy.stats",
+        "matplotlib.figure",
+        "matplotlib.backends.backend_agg",
+        "tritonclient.http",
+    ),
     *("dvc.repo", "dvc.cli", "dvc.commands.repro", "dvc.api"),
     *("flows.here", "flows.ci", "flows.runs", "flows.leftovers", "flows.promotion_commands", "flows.deployment", "flows.rolling_back"),
     *("tasks.fingerprint", "tasks.trace", "tasks.tracking.run", "paddleship.config.preflight", "paddleship.config.catalogue"),
@@ -57,7 +67,8 @@ def serve(address):
                 if pid == 0:  # what is still open as an object would close a descriptor of the command when it is collected
                     for ours in (selector, listener, caller, *(other for _pid, other in children.values())):
                         ours.close()
-                    return _take(json.loads(message), descriptors)
+                    os.setsid()
+                    return json.loads(message), descriptors
                 for descriptor in descriptors:
                     os.close(descriptor)
                 ended = os.pidfd_open(pid)
@@ -75,34 +86,6 @@ def serve(address):
 def _tell(caller, number):
     with contextlib.suppress(BrokenPipeError):  # it was killed
         caller.sendall(f"{number}".encode())
-
-
-def _take(request, descriptors):
-    """Make this process what its request describes: descriptors, session, folder, environment."""
-    first = 500
-    for place, descriptor in enumerate(descriptors):
-        os.dup2(descriptor, first + place)
-    os.closerange(3, first)
-    for place, number in enumerate(request["numbers"], first):
-        os.dup2(place, number)
-        os.close(place)
-    os.setsid()
-    os.chdir(request["cwd"])
-    os.environ.clear()
-    os.environ.update(request["environment"])
-    time.tzset()
-    return request
-
-
-def _become(request):
-    """The rest of what a fresh interpreter reads from its environment and command line."""
-    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
-    sys.stdout.reconfigure(line_buffering=unbuffered or sys.stdout.isatty())
-    paths = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    sys.path[:] = dict.fromkeys([request["folder"], *paths, *sys.path])
-    sys.argv = [request["module"], *request["arguments"]]
-    random.seed()
-    sys.modules["numpy"].random.seed()
 
 
 def _import_prefect():
@@ -133,18 +116,19 @@ def _import_prefect():
 if __name__ == "__main__":
     os.environ.update(_AT_START | {"PREFECT_HOME": str(Path(sys.argv[1]).parent)})
     sys.path[0] = str(Path(__file__).parents[1])
-    for name in _PRELOAD:
-        importlib.import_module(name)
-    _import_prefect()
-    from tests import warm_command
+    with warnings.catch_warnings(action="ignore"):
+        for name in _PRELOAD:
+            importlib.import_module(name)
+        _import_prefect()
+    logging.getLogger().handlers.clear()  # paddle2onnx adds one
+    from tests import warm_command, warm_fork
 
+    warm_fork.prepare()
     threads = list(Path("/proc/self/task").iterdir())
     if len(threads) != 1:
         sys.exit(f"the warm process has {len(threads)} threads: one of {_PRELOAD} starts them")
-    gc.freeze()
     request = serve(sys.argv[1])
-    _become(request)
     import subprocess
 
     subprocess.Popen = warm_command.Popen
-    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+    warm_fork.be(*request)

@@ -1,21 +1,18 @@
 """The short form of `make parity-bench`: every fault is caught, and no honest export is refused."""
 
 import json
-import os
 
 import pytest
 
 from benchmarks.faults import __main__ as bench
 from benchmarks.faults.faults import FAULTS, _keep_bits
-from tests import warm
 
 
 @pytest.mark.slow
 @pytest.mark.engine
 @pytest.mark.filterwarnings("ignore")
-def test_every_fault_is_caught_and_nothing_honest_is_refused(engine, monkeypatch, capsys):
+def test_every_fault_is_caught_and_nothing_honest_is_refused(engine, warm_commands, monkeypatch, capsys):
     monkeypatch.setenv("SHORT", "1")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(warm.site))
     with pytest.raises(SystemExit) as end:
         bench.main()
     said = capsys.readouterr().out

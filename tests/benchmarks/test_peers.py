@@ -17,15 +17,14 @@ from benchmarks.choice.peers import PEERS, Peer
 from benchmarks.peer_environments import Environment
 from paddleship.errors import CandidateError, ParamsError
 from paddleship.statistics.estimates import Interval
-from tests import warm
 
 
 @pytest.mark.slow
-def test_a_model_goes_through_the_stages_and_its_choice_is_looked_at_again_and_raced_with_a_peer():
+def test_a_model_goes_through_the_stages_and_its_choice_is_looked_at_again_and_raced_with_a_peer(warm_commands):
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.choice"],
         cwd=ROOT,
-        env={**os.environ, "SHORT": "1", "PEERS": "onnxruntime", "PYTHONPATH": os.pathsep.join([str(ROOT), *warm.site])},
+        env={**os.environ, "SHORT": "1", "PEERS": "onnxruntime", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,

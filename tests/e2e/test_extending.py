@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests import warm
-
 PAGE = Path(__file__).parents[2] / "docs/extending.md"
 UV = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--python", sys.executable]
 QUICK = {"optimize": {"candidates": ["tract"]}, "select": {"candidate": "tract"}}
@@ -39,7 +37,7 @@ def site(tmp_path_factory):
 
 
 def run(checkout, stage, *path):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *map(str, path), *warm.site])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *map(str, path)])}
     return subprocess.run(
         [sys.executable, "-m", f"tasks.{stage}"], cwd=checkout, env=environment, capture_output=True, text=True, check=False
     )

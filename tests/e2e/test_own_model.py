@@ -63,7 +63,7 @@ QUICK = {
 
 
 @pytest.fixture(params=[QUICK, pytest.param({}, marks=pytest.mark.long)], ids=["quick", "as params.yaml has it"])
-def team(request, tmp_path, checkout_of):
+def team(request, tmp_path, checkout_of, warm_commands):
     """Their package and data in a folder of their own, and a checkout with a params file that points at them."""
     package = tmp_path / "theirs" / "my_package"
     package.mkdir(parents=True)

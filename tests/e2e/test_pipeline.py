@@ -44,7 +44,8 @@ def shipped(linear_checkout_of, with_tables):
     """A checkout after its first run, with dvc.lock committed."""
     checkout = with_tables(linear_checkout_of("shipped", optimize={"candidates": ["paddle", "onnxruntime"]}))
     (checkout.parent / "recorded").mkdir()
-    done = run(checkout, "run", path=[RECORDER], RECORDED_TO=str(checkout.parent / "recorded"))
+    spawned = dict.fromkeys([warm_command.ADDRESS], "")
+    done = run(checkout, "run", path=[RECORDER], RECORDED_TO=str(checkout.parent / "recorded"), **spawned)
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(hows(done).values()) == {"ran"}
     commit(checkout, "ship")
@@ -52,11 +53,8 @@ def shipped(linear_checkout_of, with_tables):
 
 
 @pytest.fixture(autouse=True)
-def _warm_commands(shipped, warm_commands, monkeypatch):
-    """Fork the commands that follow the first run, in the short form of the suite."""
-    if warm_commands:
-        monkeypatch.setenv(warm_command.ADDRESS, warm_commands)
-        monkeypatch.setattr(subprocess, "Popen", warm_command.Popen)
+def _forked(shipped, warm_commands):
+    """Let the commands that follow the first run be forked, in the short form of the suite."""
 
 
 def test_the_release_leads_from_the_image_back_to_commit_data_and_run(shipped):

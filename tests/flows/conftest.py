@@ -11,7 +11,6 @@ import yaml
 from flows import servers
 from flows.local import Local
 from paddleship.config import params
-from tests import warm_command
 from tests.flows.helpers import PROGRAM, REPOSITORY, git
 
 STAGE = """
@@ -80,21 +79,9 @@ GRAPH = {
 FETCH = {"wdir": "..", "cmd": "mkdir -p data/raw && cp data/source data/raw/rows", "deps": ["data/source"], "outs": ["data/raw"]}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _warm_commands(warm_commands):
-    """Let the commands that tests and the flows in them start be forked, in the short form of the suite."""
-    with pytest.MonkeyPatch.context() as patch:
-        if warm_commands:
-            patch.setenv(warm_command.ADDRESS, warm_commands)
-            patch.setattr(subprocess, "Popen", warm_command.Popen)
-        yield
-
-
 @pytest.fixture(autouse=True)
-def _spawned_commands(request, monkeypatch):
-    """Let those of a test that is marked `spawned` start as a user's do."""
-    if request.node.get_closest_marker("spawned"):
-        monkeypatch.delenv(warm_command.ADDRESS, raising=False)
+def _forked(warm_commands):
+    """Let the commands that tests and the flows in them start be forked, in the short form of the suite."""
 
 
 @pytest.fixture

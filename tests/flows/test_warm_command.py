@@ -9,7 +9,8 @@ import pytest
 
 from tests.flows.helpers import DVC, PROGRAM
 
-COMMANDS = [[PROGRAM, "runs", "list"], [PROGRAM, "stop", "now"], [DVC, "version", "--nothing"]]
+STAGE = [sys.executable, "-m", "tasks.train", "--params", "nowhere.yaml"]
+COMMANDS = [[PROGRAM, "runs", "list"], [PROGRAM, "stop", "now"], [DVC, "version", "--nothing"], STAGE]
 
 
 @pytest.fixture

@@ -10,6 +10,11 @@ REPOSITORY = Path(__file__).parents[2]
 REPOSITORY_NAME = f"paddleship/test-linear-{os.getpid()}"
 
 
+@pytest.fixture(autouse=True)
+def _forked(warm_commands):
+    """Let the stages that tests start be forked, in the short form of the suite."""
+
+
 @pytest.fixture(scope="session")
 def engine(engine):
     """The same, without the images of these tests when they are over."""
