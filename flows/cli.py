@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
-from flows import imports, promotion_commands
+from flows import imports, promotion_commands, sweep_command
 from flows.deployment import Pool
 from flows.here import end, here, load_flow
 from flows.stages import Until
@@ -43,6 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--until", choices=get_args(Until), default="accept", help="the last stage to run (default: accept)")
     run.add_argument("--commit", metavar="NAME", help="a commit, branch or tag to run in a worktree of its own (default: this checkout)")
     run.add_argument("--deployment", metavar="NAME", help="let a worker run it, such as develop-to-deploy/local, and follow it")
+    run.add_argument("--name", metavar="NAME", help="name of the run in Prefect and MLflow (default: two random words)")
+    run.add_argument("--no-register", action="store_true", help="do not register the accepted candidate as challenger")
     run.set_defaults(command=_run)
 
     ci = commands.add_parser("ci", help="what a CI job calls: run the pipeline if params, code or data changed, and write a report")
@@ -113,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     pruned.add_argument("--dry-run", action="store_true", help="print what would be removed, and remove nothing")
     pruned.set_defaults(command=_runs_prune)
 
+    sweep_command.add(commands)
     promotion_commands.add(commands)
 
     commands.add_parser("deliver", help="send reports to MLflow that it did not receive while it was unavailable").set_defaults(
@@ -134,7 +137,10 @@ def _run(arguments: argparse.Namespace) -> int:
         if unchanged.show(checkout, local, arguments.until):
             return 0
     overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
-    return end(_pipeline(checkout, local, arguments.deployment, params_file=overlay, until=arguments.until, commit=arguments.commit))
+    given = {"params_file": overlay, "until": arguments.until, "commit": arguments.commit}
+    if arguments.no_register:
+        given["register_model"] = False
+    return end(_pipeline(checkout, local, arguments.deployment, name=arguments.name, **given))
 
 
 def _ci(arguments: argparse.Namespace) -> int:
@@ -155,15 +161,18 @@ def _ci(arguments: argparse.Namespace) -> int:
     return end(state)
 
 
-def _pipeline(checkout: Path, local: Any, deployment: str | None, **parameters: Any) -> Any:
-    """Run the pipeline here or let a worker run it; its last state."""
+def _pipeline(checkout: Path, local: Any, deployment: str | None, *, name: str | None = None, **parameters: Any) -> Any:
+    """Run the pipeline here or let a worker run it, under a name of its own if there is one; its last state."""
     if deployment:
         os.chdir(checkout)
         local.use()
         from flows.deployment import follow
 
-        return follow(local, deployment, parameters)
-    return load_flow(checkout, local, "flows.pipeline").develop_to_deploy(**parameters, isolated=False, return_state=True)
+        return follow(local, deployment, parameters, run_name=name)
+    flow = load_flow(checkout, local, "flows.pipeline").develop_to_deploy
+    if name:
+        flow = flow.with_options(flow_run_name=lambda: name)
+    return flow(**parameters, isolated=False, return_state=True)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

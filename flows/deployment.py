@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,29 +46,51 @@ def work(local: Local, *, pool: Pool = "local") -> int:
     os.execve(command[0], command, environment)  # noqa: S606 the worker takes this process's place, and its signals
 
 
-def follow(local: Local, name: str, parameters: dict[str, Any]) -> State[Any]:
+def follow(local: Local, name: str, parameters: dict[str, Any], *, run_name: str | None = None) -> Any:
     """Start a run of a deployment, print its states, and return the last one. Raises BadInput and Unavailable."""
     os.environ["PREFECT_API_URL"] = url = _url(local)
     servers.require(url, name="Prefect", variable="PREFECT_API_URL")
-    from prefect import get_client
+    run = begin(name, parameters, run_name=run_name)
+    print(f"flow run {run.name} {run.id}", flush=True)
+    return last_state(run.id, say=lambda line: print(line, flush=True))
+
+
+def begin(name: str, parameters: dict[str, Any], *, run_name: str | None = None, tags: Sequence[str] = ()) -> Any:
+    """Start a run of a deployment, as a part of the flow run that calls this, if one does. Raises BadInput."""
     from prefect.deployments import run_deployment
     from prefect.exceptions import ObjectNotFound
 
     try:
-        run: Any = run_deployment(name=name, parameters=parameters, timeout=0, as_subflow=False)
+        return run_deployment(name=name, parameters=parameters, timeout=0, flow_run_name=run_name, tags=list(tags))
     except ObjectNotFound:
         raise BadInput(f"there is no deployment {name!r}: `prefect deployment ls` lists them, and `make ui` registers ours") from None
-    print(f"flow run {run.name} {run.id}", flush=True)
+
+
+def last_state(flow_run_id: Any, *, say: Callable[[str], None], give_up: Callable[[], bool] = lambda: False) -> State[Any] | None:
+    """Wait until a flow run has ended, say its states, and return the last one; None if `give_up` says that it takes too long."""
+    from prefect import get_client
+
     shown = ""
     with get_client(sync_client=True) as client:
         while True:
-            state = client.read_flow_run(run.id).state
+            state = client.read_flow_run(flow_run_id).state
             if state is not None and state.name != shown:
                 shown = state.name or ""
-                print(f"{shown}{': no worker has taken it yet, see `make worker`' if shown == 'Late' else ''}", flush=True)
+                say(f"{shown}{': no worker has taken it yet, see `make worker`' if shown == 'Late' else ''}")
             if state is not None and state.is_final():
                 return state
+            if give_up():
+                return None
             time.sleep(_POLL_S)
+
+
+def cancel(flow_run_id: Any) -> None:
+    """Ask Prefect to cancel a flow run; its worker ends it."""
+    from prefect import get_client
+    from prefect.states import Cancelling
+
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(flow_run_id, Cancelling())
 
 
 def _engine(checkout: Path) -> str:

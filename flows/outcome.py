@@ -9,7 +9,7 @@ from prefect.states import Failed
 
 from paddleship.errors import BadInput, GateFailed, OutOfTime, PaddleshipError, Unavailable
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
 _EXIT_CODES = {kind.outcome: kind.exit_code for kind in (BadInput, OutOfTime, GateFailed, Unavailable)}
 
 
@@ -23,5 +23,15 @@ def exit_code(state: State[Any]) -> int:
     if state.is_completed():
         return 0
     if state.is_cancelled() or state.is_cancelling():
-        return _INTERRUPTED
+        return INTERRUPTED
     return _EXIT_CODES.get(state.name or "", PaddleshipError.exit_code)
+
+
+def of_exit_code(code: int) -> str:
+    """The outcome that `paddleship` ended with, by its exit code."""
+    return next((kind.outcome for kind in (BadInput, GateFailed, Unavailable) if kind.exit_code == code), PaddleshipError.outcome)
+
+
+def name(state: State[Any]) -> str:
+    """The outcome of a flow run that ended in this state and did not complete."""
+    return state.name if state.name in _EXIT_CODES else PaddleshipError.outcome

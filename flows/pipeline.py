@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import leftovers, outcome, stages, summary, unchanged, workspace
+from flows import leftovers, outcome, quiet, stages, summary, unchanged, workspace
 from flows.local import Local
 from flows.repro import StageStatus
 from flows.stages import Stage, StageKilled, Until
@@ -37,6 +37,7 @@ def develop_to_deploy(
     until: Until = "accept",
     isolated: bool = True,
     commit: str | None = None,
+    register_model: bool = True,
 ) -> State[Any]:
     """Take an eager model and its data to an accepted image: prepare, train, export, optimize, verify, benchmark, package, accept.
 
@@ -46,6 +47,7 @@ def develop_to_deploy(
         until: The last stage to run.
         isolated: Run in a separate git worktree, so that the checkout is not changed.
         commit: A commit, branch or tag to run in a separate worktree, fetched if needed; default: the checked-out commit.
+        register_model: Register the accepted candidate in MLflow as challenger.
     """
     try:
         checkout = workspace.checkout_of(Path.cwd())
@@ -54,14 +56,14 @@ def develop_to_deploy(
         origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
         place = _place(checkout, overlay, origin=origin, isolated=isolated, until=until, commit=commit)
         try:
-            return _run(place, until)
+            return _run(place, until, register=register_model)
         finally:
             place.leave()
     except PaddleshipError as error:
         return outcome.failed(error)
 
 
-def _run(place: Workspace, until: Until) -> State[Any]:
+def _run(place: Workspace, until: Until, *, register: bool) -> State[Any]:
     """Run the stages in this place and report to MLflow, Prefect and the terminal. Raises PaddleshipError if they cannot begin."""
     values, graph, checkout = place.params(), stages.graph(place.root, until=until), place.checkout
     fingerprint(values, place.root)
@@ -75,7 +77,7 @@ def _run(place: Workspace, until: Until) -> State[Any]:
     try:
         failure = _run_stages(graph, place, values, tracker, rows, uri=local.tracking_uri())
         if failure is None:
-            _conclude(place, values, tracker, rows, until)
+            _conclude(place, values, tracker, rows, register=register and until == stages.LAST)
         _keep_experiment(graph, place, rows)
     except BaseException as error:
         tracker.stop(error)
@@ -109,16 +111,16 @@ def _place(checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bo
     """The checkout, or a worktree if the run must not change it. Raises ParamsError before anything starts."""
     if not isolated and not overlay and not commit:
         place = workspace.in_place(checkout)
-        _require(place.params(), until)
+        require(place.params(), until)
         return place
     known = workspace.commit(checkout, commit) if commit else "HEAD"
-    _require(workspace.overlaid(checkout, overlay, origin=origin or "params.yaml", commit=known), until)
+    require(workspace.overlaid(checkout, overlay, origin=origin or "params.yaml", commit=known), until)
     if not commit and (changed := workspace.uncommitted(checkout)):
         get_run_logger().warning("%d files with uncommitted changes are not part of this run: %s", len(changed), ", ".join(changed[:5]))
     return workspace.isolate(checkout, str(flow_run.id), overlay, known)
 
 
-def _require(values: params.Params, until: Until) -> None:
+def require(values: params.Params, until: Until) -> None:
     """Check before training what `optimize` would refuse later. Raises ParamsError."""
     stage_names = get_args(Until)
     catalogue.require_known(values.optimize.candidates)
@@ -184,9 +186,10 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
         if not force and stages.are_current(place.root, stage):
             log.info("%s: unchanged", stage.name)
             return StageStatus.UNCHANGED
-        status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
-        if status != StageStatus.RAN and stage.name == "package" and image.is_gone(place.root / values.paths.image):
-            status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
+        with quiet.turn(stage.name, on_line=log.info):
+            status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
+            if status != StageStatus.RAN and stage.name == "package" and image.is_gone(place.root / values.paths.image):
+                status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
         return status
     except StageKilled as error:
         errors.append(error)
@@ -196,10 +199,10 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
         return outcome.failed(error)
 
 
-def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], until: str) -> None:
-    """After a successful run, register the winner and push the data to the remote."""
+def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], *, register: bool) -> None:
+    """After a successful run, register the winner if it is to be, and push the data to the remote."""
     log = get_run_logger()
-    if until == stages.LAST:
+    if register:
         candidate = values.paths.candidates + "/" + _winner(rows)
         if version := tracker.register(place.root / candidate, place.root / values.paths.release):
             log.info("registered: %s", version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 _TASKS, _FLOWS = "prefect.task_runs", "prefect.flow_runs"
-_END = "Finished in state "
+_ENDS = ("Finished in state ", "Task run failed with state")
 
 
 def tell_errors_once() -> None:
@@ -18,4 +18,4 @@ def tell_errors_once() -> None:
 class _NotTheEnd(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         tells_end = record.name == _FLOWS or (record.name == _TASKS and record.levelno >= logging.ERROR)
-        return not (tells_end and record.getMessage().startswith(_END))
+        return not (tells_end and record.getMessage().startswith(_ENDS))

@@ -17,7 +17,7 @@ from paddleship.acceptance.http_load import LoadResult
 from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
 from paddleship.benchmark.load_scenarios import ScenarioResults
-from paddleship.config.params import Accept, Package, Promote, Select, Verify
+from paddleship.config.params import Accept, Package, Promote, Select, Sweep, Verify
 from paddleship.conversion.converting import ConversionResult
 from paddleship.data.dataset import Rows
 from paddleship.diagnosis import verify_report
@@ -37,8 +37,10 @@ from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.candidate import Candidate, Program
 from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Interval
+from paddleship.sweep import choice
 from paddleship.weights.comparing import WeightComparison
 from tasks import benchmark, challenge, compare_graph_modes, export, optimize, package, prepare, put_in_place, train, trial
+from tests.paddleship.sweep.helpers import figures
 
 REPOSITORY = Path(__file__).parents[1]
 CLASSES = ("no", "yes")
@@ -194,6 +196,11 @@ def asked(fault):
     return [challenge.answers_check("champion", answers.Answered((), fault), Rows({"x": [1]}, LABELS[:1], [""]))]
 
 
+def limited(**limits):
+    """The choice among variants of which one is left, or none."""
+    return [choice.choose({1: figures(p50=1.0)}, Sweep(**limits)).check]
+
+
 class Engine:
     """An engine whose image of any name has this id."""
 
@@ -281,6 +288,7 @@ GATES = {
         lambda: ScenarioResults(engine="plain", reason="no load holds it").checks(5.0),
         lambda: ScenarioResults(engine="plain", peak_qps=9.0, peak_p99_ms=4.0).checks(5.0),
     ),
+    "variants_within_limits": (lambda: limited(max_p50_ms=0.5), lambda: limited(max_p50_ms=2)),
     "image_bytes": (lambda: package.checks(3, LIMITS), lambda: package.checks(2, LIMITS)),
     "ready": (lambda: trial._refused("ready", "the container exited with code 1", "").verdict.checks, None),
     "first_answer": (lambda: trial._refused("first_answer", "the server answered 500", "").verdict.checks, None),

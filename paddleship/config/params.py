@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, create_model, field_validator, model_validator
 
 from paddleship.config import rules, validation_errors
 from paddleship.config.graph_modes import NETWORKS, ModeName, NetworkName
@@ -318,6 +319,65 @@ class Promote(Section):
         return self
 
 
+class Range(Section):
+    """The numbers from `low` to `high`; whole ones if both ends are whole."""
+
+    low: int | float
+    high: int | float
+    log: bool = Field(False, description="draw evenly on a logarithmic scale")
+
+    @model_validator(mode="after")
+    def _range_in_order(self) -> Range:
+        if self.low >= self.high:
+            raise whole(f"low must be below high (got {self.low:g} and {self.high:g}): swap or correct them")
+        if self.log and self.low <= 0:
+            raise whole(f"low must be above 0 with log (got {self.low:g}): raise it, or leave log out")
+        return self
+
+
+_Choices = Annotated[list[Any], Field(min_length=1)]
+_Values = Annotated[
+    Annotated[Range, Tag("range")] | Annotated[_Choices, Tag("list")],
+    Discriminator(lambda value: "range" if isinstance(value, Mapping | Range) else "list"),
+]
+
+
+class Sweep(Section):
+    """The variants of the params that `paddleship sweep` runs, and the rule by which it chooses one."""
+
+    space: dict[str, _Values] = Field(
+        {},
+        description="param by its path, such as train.learning_rate: a list of values, or {low, high, log} for the numbers between",
+    )
+    method: Literal["grid", "random", "optuna"] = Field(
+        "grid", description="grid: all combinations of lists; random; optuna: at random first, then near the best variants (TPE)"
+    )
+    trials: Positive = Field(16, description="most variants")
+    parallel: Positive = Field(2, description="variants that run at the same time")
+    until: Literal["benchmark", "package", "accept"] = Field(
+        "benchmark", description="the last stage of every variant; accept registers the best one as challenger"
+    )
+    choose: Literal["score", "latency", "size"] = Field(
+        "score", description="the best variant has the best of this; where that cannot be told, of the others"
+    )
+    min_score: float | None = Field(None, description="a variant below this test accuracy (R² for a regression) cannot be chosen")
+    max_p50_ms: Annotated[float, Field(gt=0)] | None = Field(None, description="a variant above it cannot be chosen")
+    max_size_bytes: Positive | None = Field(
+        None, description="a variant above it cannot be chosen: of the winner's files, or of the image where package ran"
+    )
+
+    @model_validator(mode="after")
+    def _lists_for_a_grid(self) -> Sweep:
+        ranges = [path for path, values in self.space.items() if isinstance(values, Range)]
+        if self.method == "grid" and ranges:
+            raise whole(f"space of a grid must hold lists (got a range for {ranges[0]}): write a list of values, or take method random")
+        for path, values in self.space.items():
+            written = [json.dumps(value, sort_keys=True, default=str) for value in values] if isinstance(values, list) else []
+            if twice := next((value for value in written if written.count(value) > 1), None):
+                raise whole(f"space must list every value of {path} once (got {twice} {written.count(twice)} times): remove one")
+        return self
+
+
 class GraphModes(Section):
     networks: Annotated[list[NetworkName], Field(min_length=1)] = list(NETWORKS)
     modes: Annotated[list[ModeName], Field(min_length=1)] | None = Field(None, description="null: all of them")
@@ -353,6 +413,7 @@ class Params(Section):
     package: Package
     accept: Accept = Accept()
     promote: Promote = Promote()
+    sweep: Sweep = Sweep()
     graph_modes: GraphModes = GraphModes()
 
     @model_validator(mode="after")
@@ -391,16 +452,16 @@ def overrides(candidates: Sequence[str]) -> type[Section]:
     field = Optimize.model_fields["candidates"]
     chosen: Any = (Annotated[list[kind], Field(min_length=1)] | None, Field(None, description=field.description))
     optimize: Any = create_model("Optimize", __base__=Optimize, candidates=chosen)
-    return _optional(create_model("Params", __base__=Params, optimize=(optimize, optimize())))
+    return optional(create_model("Params", __base__=Params, optimize=(optimize, optimize())))
 
 
-def _optional(model: type[Section]) -> type[Section]:
+def optional(model: type[Section]) -> type[Section]:
     """The section with every key optional."""
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         kind: Any = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section):
-            kind = _optional(kind)
+            kind = optional(kind)
         elif field.metadata:
             kind = Annotated[(kind, *field.metadata)]
         fields[name] = (kind | None, Field(None, description=field.description))

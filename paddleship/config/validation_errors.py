@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
@@ -42,10 +43,16 @@ def _near(fault: dict[str, Any]) -> str:
 
 
 def _known_keys(location: tuple[str | int, ...], model: type[BaseModel]) -> list[str]:
+    """The keys of the section at `location`, which also has indexes of lists, keys of mappings and tags of unions in it."""
     for part in location:
-        if isinstance(part, int):
-            continue
-        annotation = model.model_fields[str(part)].annotation
-        inner = getattr(annotation, "__args__", (annotation,))
-        model = next(kind for kind in inner if isinstance(kind, type) and issubclass(kind, BaseModel))
+        field = model.model_fields.get(str(part))
+        model = next(_sections(field.annotation), model) if field else model
     return sorted(model.model_fields)
+
+
+def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    """All sections that an annotation names."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _sections(inner)

@@ -10,7 +10,7 @@ GREY, BLUE, GREEN, RED = "#9aa5b1", "#2f6db5", "#2e9e6b", "#c8443a"
 
 
 def histogram(values: Any, reports: Path, name: str, *, title: str, unit: str) -> str:
-    figure, axes = _new(title)
+    figure, axes = new(title)
     axes.hist(values, bins=40, color=BLUE)
     axes.set_xlabel(unit)
     axes.set_ylabel("rows")
@@ -18,7 +18,7 @@ def histogram(values: Any, reports: Path, name: str, *, title: str, unit: str) -
 
 
 def curves(series: Mapping[str, Sequence[float]], reports: Path, name: str, *, title: str, x_label: str) -> str:
-    figure, axes = _new(title)
+    figure, axes = new(title)
     for (label, values), color in zip(series.items(), (BLUE, RED, GREEN, GREY), strict=False):
         axes.plot(range(1, len(values) + 1), values, marker="o", label=label, color=color)
     axes.set_xlabel(x_label)
@@ -30,7 +30,7 @@ def curves(series: Mapping[str, Sequence[float]], reports: Path, name: str, *, t
 def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, name: str, *, batch_size: int = 1) -> str:
     """Bars of p50, fastest first, the winner in green; each with its speedup and the highest percentile that has enough samples."""
     gain = rows[winner].get("speedup")
-    figure, axes = _new(f"{winner} wins" + (f": {gain:.1f}× as fast as eager" if gain else ""), height=0.42 * len(rows) + 1.5)
+    figure, axes = new(f"{winner} wins" + (f": {gain:.1f}× as fast as eager" if gain else ""), height=0.42 * len(rows) + 1.5)
     ranked = sorted(rows, key=lambda label: float(rows[label]["p50_ms"]), reverse=True)
     for place, label in enumerate(ranked):
         row = rows[label]
@@ -48,7 +48,7 @@ def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, n
 
 def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, reports: Path, name: str, *, batch_size: int = 1) -> str:
     """Latency against score, with the image size as area; a line joins the Pareto-optimal candidates, the winner is green."""
-    figure, axes = _new(f"What {winner} is chosen from: latency against {quality}", height=4.2)
+    figure, axes = new(f"What {winner} is chosen from: latency against {quality}", height=4.2)
     largest = max(row.get("image_bytes") or 0 for row in rows.values())
     front = [
         (row["p50_ms"], row["metric"])
@@ -66,7 +66,7 @@ def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, rep
         axes.annotate(
             f"{label}{size}", (row["p50_ms"], row["metric"]), offset, textcoords="offset points", ha="center", fontsize=8, arrowprops=arrow
         )
-    _plain_log_axis(axes)
+    plain_log_axis(axes)
     axes.margins(x=0.25, y=0.6)
     axes.set_xlabel(f"p50 in ms, batch {batch_size} (left is better); area: size of the image")
     axes.set_ylabel(f"{quality} (up is better)")
@@ -77,7 +77,7 @@ def noise(
     ratios: Mapping[str, float], limit: float, reports: Path, name: str, *, title: str = "Error of each candidate, in units of eager's own"
 ) -> str:
     """The noise ratio of each candidate on a logarithmic axis, with the limit."""
-    figure, axes = _new(title, height=0.55 * len(ratios) + 1.6)
+    figure, axes = new(title, height=0.55 * len(ratios) + 1.6)
     labels = list(reversed(list(ratios)))
     floor = 0.01
     for place, label in enumerate(labels):
@@ -97,7 +97,7 @@ def errors(series: Mapping[str, Any], limit: float, reports: Path, name: str) ->
     """Histogram of the errors of single numbers on a logarithmic axis, eager's own in grey, with the limit."""
     import numpy as np
 
-    figure, axes = _new("Error of every number in the answers")
+    figure, axes = new("Error of every number in the answers")
     floor = 1e-4
     edges = np.geomspace(floor, max(limit * 3, *(float(values.max(initial=0)) for values in series.values())), 60)
     for (label, values), color in zip(series.items(), (GREY, BLUE, GREEN, RED, "#8a5fb0", "#c98a1b"), strict=False):
@@ -121,7 +121,7 @@ def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, r
     present = np.unique(np.concatenate([before, after]))[:20]
     counts = np.array([[int(((before == row) & (after == column)).sum()) for column in present] for row in present])
     flipped = int((before != after).sum())
-    figure, axes = _new(f"{candidate}: {flipped} of {len(before)} decisions differ from eager's", height=1.8 + 0.45 * len(present))
+    figure, axes = new(f"{candidate}: {flipped} of {len(before)} decisions differ from eager's", height=1.8 + 0.45 * len(present))
     labels = [classes[index] if index < len(classes) else str(index) for index in present]
     wrong = ~np.eye(len(present), dtype=bool)
     axes.imshow(np.where(wrong & (counts > 0), 2, (counts > 0).astype(int)), cmap=_colors(), vmin=0, vmax=2, aspect="auto")
@@ -143,7 +143,7 @@ def layers(errors: Sequence[Any], candidate: str, limit: float, reports: Path, n
     places = range(len(shown))
     wrong = [place for place in places if shown[place].ratio > limit]
     title = f"{len(wrong)} of {len(shown)} layers depart from the truth" if wrong else "every layer is right when it is asked alone"
-    figure, axes = _new(f"{candidate}: {title}", height=4.4)
+    figure, axes = new(f"{candidate}: {title}", height=4.4)
     floor = min(error.noise for error in shown) / 100
     top = 3 * max([limit * error.noise for error in shown] + [error.candidate for error in shown if error.candidate < float("inf")])
     axes.plot(places, [max(error.reference, floor) for error in shown], "s-", color=GREY, linewidth=1, markersize=4, label="eager float32")
@@ -162,7 +162,8 @@ def layers(errors: Sequence[Any], candidate: str, limit: float, reports: Path, n
     return save(figure, reports, name)
 
 
-def _plain_log_axis(axes: Any) -> None:
+def plain_log_axis(axes: Any) -> None:
+    """A logarithmic x axis with plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes.set_xscale("log")
@@ -177,7 +178,8 @@ def _colors() -> Any:
     return ListedColormap(["#f3f5f7", GREEN, RED])
 
 
-def _new(title: str, *, height: float = 3.6) -> tuple[Any, Any]:
+def new(title: str, *, height: float = 3.6) -> tuple[Any, Any]:
+    """A figure with one pair of axes, as all charts have them."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, height), layout="constrained")

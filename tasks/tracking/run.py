@@ -22,6 +22,7 @@ from paddleship.reports.report import Report
 from paddleship.system import locks
 from tasks.source import KEPT
 from tasks.tracking import view
+from tasks.tracking.client import connect
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
 from tasks.tracking.spool import LOCK, abandoned, read, reports, write
 
@@ -67,6 +68,14 @@ class Tracker:
         """The address of the comparison of all candidates in the experiment; None without a server."""
         experiment = self._facts.get("experiment_id")
         return view.link(self._uri, experiment) if self._uri.startswith("http") and experiment else None
+
+    def share_sweep(self, name: str) -> str | None:
+        """Share the view of a sweep's winners. Returns its address; None without a server."""
+        experiment = self._facts.get("experiment_id")
+        if not experiment:
+            return None
+        self._send(lambda: view.share(connect(self._uri), experiment, sweep=name))
+        return view.link(self._uri, experiment, sweep=name) if self._uri.startswith("http") else None
 
     @property
     def undelivered(self) -> Path | None:

@@ -18,6 +18,7 @@ from tasks.tracking.champion import Registry
 from tasks.tracking.client import connect
 
 _OURS = "tags.prefect_flow_run != ''"  # pipeline runs; candidate runs are their children
+_PARENT = "mlflow.parentRunId"
 _PAGE = 1000
 
 
@@ -56,6 +57,29 @@ def find(uri: str) -> list[Run]:
 def of_flow_run(uri: str, flow_run: str) -> Run | None:
     """The run that a flow run of Prefect left, or None."""
     return next((run for run in find(uri) if run.flow_run == flow_run), None)
+
+
+def of_name(uri: str, model: str, name: str) -> Run | None:
+    """The newest pipeline run of a model with that name, or None."""
+    client = connect(uri)
+    experiment = client.get_experiment_by_name(model)
+    if experiment is None:
+        return None
+    query = f"attributes.run_name = '{name}' AND {_OURS}"
+    found = client.search_runs([experiment.experiment_id], query, max_results=1, order_by=["attributes.start_time DESC"])
+    return _run(found[0], model) if found else None
+
+
+def link_variant(uri: str, run: Run, *, sweep: str, parent: str | None, label: str) -> None:
+    """Tag the run of a sweep's variant and its candidates, and make it a child of the sweep's run."""
+    client = connect(uri)
+    tags = {"sweep": sweep, "sweep_variant": label}
+    for key, value in {**tags, **({_PARENT: parent} if parent else {})}.items():
+        client.set_tag(run.run_id, key, value)
+    source = run.tags.get("candidates_of", run.run_id)
+    for child in _candidates(client, run.experiment_id, source):
+        for key, value in tags.items():
+            client.set_tag(child.info.run_id, key, value)
 
 
 def champion(uri: str, model: str) -> tuple[str, Run] | None:
@@ -105,14 +129,19 @@ def registered(uri: str) -> Registered:
 
 
 def delete(uri: str, run: Run) -> None:
-    """Delete a run, its candidate runs, and its artifacts if they are in a local folder."""
+    """Delete a run, its candidate runs, and its artifacts if they are in a local folder; the variants of a sweep stay."""
     client = connect(uri)
-    children = _pages(client, [run.experiment_id], f"tags.`mlflow.parentRunId` = '{run.run_id}'")
-    for each in (*children, client.get_run(run.run_id)):
+    for each in (*_candidates(client, run.experiment_id, run.run_id), client.get_run(run.run_id)):
         client.delete_run(each.info.run_id)
         folder = _folder(each.info.artifact_uri)
         if folder is not None and folder.parent.name == each.info.run_id:
             shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def _candidates(client: Any, experiment_id: str, run_id: str) -> list[Any]:
+    """The candidate runs of a pipeline run; the other children of a sweep's run are pipeline runs."""
+    children = _pages(client, [experiment_id], f"tags.`{_PARENT}` = '{run_id}'")
+    return [child for child in children if "prefect_flow_run" not in child.data.tags]
 
 
 def _pages(client: Any, experiments: list[str], query: str) -> Iterator[Any]:

@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 KEY = "paddleship"
-TAG = f"mlflow.sharedViewState.{KEY}"
+_TAGS = "mlflow.sharedViewState."
+TAG = f"{_TAGS}{KEY}"
 MODE = "workflowType=machine_learning"  # part of an address, so that the page does not open in its GenAI mode
 _TRIED = ("3.17.",)
 MEASURED = "tags.status = 'measured'"
@@ -34,20 +35,24 @@ _PARETO = {
 }
 
 
-def share(client: Any, experiment_id: str) -> None:
-    """Write the view into the experiment, unless it is there in this form already."""
-    state = _encoded()
-    if _known_version() and client.get_experiment(experiment_id).tags.get(TAG) != state:
-        client.set_experiment_tag(experiment_id, TAG, state)
+def share(client: Any, experiment_id: str, *, sweep: str | None = None) -> None:
+    """Write the view of all candidates, or of a sweep's winners, into the experiment, unless it is there in this form already."""
+    tag, state = f"{_TAGS}{sweep or KEY}", _encoded(sweep)
+    if _known_version() and client.get_experiment(experiment_id).tags.get(tag) != state:
+        client.set_experiment_tag(experiment_id, tag, state)
 
 
-def link(uri: str, experiment_id: str) -> str:
+def link(uri: str, experiment_id: str, *, sweep: str | None = None) -> str:
     """The address of the view on the server at `uri`; relative to MLflow's pages if `uri` is empty."""
     address = f"{uri.rstrip('/')}{'/' if uri else ''}#/experiments/{experiment_id}/runs?{MODE}&"
     if _known_version():
-        return address + urlencode({"viewStateShareKey": KEY, "compareRunsMode": "CHART"})
+        return address + urlencode({"viewStateShareKey": sweep or KEY, "compareRunsMode": "CHART"})
     order = {"orderByKey": "metrics.`speedup`", "orderByAsc": "false"}
-    return address + urlencode({"searchFilter": MEASURED, "compareRunsMode": "CHART", **order})
+    return address + urlencode({"searchFilter": _filter(sweep), "compareRunsMode": "CHART", **order})
+
+
+def _filter(sweep: str | None) -> str:
+    return f"tags.sweep = '{sweep}' AND tags.winner = 'True'" if sweep else MEASURED
 
 
 def _known_version() -> bool:
@@ -56,27 +61,29 @@ def _known_version() -> bool:
     return str(VERSION).startswith(_TRIED)
 
 
-def _encoded() -> str:
+def _encoded(sweep: str | None) -> str:
     """The view in MLflow's format: JSON, deflated, in base64."""
-    text = json.dumps(_state(), separators=(",", ":"), sort_keys=True)
+    text = json.dumps(_state(sweep), separators=(",", ":"), sort_keys=True)
     return "deflate;" + base64.b64encode(zlib.compress(text.encode())).decode()
 
 
-def _state() -> dict[str, Any]:
+def _state(sweep: str | None) -> dict[str, Any]:
     bars = [_chart("BAR", words, metricKey=metric) for metric, words in _BARS.items()]
     pareto = [_chart("SCATTER", words, xaxis=_axis(x), yaxis=_axis(y)) for words, (x, y) in _PARETO.items()]
     return {
-        "searchFilter": MEASURED,
+        "searchFilter": _filter(sweep),
         "lifecycleFilter": "Active",
         "modelVersionFilter": "All Runs",
         "datasetsFilter": [],
         "startTime": "ALL",
         "orderByKey": "metrics.`speedup`",
         "orderByAsc": False,
-        "selectedColumns": list(_COLUMNS),
+        "selectedColumns": [*(["tags.`sweep_variant`"] if sweep else []), *_COLUMNS],
         "runsHiddenMode": "SHOW_ALL",
         "hideEmptyCharts": True,
-        "compareRunSections": [{"uuid": KEY, "name": "Which candidate is better", "display": True, "isReordered": True}],
+        "compareRunSections": [
+            {"uuid": KEY, "name": f"Which {'variant' if sweep else 'candidate'} is better", "display": True, "isReordered": True}
+        ],
         "compareRunCharts": [*bars, *pareto],
         "isAccordionReordered": True,
     }

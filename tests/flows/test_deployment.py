@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -91,12 +92,19 @@ def test_ui_again_finds_what_runs(served):
 
 def test_the_form_has_every_section_with_its_descriptions(served):
     found = api(served[0], "deployments/filter", {})
-    assert len(found) == 5
+    assert len(found) == 6
     (deployment,) = [one for one in found if one["entrypoint"].endswith(":develop_to_deploy")]
     schema = json.dumps(deployment["parameter_openapi_schema"])
     for words in ("epochs without a better validation loss", "The last stage to run", "a separate git worktree"):
         assert words in schema
-    assert set(deployment["parameter_openapi_schema"]["properties"]) == {"overrides", "params_file", "until", "isolated", "commit"}
+    assert set(deployment["parameter_openapi_schema"]["properties"]) == {
+        "overrides",
+        "params_file",
+        "until",
+        "isolated",
+        "commit",
+        "register_model",
+    }
 
 
 @pytest.mark.parametrize(("flow", "words"), [("promote", "Number of the model version, or an alias"), ("rollback", "that was champion")])
@@ -106,6 +114,34 @@ def test_promotion_and_rollback_are_deployments_with_a_form_that_says_what_to_fi
     assert set(properties) == {"version", "params_file"}
     assert words in properties["version"]["description"]
     assert deployment["global_concurrency_limit"]["limit"] == 1
+
+
+def test_the_form_of_a_sweep_says_what_a_space_is(served):
+    (deployment,) = [one for one in api(served[0], "deployments/filter", {}) if one["entrypoint"].endswith(":sweep")]
+    schema = deployment["parameter_openapi_schema"]
+    assert set(schema["properties"]) == {"settings", "params_file", "commit", "deployment"}
+    for words in (
+        "param by its path, such as train.learning_rate",
+        "variants that run at the same time",
+        "such as develop-to-deploy/local",
+    ):
+        assert words in json.dumps(schema)
+
+
+@pytest.mark.long
+def test_a_sweep_lets_a_worker_run_its_variants_and_a_worker_can_run_the_sweep(served):
+    checkout, environment, _ = served
+    (checkout / "space.yaml").write_text(yaml.safe_dump({"sweep": {"space": {"train.epochs": [2, 3]}, "choose": "size"}}))
+    command = [PROGRAM, "sweep", "--params", "space.yaml", "--deployment", "develop-to-deploy/local"]
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"epochs=[23] +done", done.stdout)) == 2
+    assert "its variants http" in done.stdout
+    settings = json.dumps({"space": {"train.epochs": [2, 3]}, "choose": "latency"})
+    command = [PREFECT, "deployment", "run", "sweep/local", "--watch", "--param", f"settings={settings}"]
+    again = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert len(list((checkout / ".paddleship/sweeps").iterdir())) == 1, "the same sweep, whoever runs it"
 
 
 def test_a_silent_run_is_marked_crashed_by_an_automation(served):

@@ -1,0 +1,122 @@
+"""Compare variants by score, latency and size, find those that no other one beats, and choose one of them.
+
+A difference counts only where the intervals of both values are apart. Two latencies were measured one after the other, so they are
+compared only on one machine, and only if both measurements are valid. Two scores are compared only on the same test rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from paddleship.config.params import Sweep
+from paddleship.reports.verdict import Check
+from paddleship.statistics.estimates import Difference, Interval
+from paddleship.sweep.variant import Figures
+
+OBJECTIVES = ("score", "latency", "size")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`best` is the number of the chosen variant, None if none may be chosen, with the reason.
+
+    `front` are the variants that no other one beats, by number; `refused` says which limit a variant is beyond.
+    """
+
+    best: int | None
+    reason: str
+    front: tuple[int, ...]
+    refused: Mapping[int, str]
+    check: Check
+
+
+def compare(objective: str, one: Figures, other: Figures) -> Difference:
+    """What `one` is against `other` in one objective."""
+    if objective == "size":
+        return _apart(Interval(*3 * (one.size_bytes,)), Interval(*3 * (other.size_bytes,)))
+    if objective == "latency":
+        comparable = one.valid and other.valid and one.measured_on == other.measured_on
+        return _apart(one.p50_ms, other.p50_ms) if comparable else Difference.CANNOT_TELL
+    if one.score is None or other.score is None or one.data_sha256 != other.data_sha256:
+        return Difference.CANNOT_TELL
+    return _apart(_negative(one.score), _negative(other.score))
+
+
+def beats(one: Figures, other: Figures) -> bool:
+    """Whether `one` is better in one objective and worse in none."""
+    found = [compare(objective, one, other) for objective in OBJECTIVES]
+    return Difference.BETTER in found and Difference.WORSE not in found
+
+
+def choose(variants: Mapping[int, Figures], settings: Sweep) -> Choice:
+    """Choose from the front by `settings.choose`; among those that cannot be told apart in it, by the other objectives."""
+    refused = {number: reason for number, figures in variants.items() if (reason := _refusal(figures, settings))}
+    allowed = {number: figures for number, figures in variants.items() if number not in refused}
+    front = _front(variants)
+    limits = "; ".join(f"{number}: {reason}" for number, reason in refused.items()) or "no variant is done"
+    advice = f"raise the limits in sweep, or widen sweep.space ({limits})"
+    check = Check.at_least("variants_within_limits", len(allowed), 1, advice=advice)
+    if not allowed:
+        return Choice(None, str(check), front, refused, check)
+    among = {number: allowed[number] for number in _front(allowed)}
+    order = [settings.choose, *(objective for objective in OBJECTIVES if objective != settings.choose)]
+    best, reason = _decide(among, order)
+    return Choice(best, reason, front, refused, check)
+
+
+def _front(variants: Mapping[int, Figures]) -> tuple[int, ...]:
+    """The variants that no other one beats. Unclear differences could close a circle; then all are in front."""
+    found = tuple(number for number, one in variants.items() if not any(beats(other, one) for other in variants.values()))
+    return found or tuple(variants)
+
+
+def _decide(among: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, str]:
+    """The best variant by these objectives in turn, and why. The value decides where the last one leaves several."""
+    left, words = dict(among), []
+    for objective in order:
+        best = min(left, key=lambda number: _cost(objective)(left[number]))
+        near = {number: figures for number, figures in left.items() if compare(objective, left[best], figures) != Difference.BETTER}
+        if len(near) < len(left):
+            words.append(f"best in {objective}" if len(near) == 1 else f"in {objective}, {_listed(near)} cannot be told apart")
+        left = near
+        if len(left) == 1:
+            return best, "; ".join(words) or "the only variant that no other one beats"
+    best = min(left, key=lambda number: [_cost(objective)(left[number]) for objective in order])
+    return best, "; ".join([*words, f"best {order[0]} by value among {_listed(left)}, which cannot be told apart in anything"])
+
+
+def _cost(objective: str) -> Callable[[Figures], float]:
+    """Lower is better."""
+    costs: dict[str, Callable[[Figures], float]] = {
+        "score": lambda figures: -figures.score.value if figures.score else 0.0,
+        "latency": lambda figures: figures.p50_ms.value,
+        "size": lambda figures: figures.size_bytes,
+    }
+    return costs[objective]
+
+
+def _refusal(figures: Figures, settings: Sweep) -> str:
+    """The limit that a variant is beyond; empty if there is none."""
+    if settings.min_score is not None and (figures.score is None or figures.score.value < settings.min_score):
+        return f"{figures.score_name} {f'{figures.score.value:.4g}' if figures.score else 'unknown'} is below {settings.min_score:g}"
+    if settings.max_p50_ms is not None and figures.p50_ms.value > settings.max_p50_ms:
+        return f"p50 {figures.p50_ms.value:.3g} ms is above {settings.max_p50_ms:g} ms"
+    if settings.max_size_bytes is not None and figures.size_bytes > settings.max_size_bytes:
+        return f"{figures.size_bytes:,} bytes are above {settings.max_size_bytes:,}"
+    return ""
+
+
+def _apart(one: Interval, other: Interval) -> Difference:
+    """Of values of which the lower one is better."""
+    if one.high < other.low:
+        return Difference.BETTER
+    return Difference.WORSE if other.high < one.low else Difference.CANNOT_TELL
+
+
+def _negative(interval: Interval) -> Interval:
+    return Interval(-interval.value, -interval.high, -interval.low)
+
+
+def _listed(numbers: Mapping[int, Figures]) -> str:
+    return ", ".join(map(str, sorted(numbers)))

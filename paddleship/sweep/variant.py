@@ -1,0 +1,139 @@
+"""A variant of a sweep: its values, how its run ended, and what it measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from math import sqrt
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from paddleship.errors import BadInput, GateFailed, OutOfTime, PaddleshipError, Unavailable
+from paddleship.numerics import differences
+from paddleship.reports.report import Report
+from paddleship.statistics.estimates import Interval
+from paddleship.sweep import space
+
+DONE, CANCELLED, KILLED = "done", "Cancelled", "Killed"
+_AGAIN = (CANCELLED, KILLED, Unavailable.outcome)  # the input is not at fault, so a later command runs the variant again
+_SCORES = ("accuracy", "r2")
+
+
+class SizeOf(StrEnum):
+    """What the size of a variant is the size of."""
+
+    FILES = "the winner's files"
+    IMAGE = "the image"
+
+
+class Figures(BaseModel):
+    """What a variant measured, each with its 95% interval where there is one.
+
+    `score` is eager's on all test rows, `data_sha256` names the rows. `p50_ms` is the winner's for one request, `speedup` that over the
+    variant's own eager model, measured in turns with it. The interval of `p50_ms` is as wide as the largest of: the interval of the
+    speedup, the ratio of eager to itself, and half of `benchmark.effect` on each side.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    winner: str
+    score_name: str
+    score: Interval | None
+    score_has_interval: bool
+    p50_ms: Interval
+    speedup: Interval
+    noise_ratio: float | None
+    size_bytes: int
+    size_of: SizeOf
+    data_sha256: str
+    measured_on: str
+    valid: bool
+
+    @classmethod
+    def of(cls, reports: Sequence[Report]) -> Figures | None:
+        """From the reports of a run; None if it did not measure anything."""
+        by_stage = {report.stage: report for report in reports}
+        benchmark = by_stage.get("benchmark")
+        if benchmark is None or "winner" not in benchmark.facts:
+            return None
+        row = benchmark.candidates[benchmark.facts["winner"]]
+        speedup = Interval(*(float(row[key]) for key in ("speedup", "speedup_low", "speedup_high")))
+        name, score, has_interval = _score(by_stage)
+        package = by_stage.get("package")
+        return cls(
+            winner=benchmark.facts["winner"],
+            score_name=name,
+            score=score,
+            score_has_interval=has_interval,
+            p50_ms=_p50(float(row["p50_ms"]), speedup, benchmark),
+            speedup=speedup,
+            noise_ratio=row.get("noise_ratio"),
+            size_bytes=int(package.metrics["image_bytes"] if package else row["file_bytes"]),
+            size_of=SizeOf.IMAGE if package else SizeOf.FILES,
+            data_sha256=str(by_stage["prepare"].facts.get("data_sha256", "")) if "prepare" in by_stage else "",
+            measured_on=str(benchmark.facts.get("measured_on", "")),
+            valid=bool(benchmark.facts.get("benchmark_valid", True)),
+        )
+
+
+class Ended(BaseModel):
+    """How the run of a variant ended. `outcome` is DONE, or the outcome of the error that `reason` describes."""
+
+    model_config = ConfigDict(frozen=True)
+
+    outcome: str
+    reason: str = ""
+    flow_run: str = ""
+    figures: Figures | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether a later command keeps this end."""
+        return self.outcome not in _AGAIN
+
+
+class Variant(BaseModel):
+    """One variant: its number from 1, its values by path, the flow run that a deployment has for it, and its end if it has ended."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    values: dict[str, Any]
+    flow_run: str = ""
+    ended: Ended | None = None
+
+    @property
+    def label(self) -> str:
+        return space.label(self.values)
+
+    @property
+    def figures(self) -> Figures | None:
+        return self.ended.figures if self.ended and self.ended.outcome == DONE else None
+
+
+def error(outcome: str, message: str) -> PaddleshipError:
+    """The error of that outcome."""
+    kinds: dict[str, type[PaddleshipError]] = {kind.outcome: kind for kind in (BadInput, OutOfTime, GateFailed, Unavailable)}
+    return kinds.get(outcome, PaddleshipError)(message)
+
+
+def _score(by_stage: dict[str, Report]) -> tuple[str, Interval | None, bool]:
+    """Name and value of the test score. Only a share of rows has an interval; the value of any other score stands for itself."""
+    train, prepare = by_stage.get("train"), by_stage.get("prepare")
+    name = next((name for name in _SCORES if train and f"test_{name}" in train.metrics), "")
+    if train is None or not name:
+        return "score", None, False
+    value = float(train.metrics[f"test_{name}"])
+    rows = int(prepare.metrics.get("test_rows", 0)) if prepare else 0
+    if name != "accuracy" or not rows:
+        return name, Interval(value, value, value), False
+    return name, Interval(value, *differences.proportion_interval(round(value * rows), rows)), True
+
+
+def _p50(value: float, speedup: Interval, benchmark: Report) -> Interval:
+    facts = benchmark.facts
+    spread = [speedup.high / speedup.value, speedup.value / speedup.low, sqrt(1 + float(facts.get("effect") or 0))]
+    if facts.get("aa_ratio_low") and facts.get("aa_ratio_high"):
+        spread.append(Interval(1, facts["aa_ratio_low"], facts["aa_ratio_high"]).reach)
+    return Interval(value, value / max(spread), value * max(spread))

@@ -1,0 +1,96 @@
+"""The choice: nothing is called better that cannot be told, and the limits are kept."""
+
+import pytest
+
+from paddleship.config.params import Sweep
+from paddleship.statistics.estimates import Difference, Interval
+from paddleship.sweep import choice
+from tests.paddleship.sweep.helpers import figures
+
+BETTER, WORSE, CANNOT_TELL = Difference.BETTER, Difference.WORSE, Difference.CANNOT_TELL
+
+
+@pytest.mark.parametrize(
+    ("objective", "one", "other", "expected"),
+    [
+        ("score", {"score": 0.95}, {"score": 0.9}, BETTER),
+        ("score", {"score": 0.9}, {"score": 0.95}, WORSE),
+        ("score", {"score": 0.91}, {"score": 0.9}, CANNOT_TELL),
+        ("score", {"score": 0.95, "data_sha256": "other rows"}, {"score": 0.9}, CANNOT_TELL),
+        ("score", {"score": Interval(0.901, 0.901, 0.901)}, {"score": Interval(0.9, 0.9, 0.9)}, BETTER),
+        ("latency", {"p50": 0.5}, {"p50": 1.0}, BETTER),
+        ("latency", {"p50": 1.0}, {"p50": 0.5}, WORSE),
+        ("latency", {"p50": 0.95}, {"p50": 1.0}, CANNOT_TELL),
+        ("latency", {"p50": 0.5, "measured_on": "another machine"}, {"p50": 1.0}, CANNOT_TELL),
+        ("latency", {"p50": 0.5, "valid": False}, {"p50": 1.0}, CANNOT_TELL),
+        ("size", {"size": 99}, {"size": 100}, BETTER),
+        ("size", {"size": 100}, {"size": 100}, CANNOT_TELL),
+    ],
+)
+def test_a_difference_counts_only_where_it_can_be_told(objective, one, other, expected):
+    def made(given):
+        score = given.pop("score", 0.9)
+        return figures(**given, score=score) if isinstance(score, float) else figures(**given).model_copy(update={"score": score})
+
+    assert choice.compare(objective, made(dict(one)), made(dict(other))) == expected
+
+
+def chosen(variants, **settings):
+    return choice.choose(variants, Sweep(**settings))
+
+
+def test_the_front_holds_every_variant_that_no_other_one_beats():
+    variants = {1: figures(0.9, 1.0), 2: figures(0.95, 2.0), 3: figures(0.9, 2.0), 4: figures(0.9, 3.0, size=50)}
+    assert chosen(variants).front == (1, 2, 4)
+
+
+def test_a_variant_that_seems_faster_and_is_not_does_not_stay_in_front():
+    assert chosen({1: figures(0.95, 1.0), 2: figures(0.9, 0.97)}).front == (1,)
+
+
+@pytest.mark.parametrize(("objective", "best"), [("score", 2), ("latency", 1), ("size", 3)])
+def test_the_choice_is_by_the_objective(objective, best):
+    variants = {1: figures(0.9, 1.0, 100), 2: figures(0.95, 2.0, 100), 3: figures(0.9, 2.0, 50)}
+    found = chosen(variants, choose=objective)
+    assert found.best == best
+    assert found.reason == f"best in {objective}"
+    assert found.check.passed
+
+
+def test_what_cannot_be_told_apart_is_decided_by_the_next_objective():
+    found = chosen({1: figures(0.905, 2.0, 90), 2: figures(0.9, 1.0, 100), 3: figures(0.7, 0.5, 80)})
+    assert found.best == 2
+    assert found.reason == "in score, 1, 2 cannot be told apart; best in latency"
+
+
+def test_variants_that_are_the_same_in_everything_are_decided_by_their_value():
+    found = chosen({1: figures(0.9), 2: figures(0.904)})
+    assert found.best == 2
+    assert "1, 2, which cannot be told apart in anything" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"min_score": 0.92}, "accuracy 0.9 is below 0.92"),
+        ({"max_p50_ms": 0.9}, "p50 1 ms is above 0.9 ms"),
+        ({"max_size_bytes": 99}, "100 bytes are above 99"),
+    ],
+)
+def test_a_variant_beyond_a_limit_cannot_be_chosen(settings, words):
+    found = chosen({1: figures(0.9, 1.0, 100), 2: figures(0.93, 0.5, 80)}, **settings)
+    assert found.best == 2
+    assert found.refused == {1: words}
+    none = chosen({1: figures(0.9, 1.0, 100)}, **settings)
+    assert none.best is None
+    assert not none.check.passed
+    assert words in none.reason
+
+
+def test_a_variant_within_the_limits_is_chosen_although_one_beyond_them_beats_it():
+    assert chosen({1: figures(0.9, 1.0, 100), 2: figures(0.95, 0.5, 200)}, max_size_bytes=150).best == 1
+
+
+def test_a_circle_of_unclear_differences_leaves_somebody_in_front(monkeypatch):
+    monkeypatch.setattr(choice, "beats", lambda _one, _other: True)
+    assert choice._front({1: figures(), 2: figures()}) == (1, 2)
