@@ -67,13 +67,20 @@ def begin(name: str, parameters: dict[str, Any], *, run_name: str | None = None,
 
 
 def last_state(flow_run_id: Any, *, say: Callable[[str], None], give_up: Callable[[], bool] = lambda: False) -> State[Any] | None:
-    """Wait until a flow run has ended, say its states, and return the last one; None if `give_up` says that it takes too long."""
+    """Wait until a flow run has ended, say its states, and return the last one; None if `give_up` says that it takes too long.
+
+    Raises ConnectionError while Prefect does not answer.
+    """
+    from httpx import TransportError
     from prefect import get_client
 
     shown = ""
     with get_client(sync_client=True) as client:
         while True:
-            state = client.read_flow_run(flow_run_id).state
+            try:
+                state = client.read_flow_run(flow_run_id).state
+            except TransportError as error:
+                raise ConnectionError(str(error)) from None
             if state is not None and state.name != shown:
                 shown = state.name or ""
                 say(f"{shown}{': no worker has taken it yet, see `make worker`' if shown == 'Late' else ''}")

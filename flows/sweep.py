@@ -128,7 +128,7 @@ def _resume(shared: variants.Sweep, journal: Journal) -> tuple[dict[int, Variant
             known[one.number] = one
             shared.adopt(one)
         else:
-            again.append(one.model_copy(update={"ended": None, "flow_run": "" if one.ended else one.flow_run}))
+            again.append(one.model_copy(update={"ended": None}))
     if known:
         get_run_logger().info("sweep %s goes on: %d variants are done, %d run again", shared.name, len(known), len(again))
     return known, again, study

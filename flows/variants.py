@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import yaml
 
@@ -26,6 +26,9 @@ from paddleship.sweep import space
 from paddleship.sweep.variant import CANCELLED, DONE, KILLED, Ended, Figures, Variant
 from tasks.tracking import runs
 from tasks.tracking.runs import Run
+
+if TYPE_CHECKING:
+    from prefect import State
 
 _GRACE_S = 20  # for a cancelled run to report to MLflow
 _PREFECTS_OWN = "PREFECT__"  # variables of the flow run that runs the sweep
@@ -189,7 +192,7 @@ class Deployment:
     def run(self, variant: Variant, *, say: Callable[[str], None], began: Callable[[str], None], register: bool = False) -> Ended:
         flow_run, since = variant.flow_run, datetime.now(UTC)
         state = self._follow(flow_run, say) if flow_run and not register else None
-        if state is None or state.is_cancelled() or state.is_crashed():  # there is none, or it ended with an earlier command
+        if state is None or not _is_kept(state):  # there is none, or the input was not at fault
             if self._cancelled:
                 return Ended(outcome=CANCELLED)
             flow_run = str(self._begin(variant, register=register).id)
@@ -210,11 +213,16 @@ class Deployment:
             deployment.cancel(flow_run)
 
     def _follow(self, flow_run: str, say: Callable[[str], None]) -> Any:
-        """The last state of a flow run; None if the sweep was cancelled and it did not end in time."""
+        """The last state of a flow run; None if the sweep was cancelled and it did not end in time. Raises Unavailable."""
         self._running.add(flow_run)
-        state = deployment.last_state(flow_run, say=say, give_up=self._is_over)
-        self._running.discard(flow_run)
-        return state
+        try:
+            return deployment.last_state(flow_run, say=say, give_up=self._is_over)
+        except OSError as error:
+            raise Unavailable(
+                f"Prefect does not answer ({error}): start it, then run the sweep again, which follows the flow run"
+            ) from None
+        finally:
+            self._running.discard(flow_run)
 
     def _is_over(self) -> bool:
         """Whether a cancelled sweep has waited long enough for workers, which may be gone."""
@@ -228,6 +236,11 @@ class Deployment:
             "register_model": register,
         }
         return deployment.begin(self.name, given, run_name=self.sweep.run_name(variant), tags=[self.sweep.name])
+
+
+def _is_kept(state: State[Any]) -> bool:
+    """Whether a flow run in this state would end the same way again."""
+    return not (state.is_cancelled() or state.is_crashed() or state.name == Unavailable.outcome)
 
 
 def _outcome(code: int) -> str:

@@ -287,11 +287,22 @@ def test_a_flow_run_that_was_begun_by_a_killed_sweep_is_followed_and_not_begun_a
     assert (end.outcome, began, asked) == ("done", [], ["f-0"])
 
 
-@pytest.mark.parametrize("state", [Cancelled(), Crashed()])
+@pytest.mark.parametrize("state", [Cancelled(), Crashed(), Failed(name="Unavailable")])
 def test_a_flow_run_that_ended_with_an_earlier_command_is_begun_anew(pool, state):
     runner, asked = pool(state)
     _, began = told(runner, Variant(number=1, values={}, flow_run="f-0"))
     assert (began, asked[0], asked[-1]) == (["f-1"], "f-0", "f-1")
+
+
+def test_a_server_that_does_not_answer_is_no_failure_of_the_variant(pool, monkeypatch):
+    def refuse(_flow_run, **_more):
+        raise ConnectionError("connection refused")
+
+    runner, _ = pool(Completed())
+    monkeypatch.setattr(variants.deployment, "last_state", refuse)
+    with pytest.raises(Unavailable, match="Prefect does not answer"):
+        told(runner, Variant(number=1, values={}, flow_run="f-0"))
+    assert not Ended(outcome=Unavailable.outcome).is_final
 
 
 @pytest.mark.parametrize(
