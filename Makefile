@@ -42,7 +42,7 @@ ci: setup ## what a CI job runs: the pipeline if something changed, and reports/
 ui: setup ## start Prefect's and MLflow's pages on loopback: [PREFECT_PORT=4200] [MLFLOW_PORT=5000]
 	@$(BIN)/paddleship ui
 
-worker: setup ## run a worker for the deployments of a work pool, in the foreground: [POOL=docker]
+worker: setup ## run a worker for the deployments of a work pool, in the foreground: [POOL=name]
 	@$(BIN)/paddleship worker $(if $(POOL),--pool $(POOL))
 
 stop: setup ## stop what `make ui` started

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 from flows import imports, promotion_commands, sweep_command
-from flows.deployment import Pool
 from flows.here import end, here, load_flow
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
@@ -45,6 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--deployment", metavar="NAME", help="let a worker run it, such as develop-to-deploy/local, and follow it")
     run.add_argument("--name", metavar="NAME", help="name of the run in Prefect and MLflow (default: two random words)")
     run.add_argument("--no-register", action="store_true", help="do not register the accepted candidate as challenger")
+    run.add_argument(
+        "--on", action="append", default=[], metavar="STAGE=POOL", help="run this stage on a worker of that pool; once per stage"
+    )
     run.set_defaults(command=_run)
 
     ci = commands.add_parser("ci", help="what a CI job calls: run the pipeline if params, code or data changed, and write a report")
@@ -123,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("ui", help="start Prefect and MLflow on loopback, and deploy the flow").set_defaults(command=_ui)
     worker = commands.add_parser("worker", help="run a worker for the deployments of a work pool, in the foreground")
-    worker.add_argument("--pool", choices=get_args(Pool), default="local", help="processes, or the training image (default: local)")
+    worker.add_argument("--pool", default="local", help="docker: the training image; any other name: processes (default: local)")
     worker.set_defaults(command=_worker)
     commands.add_parser("stop", help="stop what `ui` started").set_defaults(command=_stop)
     return parser
@@ -131,16 +133,27 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> int:
     checkout, local = here()
-    if not (arguments.params or arguments.commit or arguments.deployment):
+    pools = _pools(arguments.on)
+    if not (arguments.params or arguments.commit or arguments.deployment or pools):
         from flows import unchanged
 
         if unchanged.show(checkout, local, arguments.until):
             return 0
     overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
-    given = {"params_file": overlay, "until": arguments.until, "commit": arguments.commit}
+    given: dict[str, Any] = {"params_file": overlay, "until": arguments.until, "commit": arguments.commit}
     if arguments.no_register:
         given["register_model"] = False
+    if pools:
+        given["pools"] = pools
     return end(_pipeline(checkout, local, arguments.deployment, name=arguments.name, **given))
+
+
+def _pools(pairs: list[str]) -> dict[str, str]:
+    """Stage → work pool. Raises BadInput."""
+    for pair in pairs:
+        if not all(pair.partition("=")):
+            raise BadInput(f"--on must be STAGE=POOL (got {pair!r}), such as --on train=gpu")
+    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def _ci(arguments: argparse.Namespace) -> int:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from flows import servers
 from flows.local import HEARTBEAT_S, Local
@@ -20,30 +21,73 @@ from paddleship.errors import BadInput, Unavailable
 if TYPE_CHECKING:
     from prefect import State
 
-Pool = Literal["local", "docker"]
+CHECKOUT = "PADDLESHIP_CHECKOUT"  # names the clone of a worker, in which the flow runs of its pool begin
 _POLL_S = 1
-_TYPES: dict[Pool, str] = {"local": "process", "docker": "docker"}
+POOLS = {"local": "process", "docker": "docker"}  # of prefect.yaml, with their types
 
 
 def deploy(local: Local) -> None:
     """Create the work pools, register prefect.yaml, and create the automation that marks silent runs as crashed. Raises Unavailable."""
-    for pool, kind in _TYPES.items():
+    for pool, kind in POOLS.items():
         _prefect(local, "work-pool", "create", pool, "--type", kind, "--overwrite")
     _prefect(local, "--no-prompt", "deploy", "--all")
     os.environ["PREFECT_API_URL"] = _url(local)
     _watch_heartbeats()
 
 
-def work(local: Local, *, pool: Pool = "local") -> int:
-    """Run a worker until it is interrupted. Returns its exit code. Raises Unavailable."""
-    command = [_command(), "worker", "start", "--pool", pool, "--type", _TYPES[pool], "--name", f"{pool}-{os.getpid()}"]
-    environment = {**_environment(local), "PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S)}
-    if pool == "docker":
+def work(local: Local, *, pool: str = "local") -> int:
+    """Run a worker of a pool until it is interrupted. Returns its exit code. Raises BadInput and Unavailable.
+
+    A pool of processes is created if needed, and stages of runs on other machines can be sent to it from then on.
+    """
+    kind = POOLS.get(pool, "process")
+    name = f"{pool}-{platform.node()}-{os.getpid()}"
+    command = [_command(), "worker", "start", "--pool", pool, "--type", kind, "--name", name]
+    environment = {
+        **_environment(local),
+        "PREFECT_WORKER_QUERY_SECONDS": "1",
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
+        CHECKOUT: str(local.checkout),
+    }
+    if kind == "process":
+        _offer_stages(local, pool)
+    else:
         environment["DOCKER_HOST"] = _engine(local.checkout)
         (local.checkout / "data").mkdir(exist_ok=True)  # containers mount it; otherwise the engine would create it as root
     os.chdir(local.checkout)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a script starts with `&`, and then Prefect's worker outlives SIGTERM too
     os.execve(command[0], command, environment)  # noqa: S606 the worker takes this process's place, and its signals
+
+
+def _offer_stages(local: Local, pool: str) -> None:
+    """Create a pool of processes and its deployment of `run-stages`, if they do not exist. Raises BadInput and Unavailable."""
+    local.use()
+    os.environ["PREFECT_API_URL"] = url = _url(local)
+    servers.require(url, name="Prefect", variable="PREFECT_API_URL")
+    from prefect import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectAlreadyExists
+    from prefect.utilities.callables import parameter_schema
+    from prefect.workers.process import ProcessWorker
+
+    from flows.run_stages import run_stages
+
+    with get_client(sync_client=True) as client:
+        with suppress(ObjectAlreadyExists):
+            template = ProcessWorker.get_default_base_job_template()
+            client.create_work_pool(WorkPoolCreate(name=pool, type="process", base_job_template=template))
+        if (kind := client.read_work_pool(pool).type) != "process":
+            raise BadInput(f"the work pool {pool!r} is of the type {kind}, and this runs workers of processes: give another --pool")
+        client.create_deployment(
+            client.create_flow(run_stages),
+            pool,
+            description=f"Stages of runs on other machines. A run whose `pools` name {pool} starts it.",
+            entrypoint="flows.run_stages.run_stages",
+            pull_steps=[{"prefect.deployments.steps.set_working_directory": {"directory": f"{{{{ ${CHECKOUT} }}}}"}}],
+            work_pool_name=pool,
+            parameter_openapi_schema=parameter_schema(run_stages).model_dump_for_openapi(),
+        )
+    _watch_heartbeats()
 
 
 def follow(local: Local, name: str, parameters: dict[str, Any], *, run_name: str | None = None) -> Any:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from flows import stages, workspace
-from flows.workspace import Workspace
+from flows import snapshots, workspace
 from paddleship.errors import PaddleshipError
 
 
@@ -19,20 +18,19 @@ def sweep(checkout: Path, *, on_line: Callable[[str], None]) -> list[str]:
     for root in workspace.worktrees(checkout):
         with workspace.abandoned(checkout, root) as ours:
             if ours:
-                try:
-                    _keep_lineage(Workspace(root, checkout), on_line=on_line)
-                except PaddleshipError as error:
-                    on_line(f"params.yaml and dvc.lock of the run {root.name} could not be kept as a DVC experiment ({error})")
+                if not root.name.startswith(workspace.LEG):
+                    _keep_lineage(checkout, root, on_line=on_line)
+                    snapshots.forget(checkout, root.name)
                 workspace.remove(checkout, root)
                 removed.append(root.name)
     return removed
 
 
-def _keep_lineage(place: Workspace, *, on_line: Callable[[str], None]) -> None:
-    """Save params and lock of a run that could not save them itself, for its complete stages only."""
-    name = workspace.experiment(place.root.name)
-    if not (place.root / "dvc.lock").exists() or workspace.has_experiment(place.checkout, name):
-        return
-    whole = [stage.address for stage in stages.graph(place.root) if stages.are_current(place.root, stage)]
-    if whole:
-        stages.save_experiment(place.root, place.checkout, name, whole, on_line=on_line)
+def _keep_lineage(checkout: Path, root: Path, *, on_line: Callable[[str], None]) -> None:
+    """Save params and lock of a run that could not save them itself."""
+    name = workspace.experiment(root.name)
+    try:
+        if snapshots.has_results(root) and not workspace.has_experiment(checkout, name):
+            snapshots.keep(root, name)
+    except PaddleshipError as error:
+        on_line(f"params.yaml and dvc.lock of the run {root.name} could not be kept as a DVC experiment ({error})")

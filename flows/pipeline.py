@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from prefect import State, flow, get_run_logger, task
+from prefect import State, flow, get_run_logger
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
-from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import leftovers, outcome, quiet, stages, summary, unchanged, workspace
+from flows import leftovers, legs, outcome, snapshots, stage_runs, stages, summary, unchanged, workspace
 from flows.local import Local
 from flows.repro import StageStatus
-from flows.stages import Stage, StageKilled, Until
+from flows.stages import Stage, Until
 from flows.summary import Row
 from flows.workspace import Workspace
-from paddleship.config import catalogue, params, preflight
+from paddleship.config import catalogue, params
 from paddleship.errors import BadInput, DataError, PaddleshipError
-from paddleship.reports.report import Report
-from tasks import image
 from tasks.fingerprint import fingerprint
 from tasks.tracking.run import Tracker, bury
 
@@ -38,6 +34,7 @@ def develop_to_deploy(
     isolated: bool = True,
     commit: str | None = None,
     register_model: bool = True,
+    pools: dict[str, str] | None = None,
 ) -> State[Any]:
     """Take an eager model and its data to an accepted image: prepare, train, export, optimize, verify, benchmark, package, accept.
 
@@ -48,22 +45,27 @@ def develop_to_deploy(
         isolated: Run in a separate git worktree, so that the checkout is not changed.
         commit: A commit, branch or tag to run in a separate worktree, fetched if needed; default: the checked-out commit.
         register_model: Register the accepted candidate in MLflow as challenger.
+        pools: Work pools of stages, such as {"train": "gpu", "benchmark": "target"}; the other stages run where this run runs.
     """
     try:
         checkout = workspace.checkout_of(Path.cwd())
         overlay = _overlay(checkout, overrides, params_file)
         leftovers.sweep(checkout, on_line=get_run_logger().warning)
         origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
-        place = _place(checkout, overlay, origin=origin, isolated=isolated, until=until, commit=commit)
+        there = legs.elsewhere(pools or {}, until=until, checkout=checkout)
+        here = [name for name in stages.up_to(until) if name not in there]
+        place = _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit)
         try:
-            return _run(place, until, register=register_model)
+            return _run(place, until, there, register=register_model)
         finally:
+            if there:
+                snapshots.forget(checkout, str(flow_run.id))
             place.leave()
     except PaddleshipError as error:
         return outcome.failed(error)
 
 
-def _run(place: Workspace, until: Until, *, register: bool) -> State[Any]:
+def _run(place: Workspace, until: Until, pools: Mapping[str, str], *, register: bool) -> State[Any]:
     """Run the stages in this place and report to MLflow, Prefect and the terminal. Raises PaddleshipError if they cannot begin."""
     values, graph, checkout = place.params(), stages.graph(place.root, until=until), place.checkout
     fingerprint(values, place.root)
@@ -75,15 +77,16 @@ def _run(place: Workspace, until: Until, *, register: bool) -> State[Any]:
     rows: list[Row] = []
     failure: PaddleshipError | None = None
     try:
-        failure = _run_stages(graph, place, values, tracker, rows, uri=local.tracking_uri())
+        failure = _run_stages(graph, place, values, tracker, rows, uri=local.tracking_uri(), pools=pools)
         if failure is None:
-            _conclude(place, values, tracker, rows, register=register and until == stages.LAST)
-        _keep_experiment(graph, place, rows)
+            _conclude(place, values, tracker, rows, graph, register=register and until == stages.LAST)
+        _keep_experiment(place, rows)
     except BaseException as error:
         tracker.stop(error)
         raise
     tracker.log_source(place.root)
-    tracker.finish(failure, tags={"dvc_lock_sha256": stages.lock_sha256(place.root)})
+    ran_on = {"ran_on": places} if (places := summary.places(rows)) else {}
+    tracker.finish(failure, tags={"dvc_lock_sha256": stages.lock_sha256(place.root), **ran_on})
     _publish(place, values, tracker, rows)
     summary.show(rows, place.root, values, local, links={"this run": tracker.url, "all runs": tracker.view_url})
     if tracker.undelivered:
@@ -107,26 +110,17 @@ def _overlay(checkout: Path, overrides: Any, params_file: str | None) -> dict[st
     return overlay
 
 
-def _place(checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bool, until: Until, commit: str | None) -> Workspace:
+def _place(checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bool, names: list[str], commit: str | None) -> Workspace:
     """The checkout, or a worktree if the run must not change it. Raises ParamsError before anything starts."""
     if not isolated and not overlay and not commit:
         place = workspace.in_place(checkout)
-        require(place.params(), until)
+        stage_runs.require(place.params(), names)
         return place
     known = workspace.commit(checkout, commit) if commit else "HEAD"
-    require(workspace.overlaid(checkout, overlay, origin=origin or "params.yaml", commit=known), until)
+    stage_runs.require(workspace.overlaid(checkout, overlay, origin=origin or "params.yaml", commit=known), names)
     if not commit and (changed := workspace.uncommitted(checkout)):
         get_run_logger().warning("%d files with uncommitted changes are not part of this run: %s", len(changed), ", ".join(changed[:5]))
     return workspace.isolate(checkout, str(flow_run.id), overlay, known)
-
-
-def require(values: params.Params, until: Until) -> None:
-    """Check before training what `optimize` would refuse later. Raises ParamsError."""
-    stage_names = get_args(Until)
-    catalogue.require_known(values.optimize.candidates)
-    if stage_names.index(until) >= stage_names.index("optimize"):
-        preflight.require_cores(values.optimize.threads)
-        catalogue.chosen(values.optimize.candidates)
 
 
 def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -> None:
@@ -141,101 +135,75 @@ def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -
 
 
 def _run_stages(
-    graph: list[Stage], place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], *, uri: str
+    graph: list[Stage],
+    place: Workspace,
+    values: params.Params,
+    tracker: Tracker,
+    rows: list[Row],
+    *,
+    uri: str,
+    pools: Mapping[str, str],
 ) -> PaddleshipError | None:
-    """Run the graph in order as Prefect tasks. Returns the error that ended it early, or None."""
+    """Run the graph in order, here and in the pools. Returns the error that ended it early, or None."""
     environment = {"PADDLESHIP_FLOW_RUN_ID": str(flow_run.id or ""), "MLFLOW_TRACKING_URI": uri}
     if place.isolated:
         environment["PADDLESHIP_EXPERIMENT"] = workspace.experiment(str(flow_run.id))
     if tracker.run_id:
         environment["MLFLOW_RUN_ID"] = tracker.run_id
-    states: dict[str, State[Any]] = {}
-    failure: PaddleshipError | None = None
     reports = place.root / values.paths.reports
-    for stage in graph:
+
+    def note(row: Row) -> None:
+        rows.append(row)
+        if row.report:
+            tracker.log_report(row.report, reports, cached=row.status in (StageStatus.UNCHANGED, StageStatus.RESTORED))
+
+    there = [stage for stage in graph if stage.name in pools]
+    for leg in legs.split(graph, pools):
+        if leg.pool is not None:
+            failure = legs.run(leg, place, values, environment, apart_from=there, on_row=note)
+        else:
+            if there:
+                stages.fetch(place.root, stages.inputs(place.root, leg.stages))
+            failure = stage_runs.run_each(leg.stages, place, values, environment, on_row=note)
         if failure is not None:
-            rows.append(Row(stage.name, StageStatus.NOT_RUN, None))
-            continue
-        started = datetime.now(UTC)
-        errors: list[PaddleshipError] = []
-        needed = [states[name] for name in stage.needs]
-        state = run_stage.with_options(name=stage.name, task_run_name=stage.name)(
-            stage, place, values, environment, errors, wait_for=needed, return_state=True
-        )
-        states[stage.name] = state
-        failure = _error_of(state, errors)
-        status = StageStatus.FAILED if failure else StageStatus(state.result())
-        report = _report(reports, stage, since=started if failure else None)
-        rows.append(Row(stage.name, status, report, str(failure) if failure else ""))
-        if report:
-            tracker.log_report(report, reports, cached=status in (StageStatus.UNCHANGED, StageStatus.RESTORED))
-    return failure
+            rows += [Row(stage.name, StageStatus.NOT_RUN, None) for stage in graph[len(rows) :]]
+            return failure
+    return None
 
 
-def _retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
-    """Retry a killed process; a failed gate or bad input would only fail again."""
-    return isinstance(state.result(raise_on_failure=False), StageKilled)
-
-
-@task(retries=2, retry_delay_seconds=1, retry_condition_fn=_retry, cache_policy=NO_CACHE, persist_result=False)
-def run_stage(stage: Stage, place: Workspace, values: params.Params, environment: dict[str, str], errors: list[PaddleshipError]) -> Any:
-    """Run one DVC stage, or find it unchanged; an expected failure is a state, not a traceback."""
-    log = get_run_logger()
-    try:
-        force = stage.name == "package" and image.is_gone(place.root / values.paths.image)
-        if not force and stages.are_current(place.root, stage):
-            log.info("%s: unchanged", stage.name)
-            return StageStatus.UNCHANGED
-        with quiet.turn(stage.name, on_line=log.info):
-            status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
-            if status != StageStatus.RAN and stage.name == "package" and image.is_gone(place.root / values.paths.image):
-                status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
-        return status
-    except StageKilled as error:
-        errors.append(error)
-        raise
-    except PaddleshipError as error:
-        errors.append(error)
-        return outcome.failed(error)
-
-
-def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], *, register: bool) -> None:
+def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], graph: list[Stage], *, register: bool) -> None:
     """After a successful run, register the winner if it is to be, and push the data to the remote."""
     log = get_run_logger()
+    sent = [row for row in rows if row.where]
     if register:
         candidate = values.paths.candidates + "/" + _winner(rows)
+        if sent:
+            stages.fetch(place.root, [candidate, values.paths.release])
         if version := tracker.register(place.root / candidate, place.root / values.paths.release):
             log.info("registered: %s", version)
-    if any(row.status == StageStatus.RAN for row in rows):
-        stages.push(place.root, on_line=log.warning)
+    if any(row.status == StageStatus.RAN for row in rows if not row.where):
+        here = [stage.address for stage in graph if stage.name not in {row.stage for row in sent}]
+        stages.push(place.root, on_line=log.warning, only=here if sent else ())
 
 
-def _keep_experiment(graph: list[Stage], place: Workspace, rows: list[Row]) -> None:
-    """Save the worktree's passed stages as an experiment, because a later run may ship a candidate of a failed run."""
-    passed = {row.stage for row in rows if row.status in (StageStatus.RAN, StageStatus.UNCHANGED, StageStatus.RESTORED)}
-    if place.isolated and any(row.status == StageStatus.RAN for row in rows):
-        addresses = [stage.address for stage in graph if stage.name in passed]
-        stages.save_experiment(
-            place.root, place.checkout, workspace.experiment(str(flow_run.id)), addresses, on_line=get_run_logger().warning
-        )
+def _keep_experiment(place: Workspace, rows: list[Row]) -> None:
+    """Save the worktree's params and lock as an experiment, because a later run may ship a candidate of a failed run.
+
+    If stages ran elsewhere, the git remote gets it too, because other clones have parts of the run.
+    """
+    if not place.isolated or not any(row.status == StageStatus.RAN for row in rows):
+        return
+    name = workspace.experiment(str(flow_run.id))
+    try:
+        snapshots.keep(place.root, name)
+        if any(row.where for row in rows):
+            snapshots.share(place.checkout, workspace.commit(place.root), name)
+    except PaddleshipError as error:
+        get_run_logger().warning("the DVC experiment of this run is not kept, or not in the git remote (%s)", error)
 
 
 def _winner(rows: list[Row]) -> str:
     return next(str(row.report.facts["winner"]) for row in rows if row.stage == "benchmark" and row.report)
-
-
-def _report(folder: Path, stage: Stage, *, since: datetime | None) -> Report | None:
-    """The report of the stage; for a stage that failed, only one written `since` then, not one of an earlier run."""
-    if not (folder / f"{stage.name}.json").exists():
-        return None
-    report = Report.read(folder, stage.name)
-    return report if since is None or (report.started_at and report.started_at >= since) else None
-
-
-def _error_of(state: State[Any], errors: list[PaddleshipError]) -> PaddleshipError | None:
-    if state.is_completed():
-        return None
-    return errors[-1] if errors else PaddleshipError(state.message or "the stage failed: its log above says why")
 
 
 def _publish(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row]) -> None:

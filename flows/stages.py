@@ -38,6 +38,12 @@ class Stage:
     needs: tuple[str, ...]
 
 
+def up_to(until: Until) -> tuple[str, ...]:
+    """The names of the stages up to this one."""
+    names = get_args(Until)
+    return names[: names.index(until) + 1]
+
+
 def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
     """All stages up to `until`, in run order, except stages that always run, whose work the flow does itself.
 
@@ -138,12 +144,68 @@ def lock_sha256(root: Path) -> str:
     return sha256(root / "dvc.lock") if (root / "dvc.lock").exists() else "none"
 
 
-def push(root: Path, *, on_line: Callable[[str], None]) -> bool:
-    """Push data and run cache to the default remote. Returns False, with the reason printed, if that failed."""
-    done = _dvc(root, "push", "--run-cache")
+def push(root: Path, *, on_line: Callable[[str], None], only: Sequence[str] = ()) -> bool:
+    """Push data and run cache, of all stages or of the addresses `only`, to the default remote.
+
+    Returns False, with the reason printed, if that failed.
+    """
+    done = _dvc(root, "push", "--run-cache", *only)
     if done.returncode:
         on_line(f"dvc push failed ({_last_words(done)}): run `dvc push --run-cache` when the remote is available")
     return done.returncode == 0
+
+
+def send(root: Path, names: Sequence[str]) -> None:
+    """Push stages or paths to the default remote, for another machine to `fetch`. Raises Unavailable."""
+    if names and (done := _dvc(root, "push", *names)).returncode:
+        raise Unavailable(f"DVC's remote does not take {', '.join(names)} ({_last_words(done)}): make it available, then run again")
+
+
+def fetch(root: Path, names: Sequence[str]) -> None:
+    """Bring stages or paths into a worktree, from the cache or else from the default remote. Raises Unavailable."""
+    if names and (done := _dvc(root, "pull", *names)).returncode:
+        raise Unavailable(
+            f"DVC's remote does not have {', '.join(names)} ({_last_words(done)}): every machine of a run needs the same remote, see "
+            "`dvc remote list`"
+        )
+
+
+def require_remote(root: Path) -> None:
+    """Raise BadInput if DVC has no default remote."""
+    from dvc.config import Config
+
+    if not Config(str(root / ".dvc")).get("core", {}).get("remote"):
+        raise BadInput("DVC has no default remote, by which outs travel to other machines: add one with `dvc remote add --default`")
+
+
+def add(root: Path, name: str) -> None:
+    """Put a file or folder under DVC. Raises Unavailable."""
+    if (done := _dvc(root, "add", name)).returncode:
+        raise Unavailable(f"DVC cannot add {name} in {root} ({_last_words(done)}): free some space there, then run again")
+
+
+def inputs(root: Path, wanted: Sequence[Stage], *, apart_from: Collection[Stage] = ()) -> list[str]:
+    """The paths that these stages read and that DVC holds, made by other stages or added with `dvc add`; relative to `root`.
+
+    Those that the stages `apart_from` make are left out.
+    """
+    ours = {stage.address for stage in (*wanted, *apart_from)}
+    with chdir(root), _repo(root) as repo, repo.lock:
+        held = {Path(out.fs_path) for out in repo.index.outs if out.use_cache and out.stage.addressing not in ours}
+        found = set()
+        for stage in wanted:
+            (known,) = repo.stage.collect(stage.address)
+            for path in (Path(dep.fs_path) for dep in known.deps if dep.protocol == "local"):
+                found |= {path} if any(out in (path, *path.parents) for out in held) else {out for out in held if path in out.parents}
+        return sorted(str(path.relative_to(root)) for path in found)
+
+
+def outs(root: Path, stage: Stage, *, below: Path) -> list[str]:
+    """The outs of a stage in the folder `below` that DVC holds; both relative to `root`."""
+    with chdir(root), _repo(root) as repo, repo.lock:
+        (known,) = repo.stage.collect(stage.address)
+        paths = [Path(out.fs_path).relative_to(root) for out in known.outs if out.use_cache and out.hash_info]
+        return [str(path) for path in paths if below in path.parents]
 
 
 def bring(root: Path, names: Sequence[str]) -> None:
@@ -154,15 +216,6 @@ def bring(root: Path, names: Sequence[str]) -> None:
             raise Unavailable(
                 f"the outs of {', '.join(names)} are neither in DVC's cache nor in its remote ({_last_words(done)}): run it again"
             )
-
-
-def save_experiment(root: Path, checkout: Path, name: str, addresses: Sequence[str], *, on_line: Callable[[str], None]) -> bool:
-    """Save the state of a worktree as a DVC experiment, so that `dvc exp show` in the checkout lists it."""
-    with repro.turn(checkout, "experiment", on_line=lambda _: None):  # worktrees share git's refs, and DVC does not lock them
-        done = _dvc(root, "exp", "save", "--force", "--name", name, *addresses)
-    if done.returncode:
-        on_line(f"the run could not be saved as a DVC experiment ({_last_words(done)})")
-    return done.returncode == 0
 
 
 def _differences(dep: Any, outs: Mapping[str, Any]) -> list[str]:

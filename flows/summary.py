@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,12 +26,13 @@ _SHOWN_VALUES = 8
 
 @dataclass(frozen=True)
 class Row:
-    """One stage of this run: its result and its report."""
+    """One stage of this run: its result, its report, and where it ran."""
 
     stage: str
     status: StageStatus
     report: Report | None
     reason: str = ""
+    where: str = ""  # the machine and its work pool, if it is not the one of the run
 
     @property
     def verdict(self) -> str:
@@ -54,7 +56,9 @@ def show(rows: Sequence[Row], root: Path, values: Params, local: Local, *, links
     if rows and all(row.status == StageStatus.UNCHANGED for row in rows):
         say("Nothing changed since the last run: every stage is up to date.", "")
     if rows[-1].stage == stages.LAST and rows[-1].report and rows[-1].status != StageStatus.FAILED:
-        say(*release_lines(root / values.paths.release, engine=engine_address()), "")
+        say(*release_lines(root / values.paths.release, engine=None if rows[-1].where else engine_address()), "")
+        if rows[-1].where:
+            say(f"the image is in the engine of {rows[-1].where}", "")
     say(*(f"{name:8}{url}" for name, url in local.running().items()))
     say(*(f"{name} {url}" for name, url in links.items() if url))
     if not local.running():
@@ -73,21 +77,37 @@ def table(rows: Sequence[Row]) -> Any:
     from rich.text import Text
 
     made = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("stage", "seconds", "", "verdict", "headline"):
+    places = _places(rows)
+    for name in ("stage", "seconds", "", *(["on"] if places else []), "verdict", "headline"):
         made.add_column(name, justify="right" if name == "seconds" else "left", overflow="fold")
     for row in rows:
         style = {StageStatus.FAILED: "red", StageStatus.NOT_RUN: "dim", StageStatus.UNCHANGED: "dim"}.get(row.status)
+        headline = Text("see the error below" if row.reason else row.headline)
         made.add_row(
-            row.stage, row.seconds, row.status, row.verdict, Text("see the error below" if row.reason else row.headline), style=style
+            row.stage, row.seconds, row.status, *(Text(place) for place in places.get(row.stage, ())), row.verdict, headline, style=style
         )
     return made
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """The rows as Markdown, for the artifact."""
-    lines = ["| stage | seconds | status | verdict | headline |", "|---|---|---|---|---|"]
-    lines += [f"| {row.stage} | {row.seconds} | {row.status} | {row.verdict} | {row.headline.replace('|', '/')} |" for row in rows]
-    return "\n".join(lines) + "\n"
+    places = _places(rows)
+    names = ["stage", "seconds", "status", *(["on"] if places else []), "verdict", "headline"]
+    lines = [names, ["---"] * len(names)]
+    lines += [[row.stage, row.seconds, row.status, *places.get(row.stage, ()), row.verdict, row.headline.replace("|", "/")] for row in rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+
+
+def places(rows: Sequence[Row]) -> str:
+    """The machine of each stage as text; empty if all ran on this one."""
+    return "; ".join(f"{stage}: {place}" for stage, (place,) in _places(rows).items() if place)
+
+
+def _places(rows: Sequence[Row]) -> dict[str, tuple[str]]:
+    """Stage → the machine that ran or restored it; empty if no stage was sent to another pool."""
+    if not any(row.where for row in rows):
+        return {}
+    return {row.stage: (row.where or ("" if row.status == StageStatus.NOT_RUN else platform.node()),) for row in rows}
 
 
 def findings(rows: Sequence[Row]) -> list[dict[str, str]]:

@@ -17,7 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import leftovers, outcome, pipeline, summary, sweep_params, variants, workspace
+from flows import leftovers, outcome, stage_runs, stages, summary, sweep_params, variants, workspace
 from flows.local import FOLDER, Local
 from flows.sweep_params import SweepParams
 from flows.variants import Deployment, Processes, Runner
@@ -65,7 +65,7 @@ def sweep(
 
 def _sweep(checkout: Path, given: SweepParams, deployment: str | None) -> State[Any]:
     values, commit = given.values, given.commit
-    pipeline.require(values, values.sweep.until)
+    stage_runs.require(values, stages.up_to(values.sweep.until))
     if changed := workspace.uncommitted(checkout):
         get_run_logger().warning("%d files with uncommitted changes are not part of this sweep: %s", len(changed), ", ".join(changed[:5]))
     name = name_of(values, commit)

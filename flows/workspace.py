@@ -18,6 +18,8 @@ from paddleship.errors import BadInput, ParamsError, Unavailable
 from paddleship.shipped.common.files import write_text
 from paddleship.system import locks
 
+LEG = "leg-"  # of the names of worktrees whose run belongs to another machine, which keeps its state
+
 
 @dataclass(frozen=True)
 class Workspace:

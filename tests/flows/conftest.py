@@ -29,6 +29,8 @@ how, out = Path("how", name).read_text().strip(), Path(f"{name}.txt")
 epochs = yaml.safe_load(Path("params.yaml").read_text())["train"]["epochs"]
 print(f"{name} at work")
 out.write_text("half")
+if how.startswith("hang unless ") and not Path(how.removeprefix("hang unless ")).exists():
+    how = "hang"
 if how == "hang":
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     Path("pids").write_text(f"{os.getpid()} {child.pid}")
@@ -113,7 +115,7 @@ def toy(tmp_path, base_params):
 
 @pytest.fixture
 def let(toy):
-    """Make a stage of the toy do something: miss the gate, warn, hang, be killed, be killed once, find bad data, need an engine."""
+    """Make a stage of the toy do something, as `STAGE` knows it: miss the gate, warn, hang, hang unless FILE exists, be killed …"""
     return lambda stage, how: (toy / "how" / stage).write_text(f"{how}\n")
 
 

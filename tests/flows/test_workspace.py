@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows import leftovers, stages, workspace
+from flows import leftovers, snapshots, stages, workspace
 from paddleship.errors import BadInput, ParamsError, Unavailable
 from tests.flows.helpers import DVC, git
 
@@ -120,7 +120,7 @@ def test_what_a_run_left_as_an_experiment_is_brought_back_into_a_worktree_that_g
     place = workspace.isolate(toy, "run-1", {"train": {"epochs": 11}})
     for stage in wanted:
         stages.run(place.root, stage, environment=environment, on_line=lambda _: None)
-    assert stages.save_experiment(place.root, toy, "run-1", [stage.address for stage in wanted], on_line=print)
+    snapshots.keep(place.root, "run-1")
     place.remove()
     place.leave()
     with workspace.at_experiment(toy, workspace.commit(toy), "run-1") as root:

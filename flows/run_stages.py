@@ -1,0 +1,124 @@
+"""The flow `run-stages`: a leg of a run that another machine started, on a worker of the pool that its stages need."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import threading
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+from prefect import State, flow, get_client, get_run_logger
+from prefect.client.schemas.objects import StateType
+from prefect.runtime import flow_run
+from prefect.states import Completed
+
+from flows import evidence, leftovers, legs, outcome, snapshots, stage_runs, stages, workspace
+from flows.repro import StageStatus
+from flows.summary import Row
+from flows.workspace import Workspace
+from paddleship.errors import PaddleshipError, Unavailable
+from tasks.fingerprint import fingerprint
+
+_WATCH_S = 15
+_GRACE_S = 30
+
+
+@flow(name=legs.DEPLOYMENT, validate_parameters=True, log_prints=False)
+def run_stages(run: str, ref: str, names: list[str], versions: dict[str, str], settings: dict[str, str]) -> State[Any]:
+    """Run stages of another flow run here, and hand back what they made. A run with `pools` starts it; it is not started by hand.
+
+    Args:
+        run: Id of the flow run that these stages belong to.
+        ref: Name of the snapshot in the git remote: the state of the run, which each finished stage replaces.
+        names: The stages, in run order.
+        versions: Versions of paddleship and Paddle where the run was started.
+        settings: Environment variables of the stages.
+    """
+    try:
+        _require_versions(versions)
+        checkout = workspace.checkout_of(Path.cwd())
+        leftovers.sweep(checkout, on_line=get_run_logger().warning)
+        commit = snapshots.fetch(checkout, ref)
+        place = workspace.isolate(checkout, f"{workspace.LEG}{flow_run.id}", {}, snapshots.base(checkout, commit))
+        try:
+            snapshots.adopt(place.root, commit)
+            return _run(place, names, _Handover(place, ref, commit), settings, run)
+        finally:
+            snapshots.drop(checkout, ref)
+            place.leave()
+    except PaddleshipError as error:
+        return outcome.failed(error)
+
+
+class _Handover:
+    """Hands the state of the run back after each stage, so that no finished stage is lost with this machine."""
+
+    def __init__(self, place: Workspace, ref: str, commit: str) -> None:
+        self._place, self._ref, self._last = place, ref, commit
+        self._done: dict[str, dict[str, str]] = {}
+
+    def __call__(self, row: Row, address: str, reports: Path) -> None:
+        """Push the outs of a finished stage, or the evidence of a failed one, and then the snapshot. Raises Unavailable."""
+        root = self._place.root
+        failed = row.status == StageStatus.FAILED
+        also = evidence.pack(root, reports, row.stage) if failed else []
+        if not failed:
+            stages.send(root, [address])
+        self._done[row.stage] = {"status": row.status, "host": platform.node()}
+        commit = snapshots.take(root, {"stages": self._done}, also=also)
+        snapshots.send(self._place.checkout, commit, self._ref, instead_of=self._last)
+        self._last = commit
+
+
+def _run(place: Workspace, names: list[str], hand_back: _Handover, settings: dict[str, str], run: str) -> State[Any]:
+    values = place.params()
+    wanted = [stage for stage in stages.graph(place.root) if stage.name in names]
+    stage_runs.require(values, names)
+    fingerprint(values, place.root)
+    addresses = {stage.name: stage.address for stage in wanted}
+    reports = place.root / values.paths.reports
+    with _Watch(run):
+        stages.fetch(place.root, stages.inputs(place.root, wanted))
+        failure = stage_runs.run_each(wanted, place, values, settings, on_row=lambda row: hand_back(row, addresses[row.stage], reports))
+    place.remove()
+    return outcome.failed(failure) if failure else Completed(message=f"{', '.join(names)} on {platform.node()}")
+
+
+class _Watch:
+    """A block that ends this leg when the run that it belongs to has ended without it: killed, crashed or cancelled."""
+
+    def __init__(self, run: str) -> None:
+        self._run, self._leg = uuid.UUID(run), uuid.UUID(str(flow_run.id))
+        self._over = threading.Event()
+
+    def __enter__(self) -> None:
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _watch(self) -> None:
+        while not self._over.wait(_WATCH_S):
+            with suppress(httpx.HTTPError), get_client(sync_client=True) as client:  # the server may be away for a while
+                state = client.read_flow_run(self._run).state
+                if state is not None and state.is_final():
+                    client.set_flow_run_state(self._leg, State(type=StateType.CANCELLING))
+                    break
+        if not self._over.wait(_GRACE_S):  # its worker may be gone, which would end it
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _require_versions(theirs: dict[str, str]) -> None:
+    """Raise Unavailable if this machine has other versions than the one that started the run."""
+    ours = legs.versions()
+    for name in theirs:
+        if ours.get(name) != theirs[name]:
+            raise Unavailable(
+                f"{platform.node()} has {name} {ours.get(name, 'of no version')}, and the run was started with {name} {theirs[name]}: "
+                "give both machines the same one (`git pull`, `make setup`), then run again"
+            )

@@ -1,0 +1,93 @@
+"""Run stages on this machine, one Prefect task each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from prefect import State, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import TaskRun
+
+from flows import outcome, quiet, stages
+from flows.repro import StageStatus
+from flows.stages import Stage, StageKilled
+from flows.summary import Row
+from flows.workspace import Workspace
+from paddleship.config import catalogue, params, preflight
+from paddleship.errors import PaddleshipError
+from paddleship.reports.report import Report
+from tasks import image
+
+
+def require(values: params.Params, names: Iterable[str]) -> None:
+    """Check before the first of these stages what this machine would refuse later. Raises ParamsError."""
+    catalogue.require_known(values.optimize.candidates)
+    if "optimize" in names:
+        preflight.require_cores(values.optimize.threads)
+        catalogue.chosen(values.optimize.candidates)
+
+
+def run_each(
+    wanted: Sequence[Stage], place: Workspace, values: params.Params, environment: dict[str, str], *, on_row: Callable[[Row], None]
+) -> PaddleshipError | None:
+    """Run stages in order; `on_row` gets the result of each. Returns the error that ended it early, or None."""
+    states: dict[str, State[Any]] = {}
+    reports = place.root / values.paths.reports
+    for stage in wanted:
+        started = datetime.now(UTC)
+        errors: list[PaddleshipError] = []
+        needed = [states[name] for name in stage.needs if name in states]
+        state = run_stage.with_options(name=stage.name, task_run_name=stage.name)(
+            stage, place, values, environment, errors, wait_for=needed, return_state=True
+        )
+        states[stage.name] = state
+        failure = _error_of(state, errors)
+        status = StageStatus.FAILED if failure else StageStatus(state.result())
+        on_row(Row(stage.name, status, _report(reports, stage, since=started if failure else None), str(failure) if failure else ""))
+        if failure is not None:
+            return failure
+    return None
+
+
+def _retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
+    """Retry a killed process; a failed gate or bad input would only fail again."""
+    return isinstance(state.result(raise_on_failure=False), StageKilled)
+
+
+@task(retries=2, retry_delay_seconds=1, retry_condition_fn=_retry, cache_policy=NO_CACHE, persist_result=False)
+def run_stage(stage: Stage, place: Workspace, values: params.Params, environment: dict[str, str], errors: list[PaddleshipError]) -> Any:
+    """Run one DVC stage, or find it unchanged; an expected failure is a state, not a traceback."""
+    log = get_run_logger()
+    try:
+        force = stage.name == "package" and image.is_gone(place.root / values.paths.image)
+        if not force and stages.are_current(place.root, stage):
+            log.info("%s: unchanged", stage.name)
+            return StageStatus.UNCHANGED
+        with quiet.turn(stage.name, on_line=log.info):
+            status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
+            if status != StageStatus.RAN and stage.name == "package" and image.is_gone(place.root / values.paths.image):
+                status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
+        return status
+    except StageKilled as error:
+        errors.append(error)
+        raise
+    except PaddleshipError as error:
+        errors.append(error)
+        return outcome.failed(error)
+
+
+def _report(folder: Path, stage: Stage, *, since: datetime | None) -> Report | None:
+    """The report of the stage; for a stage that failed, only one written `since` then, not one of an earlier run."""
+    if not (folder / f"{stage.name}.json").exists():
+        return None
+    report = Report.read(folder, stage.name)
+    return report if since is None or (report.started_at and report.started_at >= since) else None
+
+
+def _error_of(state: State[Any], errors: list[PaddleshipError]) -> PaddleshipError | None:
+    if state.is_completed():
+        return None
+    return errors[-1] if errors else PaddleshipError(state.message or "the stage failed: its log above says why")
