@@ -14,9 +14,9 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
+from benchmarks.chaos.toy import FETCH
 from paddleship.lineage.release import Lineage
 from tasks import trace
-from tests.flows.conftest import FETCH
 from tests.flows.helpers import DVC, PROGRAM, git, hanging, how_it_went, is_alive, mlflow_runs, report_of, wait_for
 
 ALL = ("fetch", "prepare", "train", "export")

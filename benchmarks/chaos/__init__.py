@@ -1,0 +1,1 @@
+"""Faults on purpose, and whether the same command again ends in the right state."""
