@@ -15,6 +15,7 @@ from flows.local import Local
 from flows.runs import number
 from flows.stages import Until
 from paddleship.config import params
+from paddleship.errors import without_credentials
 from paddleship.shipped.common.files import write_text
 from paddleship.statistics.estimates import Difference
 from tasks.fingerprint import fingerprint
@@ -70,7 +71,7 @@ def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], fold
             folder.mkdir(parents=True, exist_ok=True)
             (folder / picture.name).write_bytes(picture.read_bytes())
             text += ["", f"![latency of every candidate]({picture.name})"]
-    where = f" in MLflow at {uri}" if uri.startswith("http") else ""
+    where = f" in MLflow at {without_credentials(uri)}" if uri.startswith("http") else ""
     text += ["", f"Run `{run.name}` of commit `{run.tags['git_commit']}`{where}."]
     return _text(text)
 

@@ -20,7 +20,7 @@ from prefect.states import Completed
 from flows import outcome
 from flows.local import Local
 from paddleship import errors
-from paddleship.config import params
+from paddleship.config import params, workspace_paths
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.config.params import Params
 from paddleship.errors import GateFailed, PaddleshipError
@@ -108,7 +108,9 @@ def compare(values: Params, root: Path) -> PaddleshipError | None:
 def _values(root: Path, given: dict[str, Any]) -> Params:
     """params.yaml with what this run was given, under the name of the flow. Raises ParamsError."""
     overlay = {"name": NAME, "graph_modes": given}
-    return params.parse(params.merge(params.read(root / "params.yaml"), overlay))
+    values = params.parse(params.merge(params.read(root / "params.yaml"), overlay))
+    workspace_paths.require_inside(values, root)
+    return values
 
 
 def _publish(report: Report, reports: Path, tracker: Tracker) -> None:

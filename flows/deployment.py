@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows import servers
 from flows.local import HEARTBEAT_S, Local
-from paddleship.errors import BadInput, Unavailable
+from paddleship.errors import BadInput, Unavailable, without_credentials
 
 if TYPE_CHECKING:
     from prefect import State
@@ -208,7 +208,8 @@ def _watch_heartbeats() -> None:
 
 
 def _prefect(local: Local, *arguments: str) -> None:
-    environment = {**_environment(local), "MLFLOW_TRACKING_URI": local.tracking_uri()}  # prefect.yaml hands it to containers
+    uri = without_credentials(local.tracking_uri())  # prefect.yaml hands it to containers, and the server stores it
+    environment = {**_environment(local), "MLFLOW_TRACKING_URI": uri}
     done = subprocess.run([_command(), *arguments], cwd=local.checkout, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         words = " ".join((done.stderr or done.stdout).split())[-300:]

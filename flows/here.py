@@ -33,10 +33,12 @@ def here() -> tuple[Path, Local]:
 
 def values(checkout: Path, params_file: str | None) -> Params:
     """params.yaml of the checkout with a file laid over it. Raises ParamsError."""
-    from paddleship.config import params
+    from paddleship.config import params, workspace_paths
 
     overlay = params.read(checkout / params_file) if params_file else {}
-    return params.parse(params.merge(params.read(checkout / "params.yaml"), overlay), origin=params_file or "params.yaml")
+    merged = params.parse(params.merge(params.read(checkout / "params.yaml"), overlay), origin=params_file or "params.yaml")
+    workspace_paths.require_inside(merged, checkout)
+    return merged
 
 
 def load_flow(checkout: Path, local: Local, module: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from flows.repro import StageStatus
 from flows.stages import Stage, Until
 from flows.summary import Row
 from flows.workspace import Workspace
-from paddleship.config import catalogue, params
+from paddleship.config import catalogue, params, workspace_paths
 from paddleship.errors import BadInput, DataError, PaddleshipError
 from tasks.fingerprint import fingerprint
 from tasks.tracking.run import Tracker, bury
@@ -114,13 +114,19 @@ def _place(checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bo
     """The checkout, or a worktree if the run must not change it. Raises ParamsError before anything starts."""
     if not isolated and not overlay and not commit:
         place = workspace.in_place(checkout)
-        stage_runs.require(place.params(), names)
+        _require(place.params(), names, checkout)
         return place
     known = workspace.commit(checkout, commit) if commit else "HEAD"
-    stage_runs.require(workspace.overlaid(checkout, overlay, origin=origin or "params.yaml", commit=known), names)
+    _require(workspace.overlaid(checkout, overlay, origin=origin or "params.yaml", commit=known), names, checkout)
     if not commit and (changed := workspace.uncommitted(checkout)):
         get_run_logger().warning("%d files with uncommitted changes are not part of this run: %s", len(changed), ", ".join(changed[:5]))
     return workspace.isolate(checkout, str(flow_run.id), overlay, known)
+
+
+def _require(values: params.Params, names: Iterable[str], checkout: Path) -> None:
+    """Check before anything starts what a stage would refuse later. Raises ParamsError."""
+    workspace_paths.require_inside(values, checkout)
+    stage_runs.require(values, names)
 
 
 def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -> None:

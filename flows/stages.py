@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from flows import repro
 from flows.repro import ReproResult, StageStatus
-from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
+from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable, without_credentials
 from paddleship.shipped.common.files import sha256
 
 Until = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
@@ -247,7 +247,7 @@ def _dvc(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _last_words(done: subprocess.CompletedProcess[str]) -> str:
     lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines() or ["no message"]
-    return lines[-1].removeprefix("ERROR: ")[:300]
+    return without_credentials(lines[-1]).removeprefix("ERROR: ")[:300]
 
 
 def _repo(root: Path) -> Any:

@@ -21,7 +21,7 @@ from flows import leftovers, outcome, stage_runs, stages, summary, sweep_params,
 from flows.local import FOLDER, Local
 from flows.sweep_params import SweepParams
 from flows.variants import Deployment, Processes, Runner
-from paddleship.config import params
+from paddleship.config import params, workspace_paths
 from paddleship.errors import GateFailed, PaddleshipError
 from paddleship.reports.report import Report
 from paddleship.sweep import choice, page, space, variant
@@ -65,6 +65,7 @@ def sweep(
 
 def _sweep(checkout: Path, given: SweepParams, deployment: str | None) -> State[Any]:
     values, commit = given.values, given.commit
+    workspace_paths.require_inside(values, checkout)
     stage_runs.require(values, stages.up_to(values.sweep.until))
     if changed := workspace.uncommitted(checkout):
         get_run_logger().warning("%d files with uncommitted changes are not part of this sweep: %s", len(changed), ", ".join(changed[:5]))

@@ -14,7 +14,7 @@ from flows.repro import StageStatus
 from flows.stages import Until
 from flows.summary import Row
 from paddleship.config import params
-from paddleship.errors import Unavailable
+from paddleship.errors import Unavailable, without_credentials
 from paddleship.reports.report import Report
 from paddleship.shipped.common.files import write_text
 from tasks import image
@@ -35,7 +35,7 @@ class LastRun:
 
 def note(checkout: Path, local: Local, until: Until, *, links: Mapping[str, str | None]) -> None:
     """Keep what the next run must know of one that passed, and of which MLflow has everything."""
-    last = LastRun(until, stages.lock_sha256(checkout), local.tracking_uri(), links)
+    last = LastRun(until, stages.lock_sha256(checkout), without_credentials(local.tracking_uri()), links)
     write_text(local.state / _FILE, json.dumps(asdict(last), indent=1) + "\n")
 
 
@@ -46,7 +46,9 @@ def show(checkout: Path, local: Local, until: Until) -> bool:
     """
     values = params.load(checkout / "params.yaml")
     last = _last(local)
-    if last is None or (last.dvc_lock_sha256, last.tracking_uri) != (stages.lock_sha256(checkout), local.tracking_uri()):
+    if last is None or last.dvc_lock_sha256 != stages.lock_sha256(checkout):
+        return False
+    if last.tracking_uri != without_credentials(local.tracking_uri()):
         return False
     if get_args(Until).index(last.until) < get_args(Until).index(until):
         return False

@@ -210,14 +210,18 @@ def _assign(document: Any, before: Any, after: Mapping[str, Any]) -> None:
 
 
 def _share_cache(checkout: Path, root: Path) -> None:
-    """Let the worktree use the checkout's DVC cache and remote, with absolute paths."""
+    """Let the worktree use the checkout's DVC cache and remotes, with absolute paths and the credentials of its config.local."""
     from dvc.config import Config
 
     config = Config(str(checkout / ".dvc"))
+    private = config.load_one("local").get("remote", {})
     lines = ["[cache]", f"    dir = {cache(checkout)}"]
     for name, remote in config.get("remote", {}).items():
-        lines += [f"['remote \"{name}\"']", f"    url = {remote['url']}"]
-    write_text(root / ".dvc" / "config.local", "\n".join(lines) + "\n")
+        options = {**private.get(name, {}), "url": remote["url"]}
+        lines += [f"['remote \"{name}\"']", *(f"    {key} = {value}" for key, value in options.items())]
+    path = root / ".dvc" / "config.local"
+    write_text(path, "\n".join(lines) + "\n")
+    path.chmod(0o600)
 
 
 def _git(folder: Path, *arguments: str) -> str:

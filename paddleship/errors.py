@@ -20,8 +20,17 @@
 A few modules define subclasses (WrongError, ServerError, StageKilled …), with the exit code of their base class here.
 Any other exception is a defect too: exit code 1, one line on the terminal, and the traceback in the file that the line names
 (paddleship.system.defects). The exit code after an interrupt is 130.
-Every message of a PaddleshipError names the thing, its value, the reason and the next step.
+Every message of a PaddleshipError names the thing, its value, the reason and the next step, and no address in it holds a credential.
 """
+
+import re
+
+_USER_OF_ADDRESS = re.compile(r"(?<=://)[^/\s'\"]*@")
+
+
+def without_credentials(text: str) -> str:
+    """The text with user and password removed from every address in it."""
+    return _USER_OF_ADDRESS.sub("", text)
 
 
 class PaddleshipError(Exception):
@@ -29,6 +38,9 @@ class PaddleshipError(Exception):
 
     exit_code = 1
     outcome = "Defect"
+
+    def __str__(self) -> str:
+        return without_credentials(super().__str__())
 
 
 class BadInput(PaddleshipError):

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from paddleship.config import catalogue, params
+from paddleship.config import catalogue, params, workspace_paths
 from paddleship.config.params import Params
 from paddleship.errors import PaddleshipError
 from paddleship.image import foreign
@@ -19,9 +19,10 @@ from paddleship.system import environment, host
 def fingerprint(values: Params, root: Path = Path()) -> None:
     """Write the versions of libraries that compute, and the machine (or that any machine is accepted), below `root`.
 
-    A file that would not change is not written, so that stages stay up to date. Raises ParamsError for a name in optimize.candidates that
-    no runtime registers.
+    A file that would not change is not written, so that stages stay up to date. Raises ParamsError for a path that leaves `root`, and for a
+    name in optimize.candidates that no runtime registers.
     """
+    workspace_paths.require_inside(values, root)
     catalogue.require_known(values.optimize.candidates)
     versions = environment.versions(registry.distributions()) | foreign.facts()
     machine = host.fingerprint() if values.benchmark.host == "here" else {"host": "any"}

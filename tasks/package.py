@@ -18,7 +18,7 @@ from typing import Any
 
 from paddleship.config.params import Package, Params
 from paddleship.data import dataset
-from paddleship.errors import Unavailable
+from paddleship.errors import Unavailable, without_credentials
 from paddleship.image import foreign, requirements
 from paddleship.image.footprint import not_served
 from paddleship.lineage import custody, sources
@@ -88,6 +88,7 @@ def checks(size: int, limits: Package) -> list[Check]:
 
 def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], proven: dict[str, Any]) -> Lineage:
     schema = read_json(Path(params.paths.prepared) / "schema.json", stage="prepare")
+    tracking_uri = os.environ.get("MLFLOW_TRACKING_URI")
     return Lineage(
         model=params.name,
         git_commit=source.commit(),
@@ -108,7 +109,7 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], prove
         measured_on=choice["measured_on"],
         benchmark_valid=choice["benchmark_valid"],
         mlflow_run_id=os.environ.get("MLFLOW_RUN_ID"),
-        mlflow_tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
+        mlflow_tracking_uri=without_credentials(tracking_uri) if tracking_uri else None,
         prefect_flow_run_id=os.environ.get("PADDLESHIP_FLOW_RUN_ID"),
         experiment=os.environ.get("PADDLESHIP_EXPERIMENT"),
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from paddleship.config import params, preflight
+from paddleship.config import params, preflight, workspace_paths
 from paddleship.config.params import Params
 from paddleship.errors import GateFailed, PaddleshipError, Unavailable
 from paddleship.reports.report import Report
@@ -73,6 +73,7 @@ def _run_here(verb: Verb, path: Path) -> Report:
     try:
         preflight.require_one_paddle()
         values = params.load(path)
+        workspace_paths.require_inside(values, Path.cwd())
         sys.path.insert(0, str(Path(values.code.root).resolve()))
         with files.home(), locks.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
             return run(verb, values)

@@ -54,6 +54,7 @@ def verify(params: Params) -> Report:
 
     if not Path(params.paths.candidates).is_dir():
         raise CandidateError(f"{params.paths.candidates} is missing, so there are no candidates: make them with `dvc repro -f optimize`")
+    Candidate.load(Path(params.paths.exported), stage="export")
     folder = Path(params.paths.candidates)
     entries = {name: _entry(folder / name, params, config, specs) for name in catalogue.chosen(params.optimize.candidates)}
     models_under_test: dict[str, answering.ModelUnderTest] = {

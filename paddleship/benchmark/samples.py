@@ -13,13 +13,13 @@ from paddleship.benchmark.comparison import AGAIN, Comparison
 from paddleship.benchmark.sampling import Block, Measurement, paired
 from paddleship.errors import BadInput
 from paddleship.reports.statuses import Status
-from paddleship.shipped.common.files import read_json
+from paddleship.shipped.common.files import read_json, sha256
 from paddleship.shipped.runtimes import registry
 from paddleship.statistics import estimates
 from paddleship.system import environment, host
 
 FILE, META = "samples.parquet", "samples.json"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _BLOCK = ("participant", "batch_size", "start", "block", "turn")  # the columns that identify a block
 
 Gains = dict[str, list[list[float]]]
@@ -63,6 +63,7 @@ def write(comparison: Comparison, folder: Path) -> None:
     parquet.write_table(pa.Table.from_pylist(rows), folder / FILE)
     meta = {
         "schema_version": SCHEMA_VERSION,
+        "samples_sha256": sha256(folder / FILE),
         "baseline": comparison.baseline,
         "batch_size": comparison.size,
         "effect": comparison.effect,
@@ -85,6 +86,8 @@ def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
         version = meta.get("schema_version")
         raise BadInput(f"{folder / META} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: run that benchmark again")
     try:
+        if sha256(folder / FILE) != meta["samples_sha256"]:
+            raise BadInput(f"{folder / FILE} changed since it was measured: restore it, or run that benchmark again")
         rows = parquet.read_table(folder / FILE).to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise BadInput(f"{folder / FILE} cannot be read ({' '.join(str(error).split())}): run that benchmark again") from None

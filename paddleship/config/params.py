@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, create_model, field_validator, model_validator
 
-from paddleship.config import rules, validation_errors
+from paddleship.config import credentials, rules, validation_errors
 from paddleship.config.graph_modes import NETWORKS, ModeName, NetworkName
 from paddleship.config.validation_errors import whole
 from paddleship.errors import ParamsError
@@ -489,11 +489,12 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def parse(values: Any, *, origin: str = "params.yaml") -> Params:
-    """Check values that were read before; error messages name `origin`."""
+    """Check values that were read before; error messages name `origin`. Raises ParamsError."""
     if not isinstance(values, Mapping):
         raise ParamsError(
             f"{origin} must hold a mapping of sections (got {type(values).__name__}): start from params.yaml of the repository"
         )
+    credentials.require_none(values, origin=origin)
     try:
         return Params.model_validate(values)
     except ValidationError as error:

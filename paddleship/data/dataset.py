@@ -16,6 +16,7 @@ from paddleship.config.params import Data, Params
 from paddleship.data import ranges
 from paddleship.data.row_validation import RowValidator, content_hash, value_bytes
 from paddleship.errors import DataError, RequestError
+from paddleship.shipped.common.files import sha256
 from paddleship.shipped.common.preprocess import Preprocess, UnicodeForm, build, vocabulary
 from paddleship.shipped.common.references import explain, resolve
 from paddleship.shipped.common.spec import Dimension, TensorSpec
@@ -137,7 +138,7 @@ def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
 
 
 def write(splits: Mapping[str, Rows], schema: Mapping[str, Any], folder: Path) -> None:
-    """Write one Parquet file for each split, and `schema.json`."""
+    """Write one Parquet file for each split, and `schema.json` with the hashes of these files."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -145,16 +146,19 @@ def write(splits: Mapping[str, Rows], schema: Mapping[str, Any], folder: Path) -
         columns = {name: _column(name, values) for name, values in rows.columns.items()}
         labels = pa.array(rows.labels.tolist())
         parquet.write_table(pa.table({**columns, "__label__": labels, _KEY: rows.keys}), folder / f"{split}.parquet")
+    schema = {**schema, "files": {path.name: sha256(path) for path in sorted(folder.glob("*.parquet"))}}
     (folder / "schema.json").write_text(json.dumps(schema, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read(folder: Path, split: str) -> Rows:
-    """Read one split that `write` wrote."""
+    """Read one split that `write` wrote. Raises DataError if it is missing or was changed since."""
     from pyarrow import parquet
 
     path = folder / f"{split}.parquet"
     if not path.exists():
         raise DataError(f"{path} does not exist: run `dvc repro prepare`")
+    if (found := sha256(path)) != (expected := str(_schema(folder).get("files", {}).get(path.name))):
+        raise DataError(f"{path} changed since it was prepared (sha256 {found[:12]}, expected {expected[:12]}): run `dvc repro -f prepare`")
     table = parquet.read_table(path)
     names = [name for name in table.column_names if name not in ("__label__", _KEY)]
     columns = {name: _values(table[name]) for name in names}

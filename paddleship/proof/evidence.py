@@ -25,6 +25,7 @@ from paddleship.errors import CandidateError, ModelError
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array, wide
 from paddleship.proof.inputs import Case
+from paddleship.shipped.common.files import sha256
 from paddleship.shipped.common.spec import Arrays
 
 EPSILON = float(np.finfo(np.float32).eps)
@@ -68,7 +69,7 @@ class Evidence:
     labels: Array = field(default_factory=lambda: np.zeros(0))
 
     def save(self, folder: Path) -> None:
-        """Write cases.json and one .npz file each for inputs, truth, reference and labels."""
+        """Write one file each for inputs, truth, reference and labels, and cases.json with their hashes."""
         meta = {
             "rule": self.rule,
             "why": self.why,
@@ -76,12 +77,13 @@ class Evidence:
             "noise": {group: {name: asdict(noise) for name, noise in outputs.items()} for group, outputs in self.noise.items()},
             "cases": [{"name": case.name, "group": case.group, "rows": case.rows, "family": case.family} for case in self.cases],
         }
-        (folder / "cases.json").write_text(json.dumps(meta, indent=1) + "\n")
         arrays = {"inputs": [case.inputs for case in self.cases], "truth": self.truth, "reference": self.reference}
         for name, parts in arrays.items():
             flat: dict[str, Any] = {f"{index}/{key}": array for index, part in enumerate(parts) for key, array in part.items()}
             np.savez(folder / f"{name}.npz", **flat)
         np.save(folder / "labels.npy", self.labels, allow_pickle=False)
+        files = {name: sha256(folder / name) for name in (*(f"{name}.npz" for name in arrays), "labels.npy")}
+        (folder / "cases.json").write_text(json.dumps({**meta, "files": files}, indent=1) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> Evidence:
@@ -89,6 +91,8 @@ class Evidence:
         try:
             meta = json.loads((folder / "cases.json").read_text())
             count = len(meta["cases"])
+            if changed := [name for name, digest in meta["files"].items() if sha256(folder / name) != digest]:
+                raise ValueError(f"{changed[0]} changed since it was written")
             inputs, truth, reference = (_load_arrays(folder / f"{name}.npz", count) for name in ("inputs", "truth", "reference"))
             labels = np.load(folder / "labels.npy", allow_pickle=False)
             noise = {group: {name: Noise(**found) for name, found in outputs.items()} for group, outputs in meta["noise"].items()}

@@ -8,7 +8,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from paddleship.errors import Defect
+from paddleship.errors import Defect, without_credentials
 from paddleship.shipped.common.references import is_users
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -47,14 +47,15 @@ def report(error: Exception, *, what: str, folder: Path) -> str:
     path = where / f"{what}.defect.log"
     trace = "".join(traceback.format_exception(error))
     try:
-        path.write_text(trace + (f"\nIn the child process:\n{error.trace}" if isinstance(error, Defect) else ""), encoding="utf-8")
+        told = trace + (f"\nIn the child process:\n{error.trace}" if isinstance(error, Defect) else "")
+        path.write_text(without_credentials(told), encoding="utf-8")
     except OSError as closed:
         return f"{what} hit a defect of paddleship ({_line(error)}), and {path} cannot be written ({closed.strerror}): please report it"
     return f"{what} hit a defect of paddleship ({_line(error)}): please report it with {path}"
 
 
 def _line(error: Exception) -> str:
-    words = " ".join(str(error).split())[:300]
+    words = without_credentials(" ".join(str(error).split()))[:300]
     return words if isinstance(error, Defect) else f"{type(error).__name__}: {words}".removesuffix(": ")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config.params import Params
-from paddleship.errors import PaddleshipError, Unavailable
+from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 from paddleship.reports.report import Report
 from paddleship.system import locks
 from tasks.source import KEPT
@@ -67,7 +67,7 @@ class Tracker:
     def view_url(self) -> str | None:
         """The address of the comparison of all candidates in the experiment; None without a server."""
         experiment = self._facts.get("experiment_id")
-        return view.link(self._uri, experiment) if self._uri.startswith("http") and experiment else None
+        return view.link(without_credentials(self._uri), experiment) if self._uri.startswith("http") and experiment else None
 
     def share_sweep(self, name: str) -> str | None:
         """Share the view of a sweep's winners. Returns its address; None without a server."""
@@ -169,10 +169,10 @@ class Tracker:
         try:
             return action()
         except Exception as error:
-            self._trouble = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            self._trouble = f"{type(error).__name__}: {without_credentials(' '.join(str(error).split()))[:200]}"
             print(
-                f"warning: MLflow at {self._uri} does not answer ({self._trouble}): the run continues, and its reports are kept for "
-                "`paddleship deliver`",
+                f"warning: MLflow at {without_credentials(self._uri)} does not answer ({self._trouble}): the run continues, and its "
+                "reports are kept for `paddleship deliver`",
                 file=sys.stderr,
             )
             return None
@@ -246,4 +246,5 @@ def _flat(params: Params) -> dict[str, str]:
 
 
 def _url(uri: str, experiment: str | None, run_id: str | None) -> str | None:
-    return f"{uri.rstrip('/')}/#/experiments/{experiment}/runs/{run_id}?{view.MODE}" if uri.startswith("http") and experiment else None
+    shown = without_credentials(uri).rstrip("/")
+    return f"{shown}/#/experiments/{experiment}/runs/{run_id}?{view.MODE}" if uri.startswith("http") and experiment else None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import warm_command
+from tests import canaries, warm_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.engine]
 
@@ -44,9 +44,13 @@ def shipped(linear_checkout_of, with_tables):
     """A checkout after its first run, with dvc.lock committed."""
     checkout = with_tables(linear_checkout_of("shipped", optimize={"candidates": ["paddle", "onnxruntime"]}))
     (checkout.parent / "recorded").mkdir()
+    credentials, remote = canaries.environment(checkout.parent), canaries.of_remote(checkout)
     spawned = dict.fromkeys([warm_command.ADDRESS], "")
-    done = run(checkout, "run", path=[RECORDER], RECORDED_TO=str(checkout.parent / "recorded"), **spawned)
+    done = run(checkout, "run", path=[RECORDER], RECORDED_TO=str(checkout.parent / "recorded"), **spawned, **credentials)
+    remote.unlink()
+    (checkout.parent / "docker/config.json").unlink()
     assert done.returncode == 0, done.stdout + done.stderr
+    assert canaries.in_bytes((done.stdout + done.stderr).encode()) == []
     assert set(hows(done).values()) == {"ran"}
     commit(checkout, "ship")
     return checkout
@@ -70,6 +74,13 @@ def test_the_release_leads_from_the_image_back_to_commit_data_and_run(shipped):
     assert lineage["mlflow_run_id"]
     assert lineage["prefect_flow_run_id"]
     assert release["image"] in run(shipped, "trace", release["image"]).stdout
+
+
+def test_no_credential_is_left_in_files_databases_and_image(shipped, engine):
+    assert (shipped / ".paddleship/prefect/prefect.db").exists()
+    assert (shipped / ".paddleship/mlflow.db").exists()
+    assert canaries.in_folder(shipped.parent) == []
+    assert canaries.in_image(engine, json.loads((shipped / "release.json").read_text())["image_id"]) == []
 
 
 def test_a_second_run_repeats_nothing_and_says_so(shipped):

@@ -17,6 +17,7 @@ from mlflow import MlflowClient
 from benchmarks.chaos.toy import FETCH
 from paddleship.lineage.release import Lineage
 from tasks import trace
+from tests import canaries
 from tests.flows.helpers import DVC, PROGRAM, git, hanging, how_it_went, is_alive, mlflow_runs, report_of, wait_for
 
 ALL = ("fetch", "prepare", "train", "export")
@@ -302,14 +303,24 @@ def test_a_fresh_clone_repeats_nothing(toy, pipeline):
         assert row_of("train", done)[1] == "–", "it took no time here"
 
 
-def test_the_work_goes_on_without_mlflow_and_the_evidence_is_delivered_later(toy, environment, pipeline, free_port):
-    done = pipeline("--until", "prepare", MLFLOW_TRACKING_URI=f"http://127.0.0.1:{free_port()}")
+def test_the_work_goes_on_without_mlflow_and_the_evidence_is_delivered_later_without_a_credential(
+    toy, environment, pipeline, free_port, prefect_folder
+):
+    credentials, remote = canaries.environment(toy.parent), canaries.of_remote(toy)
+    address = canaries.address(free_port())
+    done = pipeline("--until", "prepare", "--params", overlay(toy, train={"epochs": 11}), MLFLOW_TRACKING_URI=address, **credentials)
     assert done.returncode == 0, done.stderr
     assert "paddleship deliver" in done.stdout
     sent = subprocess.run([PROGRAM, "deliver"], cwd=toy, env=environment, capture_output=True, text=True, check=True)
     assert sent.stdout.startswith("delivered run ")
     assert mlflow_runs(toy) == [("FINISHED", None)]
 
+    assert canaries.in_bytes((done.stdout + done.stderr).encode()) == []
+    assert canaries.in_folder(toy.parent, apart_from={remote, toy.parent / "docker/config.json"}) == []
+    assert canaries.in_folder(prefect_folder) == []
+    objects = subprocess.run(["git", "cat-file", "--batch", "--batch-all-objects"], cwd=toy, check=True, capture_output=True).stdout
+    assert b"epochs: 11" in objects, "the experiment of the run is among them"
+    assert canaries.in_bytes(objects) == []
 
 @pytest.mark.slow
 def test_without_a_server_the_run_brings_its_own(toy, environment):

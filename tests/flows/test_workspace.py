@@ -10,6 +10,7 @@ import yaml
 
 from flows import leftovers, snapshots, stages, workspace
 from paddleship.errors import BadInput, ParamsError, Unavailable
+from tests import canaries
 from tests.flows.helpers import DVC, git
 
 
@@ -25,6 +26,14 @@ def test_a_worktree_has_the_overlay_and_shares_cache_and_remote(toy):
     config = (place.root / ".dvc/config.local").read_text()
     assert f"dir = {toy}/.dvc/cache" in config
     assert f"url = {toy.parent}/paddleship-remote" in config
+    assert git(toy, "status", "--porcelain") == ""
+
+
+def test_a_worktree_reaches_remotes_with_the_credentials_of_the_checkout(toy):
+    canaries.of_remote(toy)
+    path = workspace.isolate(toy, "run-1", {}).root / ".dvc/config.local"
+    assert canaries.in_bytes(path.read_bytes()) == ["remote"]
+    assert path.stat().st_mode & 0o077 == 0
     assert git(toy, "status", "--porcelain") == ""
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import canaries
+
 REPOSITORY = Path(__file__).parents[2]
 REPOSITORY_NAME = f"paddleship/test-linear-{os.getpid()}"
 
@@ -35,7 +37,8 @@ def benchmarked(linear_benchmarked, tmp_path_factory):
 @pytest.fixture(scope="session")
 def packaged(benchmarked, stage, engine):
     """The same checkout after `package`, with the run ids of a flow, and its receipt."""
-    done = stage(benchmarked, "package", MLFLOW_RUN_ID="mlflow-1", PADDLESHIP_FLOW_RUN_ID="flow-1")
+    flow = {"MLFLOW_RUN_ID": "mlflow-1", "PADDLESHIP_FLOW_RUN_ID": "flow-1", "MLFLOW_TRACKING_URI": canaries.address(1)}
+    done = stage(benchmarked, "package", **flow)
     assert done.returncode == 0, done.stderr
     receipt = json.loads((benchmarked / "image.json").read_text())
     # An image without a tag goes with the last one that was built on it: this one keeps a tag that no later build takes.

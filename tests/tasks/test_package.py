@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tasks import image, trace
+from tests import canaries
 
 pytestmark = pytest.mark.engine
 
@@ -62,6 +63,7 @@ def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engi
     assert what.startswith("image ")
     assert lineage.model_dump() == receipt["lineage"]
     assert lineage.mlflow_run_id == "mlflow-1"
+    assert lineage.mlflow_tracking_uri == "http://127.0.0.1:1", "without user and password"
     assert lineage.prefect_flow_run_id == "flow-1"
     labels = engine.images.get(receipt["image_id"]).labels
     assert labels["org.opencontainers.image.revision"] == lineage.git_commit
@@ -69,6 +71,13 @@ def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engi
     text = trace.describe(what, lineage)
     assert lineage.data_sha256 in text
     assert "noise ratio" in text
+
+
+def test_neither_the_image_nor_a_receipt_holds_the_password_of_the_tracking_server(packaged, engine):
+    checkout, receipt = packaged
+    found = engine.images.get(receipt["image_id"])
+    assert canaries.in_bytes(json.dumps([found.attrs, found.history()]).encode()) == []
+    assert canaries.in_folder(checkout / "reports") == canaries.in_bytes((checkout / "image.json").read_bytes()) == []
 
 
 def test_an_image_that_is_too_large_misses_the_gate_and_leaves_its_evidence(packaged, copy_of, stage):

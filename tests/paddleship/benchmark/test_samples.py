@@ -94,7 +94,7 @@ def test_benchmarks_on_unlike_hosts_are_not_compared(benchmarks):
 
 
 def test_a_benchmark_of_another_version_is_not_read(benchmarks):
-    with pytest.raises(BadInput, match="schema version 2, this paddleship reads 4"):
+    with pytest.raises(BadInput, match="schema version 2, this paddleship reads 5"):
         samples.read(rewrite(benchmarks(2), schema_version=2))
 
 
@@ -108,9 +108,12 @@ def test_benchmarks_of_unlike_batch_sizes_are_not_compared(benchmarks):
         samples.compare(rewrite(benchmarks(2), batch_size=8), benchmarks(3))
 
 
-@pytest.mark.parametrize("content", [b"", b"half of it"])
-def test_samples_that_were_cut_off_are_named(benchmarks, content):
+@pytest.mark.parametrize(("size", "words"), [(0, "changed since it was measured"), (100, "changed since"), (None, "cannot be read")])
+def test_samples_that_were_cut_off_or_lost_are_named(benchmarks, size, words):
     folder = benchmarks(2)
-    (folder / "samples.parquet").write_bytes(content)
-    with pytest.raises(BadInput, match=r"samples\.parquet cannot be read"):
+    content = (folder / "samples.parquet").read_bytes()
+    (folder / "samples.parquet").unlink()
+    if size is not None:
+        (folder / "samples.parquet").write_bytes(content[:size])
+    with pytest.raises(BadInput, match=rf"samples\.parquet {words}"):
         samples.read(folder)

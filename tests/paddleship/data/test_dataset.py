@@ -150,6 +150,18 @@ def test_columns_survive_parquet(tmp_path, values):
     assert back.labels.tolist() == [0, 1]
 
 
+def test_rows_that_changed_since_they_were_prepared_are_refused(tmp_path):
+    rows = dataset.Rows({"x": [1.0, 2.0]}, np.array([0, 1]), ["a", "b"])
+    dataset.write({"train": rows, "test": rows}, {}, tmp_path)
+    other = dataset.Rows({"x": [1.0, 3.0]}, np.array([0, 1]), ["a", "b"])
+    (tmp_path / "other").mkdir()
+    dataset.write({"test": other}, {}, tmp_path / "other")
+    (tmp_path / "other/test.parquet").replace(tmp_path / "test.parquet")
+    assert len(dataset.read(tmp_path, "train")) == 2
+    with pytest.raises(DataError, match=r"test\.parquet changed since it was prepared \(sha256 .*: run `dvc repro -f prepare`"):
+        dataset.read(tmp_path, "test")
+
+
 def test_an_integer_range_is_learned_from_the_data_unless_declared(reviews_params):
     overlay = {"preprocess": {"kind": "tensors"}, "data": {"inputs": ["ids"]}}
     rows = {"train": dataset.Rows({"ids": [[3, 9], [4]]}, np.array([0, 1]), ["a", "b"])}

@@ -216,6 +216,16 @@ def test_evidence_that_was_measured_by_nudging_survives_disk(tmp_path):
     assert (back.rule, back.why, back.noise) == (known.rule, known.why, known.noise)
 
 
+@pytest.mark.parametrize("name", ["inputs.npz", "truth.npz", "reference.npz", "labels.npy"])
+def test_evidence_that_changed_since_it_was_written_is_refused(tmp_path, name):
+    evidence().save(tmp_path)
+    content = bytearray((tmp_path / name).read_bytes())
+    content[-1] ^= 1
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CandidateError, match=rf"{name} changed since it was written.*dvc repro -f verify"):
+        Evidence.load(tmp_path)
+
+
 def test_missing_evidence_says_what_to_run(tmp_path):
     with pytest.raises(CandidateError, match="dvc repro -f verify"):
         Evidence.load(tmp_path)
