@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import chdir
+from contextlib import chdir, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,7 +16,7 @@ from typing import Any, Literal, get_args
 from flows import repro
 from flows.repro import ReproResult, StageStatus
 from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable, without_credentials
-from paddleship.shipped.common.files import sha256
+from paddleship.shipped.common.files import sha256, write_text
 
 Until = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
 LAST: Until = get_args(Until)[-1]
@@ -128,6 +129,7 @@ def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Calla
     process of the stage is left afterwards.
     """
     with repro.turn(root, "stage", on_line=on_line):
+        _forget_dead_holders(root)
         deadline = time.monotonic() + _BUSY_S
         while True:
             ended = repro.repro(root, stage.address, environment=environment, on_line=on_line, force=force)
@@ -216,6 +218,37 @@ def bring(root: Path, names: Sequence[str]) -> None:
             raise Unavailable(
                 f"the outs of {', '.join(names)} are neither in DVC's cache nor in its remote ({_last_words(done)}): run it again"
             )
+
+
+def _forget_dead_holders(root: Path) -> None:
+    """Remove from DVC's list of locked files the processes that have ended, and a list that was cut off while it was written.
+
+    DVC keeps what a killed command read for ever, and takes another process of the same pid for it; it refuses a list that is cut off.
+    """
+    from dvc.lock import make_lock
+
+    folder = root / ".dvc" / "tmp"
+    path = folder / "rwlock"
+    if not path.exists():
+        return
+    with suppress(_dvc_error()), make_lock(str(folder / "rwlock.lock"), tmp_dir=str(folder)):  # if it is busy, DVC tells
+        try:
+            held = json.loads(path.read_text(encoding="utf-8"))
+            reading = {file: [one for one in found if _lives(one)] for file, found in held.get("read", {}).items()}
+            writing = {file: one for file, one in held.get("write", {}).items() if _lives(one)}
+            write_text(path, json.dumps({"write": writing, "read": {file: left for file, left in reading.items() if left}}))
+        except (ValueError, AttributeError, KeyError, TypeError):
+            path.unlink()
+
+
+def _lives(holder: Mapping[str, Any]) -> bool:
+    """Whether a process of DVC's list is alive, and not another one with its pid."""
+    import psutil
+
+    try:
+        return " ".join(psutil.Process(int(holder["pid"])).cmdline()).endswith(str(holder["cmd"]).partition(" ")[2])
+    except psutil.Error:
+        return False
 
 
 def _differences(dep: Any, outs: Mapping[str, Any]) -> list[str]:

@@ -322,6 +322,7 @@ def test_the_work_goes_on_without_mlflow_and_the_evidence_is_delivered_later_wit
     assert b"epochs: 11" in objects, "the experiment of the run is among them"
     assert canaries.in_bytes(objects) == []
 
+
 @pytest.mark.slow
 def test_without_a_server_the_run_brings_its_own(toy, environment):
     del environment["PREFECT_API_URL"], environment["PREFECT_HOME"]

@@ -1,6 +1,6 @@
 """DVC's door: the graph, what is up to date, and a stage's process from its start to its end."""
 
-import json
+import os
 import signal
 import subprocess
 import sys
@@ -203,11 +203,22 @@ def test_the_signal_of_a_shell_is_understood_too():
     assert isinstance(stages._failure(PREPARE, ReproResult(stage_code=128 + signal.SIGTERM)), StageKilled)
 
 
-def test_the_lock_of_a_killed_dvc_is_taken_without_a_word(fetched):
-    """DVC warns of it in every later command, and nobody can do anything about it."""
+@pytest.mark.parametrize(
+    "holders",
+    [
+        '{"write": {"OUT": {"pid": 4194305, "cmd": "dvc repro"}}}',
+        f'{{"read": {{"OUT": [{{"pid": {os.getpid()}, "cmd": "dvc repro another"}}]}}}}',
+        '{"write": {"OUT": {"pid": 41',
+        "",
+    ],
+    ids=["dead", "another process has its pid", "cut off", "empty"],
+)
+def test_the_lock_of_a_killed_dvc_is_taken_without_a_word(fetched, holders):
+    """DVC warns of it in every later command, waits for a process that has its pid, and refuses a list that is cut off."""
     path = fetched / ".dvc/tmp/rwlock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"write": {str(fetched / "prepare.txt"): {"pid": 2**22 + 1, "cmd": "dvc repro"}}}))
+    path.write_text(holders.replace("OUT", str(fetched / "prepare.txt")))
     outcome, lines = run(fetched)
     assert outcome == "ran"
+    assert "dvc repro" not in path.read_text()
     assert not [line for line in lines if "RWLock" in line or "killed" in line]
