@@ -76,6 +76,7 @@ def _offer_stages(local: Local, pool: str) -> None:
         with suppress(ObjectAlreadyExists):
             template = ProcessWorker.get_default_base_job_template()
             client.create_work_pool(WorkPoolCreate(name=pool, type="process", base_job_template=template))
+            print(f"the work pool {pool!r} is new: created, for processes", flush=True)
         if (kind := client.read_work_pool(pool).type) != "process":
             raise BadInput(f"the work pool {pool!r} is of the type {kind}, and this runs workers of processes: give another --pool")
         client.create_deployment(

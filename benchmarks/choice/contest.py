@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,24 +70,30 @@ class Result:
 def hold(name: str, work: Path, *, short: bool, peers: Sequence[str] = ()) -> Result:
     """Run the model through the stages up to benchmark, and compare its choice with `peers`. A failed stage is in the result."""
     work.mkdir(parents=True)
-    (work / "seed").write_text("7", encoding="utf-8")
-    values = params.merge(params.read(ROOT / "params.yaml"), models.settings(name, work, short=short))
-    file = work / "params.yaml"
-    file.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-    settings, seconds = params.load(file), {}
+    values = params.merge(params.read(ROOT / "params.yaml"), models.settings(name, short=short))
+    with chdir(work):
+        Path("seed").write_text("7", encoding="utf-8")
+        Path("params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+        return _through_the_stages(name, params.load(Path("params.yaml")), short=short, peers=peers)
+
+
+def _through_the_stages(name: str, settings: Params, *, short: bool, peers: Sequence[str]) -> Result:
+    """The same in the current folder."""
+    reports, seconds = Path("reports"), {}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     for stage in _STAGES:
         start = time.monotonic()
         print(f"{name}: {stage}", file=sys.stderr, flush=True)
-        done = subprocess.run([sys.executable, "-m", f"tasks.{stage}", "--params", str(file)], cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-m", f"tasks.{stage}"], env=environment, capture_output=True, text=True)
         seconds[stage] = round(time.monotonic() - start, 1)
         if done.returncode:
-            return Result(name, _rows(work / "reports"), seconds=seconds, failed=done.stderr.strip().splitlines()[-1])
-    rows = _rows(work / "reports")
+            return Result(name, _rows(reports), seconds=seconds, failed=done.stderr.strip().splitlines()[-1])
+    rows = _rows(reports)
     chosen = next(participant for participant, row in rows.items() if row.get("winner"))
     regret = look_again(settings, rows, chosen, more=2 if short else _MORE)
-    trained = _report(work / "reports", "train")["metrics"]
+    trained = _report(reports, "train")["metrics"]
     score = trained.get("validation_accuracy", trained.get("validation_r2"))
-    others = peer_comparison.compare(settings, chosen, peers, work / "peers") if peers else {}
+    others = peer_comparison.compare(settings, chosen, peers, Path("peers").absolute()) if peers else {}
     return Result(name, rows, chosen, score, regret, seconds, peers=others)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-_HERE = "benchmarks.choice"
+_ROOT, _HERE = Path(__file__).parents[2], "benchmarks.choice"
 _WORDS, _CLASSES = 8000, 3
 _LABELS = {"task": "classification", "classes": ["first", "second", "third"]}
 
@@ -92,17 +92,16 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-def settings(name: str, work: Path, *, short: bool) -> dict[str, Any]:
-    """The params of one model, laid over params.yaml, with all files in `work`; `short` measures few candidates, briefly."""
+def settings(name: str, *, short: bool) -> dict[str, Any]:
+    """The params of one model, laid over params.yaml; its stages run in a folder of its own. `short` measures few candidates, briefly."""
     chosen = MODELS[name]
-    seed = work / "seed"
     stages = ("prepared", "checkpoint", "exported", "candidates", "parity", "regression", "benchmark", "reports")
     return {
         **chosen,
         "name": name,
-        "code": {"root": ".", "watch": "benchmarks/choice"},
-        "paths": {stage: str(work / stage) for stage in stages},
-        "data": {"fetch": {}, "raw": str(seed), **chosen["data"]},
+        "code": {"root": str(_ROOT), "watch": str(_ROOT / "benchmarks/choice")},
+        "paths": {stage: stage for stage in stages},
+        "data": {"fetch": {}, "raw": "seed", **chosen["data"]},
         "preprocess": {"kind": "tensors"},
         "train": {"weight_decay": 0.0, "min_score": None, **chosen["train"]},
         "optimize": {"candidates": ["paddle", "onnxruntime"] if short else None, "threads": 1, "tune_seconds": 0 if short else 2},

@@ -60,12 +60,6 @@ def test_a_docker_worker_without_an_engine_says_how_to_get_one_or_do_without(toy
     assert done.stderr.count("\n") == 1
 
 
-def test_a_work_pool_that_is_not_there_is_told_with_those_that_are(toy):
-    done = subprocess.run([PROGRAM, "worker", "--pool", "dokcer"], cwd=toy, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "invalid choice: 'dokcer' (choose from 'local', 'docker')" in done.stderr
-
-
 @pytest.mark.spawned
 def test_nothing_to_deliver_or_to_stop_is_said(toy):
     for command, words in (("deliver", "nothing to deliver"), ("stop", "no server of paddleship is running")):

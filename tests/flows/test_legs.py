@@ -40,6 +40,7 @@ def gpu(shared, environment):
         worker = subprocess.Popen(command, cwd=target, env=ours, stdout=stream, stderr=stream, start_new_session=True)
     try:
         wait_for(lambda: "started!" in log.read_text() or worker.poll() is not None, seconds=200)
+        assert "the work pool 'gpu' is new: created, for processes" in log.read_text()
         yield target
     finally:
         worker.terminate()
