@@ -50,7 +50,7 @@ stop: setup ## stop what `make ui` started
 
 test: setup ## run the test suite; starts a Docker engine if there is none: [LONG=1] [TESTS=paths]
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(LONG),--long) $(TESTS)
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(if $(LONG),--long) $(TESTS)
 
 zoo: setup ## run the doctor on models with known traps and on real ones: [SHORT=1] [NAMES='traps Gated']
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.zoo $(NAMES)
