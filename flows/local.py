@@ -46,6 +46,11 @@ class Local:
         return self.state / "spool"
 
     @property
+    def unpushed(self) -> Path:
+        """A file that exists while the remote lacks data of a run."""
+        return self.state / "unpushed"
+
+    @property
     def artifact_root(self) -> str:
         return (self.state / "artifacts").as_uri()
 

@@ -12,7 +12,7 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import leftovers, legs, outcome, snapshots, stage_runs, stages, summary, unchanged, workspace
+from flows import dead_runs, leftovers, legs, outcome, snapshots, stage_runs, stages, summary, unchanged, workspace
 from flows.local import Local
 from flows.repro import StageStatus
 from flows.stages import Stage, Until
@@ -50,17 +50,18 @@ def develop_to_deploy(
     try:
         checkout = workspace.checkout_of(Path.cwd())
         overlay = _overlay(checkout, overrides, params_file)
-        leftovers.sweep(checkout, on_line=get_run_logger().warning)
-        origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
-        there = legs.elsewhere(pools or {}, until=until, checkout=checkout)
-        here = [name for name in stages.up_to(until) if name not in there]
-        place = _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit)
-        try:
-            return _run(place, until, there, register=register_model)
-        finally:
-            if there:
-                snapshots.forget(checkout, str(flow_run.id))
-            place.leave()
+        with dead_runs.alive(Local.of(checkout), str(flow_run.id)):
+            leftovers.sweep(checkout, on_line=get_run_logger().warning)
+            origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
+            there = legs.elsewhere(pools or {}, until=until, checkout=checkout)
+            here = [name for name in stages.up_to(until) if name not in there]
+            place = _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit)
+            try:
+                return _run(place, until, there, register=register_model)
+            finally:
+                if there:
+                    snapshots.forget(checkout, str(flow_run.id))
+                place.leave()
     except PaddleshipError as error:
         return outcome.failed(error)
 
@@ -187,9 +188,13 @@ def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: l
             stages.fetch(place.root, [candidate, values.paths.release])
         if version := tracker.register(place.root / candidate, place.root / values.paths.release):
             log.info("registered: %s", version)
+    unpushed = Local.of(place.checkout).unpushed
     if any(row.status == StageStatus.RAN for row in rows if not row.where):
+        unpushed.touch()
+    if unpushed.exists():
         here = [stage.address for stage in graph if stage.name not in {row.stage for row in sent}]
-        stages.push(place.root, on_line=log.warning, only=here if sent else ())
+        if stages.push(place.root, on_line=log.warning, only=here if sent else ()):
+            unpushed.unlink(missing_ok=True)
 
 
 def _keep_experiment(place: Workspace, rows: list[Row]) -> None:

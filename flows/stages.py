@@ -153,7 +153,7 @@ def push(root: Path, *, on_line: Callable[[str], None], only: Sequence[str] = ()
     """
     done = _dvc(root, "push", "--run-cache", *only)
     if done.returncode:
-        on_line(f"dvc push failed ({_last_words(done)}): run `dvc push --run-cache` when the remote is available")
+        on_line(f"dvc push failed ({_last_words(done)}): the next run tries again, or run `dvc push --run-cache`")
     return done.returncode == 0
 
 

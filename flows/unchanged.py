@@ -46,7 +46,7 @@ def show(checkout: Path, local: Local, until: Until) -> bool:
     """
     values = params.load(checkout / "params.yaml")
     last = _last(local)
-    if last is None or last.dvc_lock_sha256 != stages.lock_sha256(checkout):
+    if last is None or local.unpushed.exists() or last.dvc_lock_sha256 != stages.lock_sha256(checkout):
         return False
     if last.tracking_uri != without_credentials(local.tracking_uri()):
         return False

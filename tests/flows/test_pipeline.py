@@ -18,7 +18,7 @@ from benchmarks.chaos.toy import FETCH
 from paddleship.lineage.release import Lineage
 from tasks import trace
 from tests import canaries
-from tests.flows.helpers import DVC, PROGRAM, git, hanging, how_it_went, is_alive, mlflow_runs, report_of, wait_for
+from tests.flows.helpers import DVC, PROGRAM, git, hanging, how_it_went, is_alive, mlflow_runs, prefect_api, report_of, wait_for
 
 ALL = ("fetch", "prepare", "train", "export")
 
@@ -229,7 +229,7 @@ def test_an_interrupt_ends_the_run_its_stage_and_the_mlflow_run(toy, let, enviro
     assert "Traceback" not in stderr
 
 
-def test_after_a_kill_in_mid_stage_the_next_run_goes_on_where_it_was(toy, let, environment, pipeline):
+def test_after_a_kill_in_mid_stage_the_next_run_goes_on_where_it_was(toy, let, environment, pipeline, prefect_url):
     let("train", "hang")
     process = subprocess.Popen([PROGRAM, "run", "--until", "export"], cwd=toy, env=environment)
     pids = hanging(toy)
@@ -237,9 +237,13 @@ def test_after_a_kill_in_mid_stage_the_next_run_goes_on_where_it_was(toy, let, e
     process.wait()
     wait_for(lambda: not any(is_alive(pid) for pid in pids))
     assert (toy / "train.txt").read_text() == "half"
+    (dead,) = (path.stem for path in (toy / ".paddleship/flows").iterdir())
+    assert prefect_api(prefect_url, f"flow_runs/{dead}")["state"]["type"] == "RUNNING"
     let("train", "well")
     done = pipeline()
     assert done.returncode == 0, done.stderr
+    assert prefect_api(prefect_url, f"flow_runs/{dead}")["state"]["type"] == "CRASHED"
+    assert list((toy / ".paddleship/flows").iterdir()) == []
     assert how_it_went(done) == {"fetch": "unchanged", "prepare": "unchanged", "train": "ran", "export": "ran"}
     assert mlflow_runs(toy) == [("KILLED", "its process was killed, or the machine went down"), ("FINISHED", None)]
     assert (toy / "train.txt").read_text().startswith("whole")
@@ -311,16 +315,29 @@ def test_the_work_goes_on_without_mlflow_and_the_evidence_is_delivered_later_wit
     done = pipeline("--until", "prepare", "--params", overlay(toy, train={"epochs": 11}), MLFLOW_TRACKING_URI=address, **credentials)
     assert done.returncode == 0, done.stderr
     assert "paddleship deliver" in done.stdout
-    sent = subprocess.run([PROGRAM, "deliver"], cwd=toy, env=environment, capture_output=True, text=True, check=True)
-    assert sent.stdout.startswith("delivered run ")
-    assert mlflow_runs(toy) == [("FINISHED", None)]
-
     assert canaries.in_bytes((done.stdout + done.stderr).encode()) == []
     assert canaries.in_folder(toy.parent, apart_from={remote, toy.parent / "docker/config.json"}) == []
     assert canaries.in_folder(prefect_folder) == []
     objects = subprocess.run(["git", "cat-file", "--batch", "--batch-all-objects"], cwd=toy, check=True, capture_output=True).stdout
     assert b"epochs: 11" in objects, "the experiment of the run is among them"
     assert canaries.in_bytes(objects) == []
+    sent = subprocess.run([PROGRAM, "deliver"], cwd=toy, env=environment, capture_output=True, text=True, check=True)
+    assert sent.stdout.startswith("delivered run ")
+    assert mlflow_runs(toy) == [("FINISHED", None)]
+
+
+def test_what_could_not_be_pushed_is_pushed_by_the_next_run_though_nothing_changed(toy, pipeline):
+    remote = toy.parent / "paddleship-remote"
+    remote.write_text("no folder")
+    done = pipeline("--until", "prepare")
+    assert done.returncode == 0, done.stderr
+    assert "dvc push failed" in done.stdout + done.stderr
+    remote.unlink()
+    done = pipeline("--until", "prepare")
+    assert how_it_went(done) == dict.fromkeys(ALL[:2], "unchanged")
+    assert list((remote / "files").rglob("*"))
+    assert not (toy / ".paddleship/unpushed").exists()
+
 
 
 @pytest.mark.slow
