@@ -339,7 +339,6 @@ def test_what_could_not_be_pushed_is_pushed_by_the_next_run_though_nothing_chang
     assert not (toy / ".paddleship/unpushed").exists()
 
 
-
 @pytest.mark.slow
 def test_without_a_server_the_run_brings_its_own(toy, environment):
     del environment["PREFECT_API_URL"], environment["PREFECT_HOME"]
