@@ -1,12 +1,13 @@
-"""Prefect's record of dead flow runs: a run holds a lock while it lives, and the next one marks those whose process has ended.
+"""Prefect's record of flow runs that ended without saying so: killed, or unable to write their last state.
 
-A server that `make ui` started does so too, after three missing heartbeats; a temporary server ends with its run.
+A run holds a lock until its process ends, and the next run looks at those that nobody holds. A server that `make ui` started marks
+such runs too, after three missing heartbeats; a temporary server ends with its run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import get_client
@@ -16,23 +17,19 @@ from prefect.states import Crashed
 from flows.local import Local
 from paddleship.system import locks
 
-_MESSAGE = "its process was killed, or the machine went down"
+_MESSAGE = "its process ended without a last state: it was killed, the machine went down, or the disk was full"
+_held: list[Any] = []
 
 
-@contextmanager
-def alive(local: Local, run_id: str) -> Iterator[None]:
-    """Hold the lock of a flow run during the block; before it, dead runs of the checkout are marked as crashed."""
+def hold(local: Local, run_id: str) -> None:
+    """Hold the lock of a flow run until this process ends; before it, dead runs of the checkout are marked as crashed."""
     own = local.state / "flows" / f"{run_id}.lock"
     for path in own.parent.glob("*.lock"):
         if path != own and (lock := locks.take(path)) is not None:
             with lock:
                 _mark(UUID(path.stem))
                 path.unlink(missing_ok=True)
-    with locks.wait_for(own):
-        try:
-            yield
-        finally:
-            own.unlink(missing_ok=True)
+    _held.append(locks.wait_for(own))
 
 
 def _mark(run_id: UUID) -> None:

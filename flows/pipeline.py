@@ -50,18 +50,18 @@ def develop_to_deploy(
     try:
         checkout = workspace.checkout_of(Path.cwd())
         overlay = _overlay(checkout, overrides, params_file)
-        with dead_runs.alive(Local.of(checkout), str(flow_run.id)):
-            leftovers.sweep(checkout, on_line=get_run_logger().warning)
-            origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
-            there = legs.elsewhere(pools or {}, until=until, checkout=checkout)
-            here = [name for name in stages.up_to(until) if name not in there]
-            place = _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit)
-            try:
-                return _run(place, until, there, register=register_model)
-            finally:
-                if there:
-                    snapshots.forget(checkout, str(flow_run.id))
-                place.leave()
+        dead_runs.hold(Local.of(checkout), str(flow_run.id))
+        leftovers.sweep(checkout, on_line=get_run_logger().warning)
+        origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
+        there = legs.elsewhere(pools or {}, until=until, checkout=checkout)
+        here = [name for name in stages.up_to(until) if name not in there]
+        place = _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit)
+        try:
+            return _run(place, until, there, register=register_model)
+        finally:
+            if there:
+                snapshots.forget(checkout, str(flow_run.id))
+            place.leave()
     except PaddleshipError as error:
         return outcome.failed(error)
 
