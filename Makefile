@@ -80,6 +80,9 @@ promote-bench: setup ## promote and roll back under constant load: failed reques
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE) && infra/proxy_image.sh haproxy:2.6
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.promote
 
+chaos: setup ## break running pipelines on purpose, and check the state after the same command again: [SHORT=1] [NAMES='power-off disk-full']
+	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.chaos $(NAMES)
+
 lint: setup ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
@@ -92,4 +95,4 @@ contracts: setup ## import contracts
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ci ui worker stop test lint types contracts pipeline-bench parity-bench bench aa-bench promote-bench zoo compare-graph-modes train-image clean
+.PHONY: help setup engine engine-stop pipeline ci ui worker stop test lint types contracts pipeline-bench parity-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean
