@@ -24,12 +24,13 @@ _held: list[Any] = []
 def hold(local: Local, run_id: str) -> None:
     """Hold the lock of a flow run until this process ends; before it, dead runs of the checkout are marked as crashed."""
     own = local.state / "flows" / f"{run_id}.lock"
-    for path in own.parent.glob("*.lock"):
-        if path != own and (lock := locks.take(path)) is not None:
-            with lock:
-                _mark(UUID(path.stem))
-                path.unlink(missing_ok=True)
-    _held.append(locks.wait_for(own))
+    with locks.wait_for(local.state / "flows.lock"):  # so that no run looks at another one that has no lock yet
+        for path in own.parent.glob("*.lock"):
+            if path != own and (lock := locks.take(path)) is not None:
+                with lock:
+                    _mark(UUID(path.stem))
+                    path.unlink(missing_ok=True)
+        _held.append(locks.wait_for(own))
 
 
 def _mark(run_id: UUID) -> None:
