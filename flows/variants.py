@@ -79,9 +79,8 @@ class Sweep:
                 )
             self.link(run, variant)
         except Exception as error:  # MLflow's client raises many kinds
-            reason = (
-                f"MLflow at {self.tracking_uri} does not answer ({' '.join(str(error).split())[:200]}): start it, then run the sweep again"
-            )
+            words = " ".join(str(error).split())[:200]
+            reason = f"MLflow at {self.tracking_uri} does not answer ({words}): start it, then run the sweep again"
             return Ended(outcome=Unavailable.outcome, reason=reason)
         return Ended(outcome=DONE, flow_run=run.flow_run, figures=figures)
 

@@ -7,9 +7,9 @@ from enum import StrEnum
 from math import sqrt
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
-from paddleship.errors import BadInput, GateFailed, OutOfTime, PaddleshipError, Unavailable
+from paddleship.errors import BadInput, GateFailed, OutOfTime, PaddleshipError, Unavailable, without_credentials
 from paddleship.numerics import differences
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Interval
@@ -86,6 +86,11 @@ class Ended(BaseModel):
     reason: str = ""
     flow_run: str = ""
     figures: Figures | None = None
+
+    @field_validator("reason")
+    @classmethod
+    def _without_credentials(cls, reason: str) -> str:
+        return without_credentials(reason)
 
     @property
     def is_final(self) -> bool:

@@ -67,7 +67,7 @@ class Tracker:
     def view_url(self) -> str | None:
         """The address of the comparison of all candidates in the experiment; None without a server."""
         experiment = self._facts.get("experiment_id")
-        return view.link(without_credentials(self._uri), experiment) if self._uri.startswith("http") and experiment else None
+        return view.link(self._uri, experiment) if self._uri.startswith("http") and experiment else None
 
     def share_sweep(self, name: str) -> str | None:
         """Share the view of a sweep's winners. Returns its address; None without a server."""

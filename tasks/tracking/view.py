@@ -12,6 +12,8 @@ import zlib
 from typing import Any
 from urllib.parse import urlencode
 
+from paddleship.errors import without_credentials
+
 KEY = "paddleship"
 _TAGS = "mlflow.sharedViewState."
 TAG = f"{_TAGS}{KEY}"
@@ -43,8 +45,9 @@ def share(client: Any, experiment_id: str, *, sweep: str | None = None) -> None:
 
 
 def link(uri: str, experiment_id: str, *, sweep: str | None = None) -> str:
-    """The address of the view on the server at `uri`; relative to MLflow's pages if `uri` is empty."""
-    address = f"{uri.rstrip('/')}{'/' if uri else ''}#/experiments/{experiment_id}/runs?{MODE}&"
+    """The address of the view on the server at `uri`, without its user; relative to MLflow's pages if `uri` is empty."""
+    server = without_credentials(uri).rstrip("/")
+    address = f"{server}{'/' if uri else ''}#/experiments/{experiment_id}/runs?{MODE}&"
     if _known_version():
         return address + urlencode({"viewStateShareKey": sweep or KEY, "compareRunsMode": "CHART"})
     order = {"orderByKey": "metrics.`speedup`", "orderByAsc": "false"}

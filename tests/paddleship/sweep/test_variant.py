@@ -108,3 +108,7 @@ def test_a_sweep_is_the_same_while_its_variants_are(reviews_params):
 
     assert name() == name(trials=3, parallel=7, choose="size", min_score=0.5)
     assert len({name(), name("other"), name(until="accept"), name(space={"train.epochs": [1]}), name(method="random")}) == 5
+
+
+def test_the_reason_of_an_end_has_no_user_and_no_password():
+    assert Ended(outcome="Defect", reason="http://user:canary@mlflow:5000 is away").reason == "http://mlflow:5000 is away"

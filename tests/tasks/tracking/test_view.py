@@ -50,3 +50,8 @@ def test_with_a_version_it_was_not_tried_with_no_tag_is_written_and_the_link_ord
     assert address.startswith(f"http://here/#/experiments/{number}/runs?")
     assert "orderByKey=metrics.%60speedup%60" in address
     assert "viewStateShareKey" not in address
+
+
+@pytest.mark.parametrize("sweep", [None, "reviews-1f0c2a9b"])
+def test_its_address_has_no_user_and_no_password(sweep):
+    assert view.link("http://user:canary@mlflow:5000/", "1", sweep=sweep).startswith("http://mlflow:5000/#/experiments/1/runs?")
