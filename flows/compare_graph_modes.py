@@ -101,8 +101,7 @@ def compare(values: Params, root: Path) -> PaddleshipError | None:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-    kinds = {kind.exit_code: kind for kind in (errors.PaddleshipError, errors.BadInput, errors.GateFailed, errors.Unavailable)}
-    return None if code == 0 else kinds.get(code, PaddleshipError)(last.removeprefix("error: ") or f"it ended with exit code {code}")
+    return errors.of_exit_code(code)(last.removeprefix("error: ") or f"it ended with exit code {code}") if code else None
 
 
 def _values(root: Path, given: dict[str, Any]) -> Params:

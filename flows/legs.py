@@ -19,11 +19,10 @@ from typing import Any, get_args
 import httpx
 from prefect import State, get_client, get_run_logger
 from prefect.client.schemas.objects import StateType
-from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.runtime import flow_run
 
-from flows import evidence, outcome, snapshots, stages
+from flows import deployment, evidence, outcome, snapshots, stages
 from flows.repro import StageStatus
 from flows.stages import Stage, Until
 from flows.summary import Row
@@ -176,12 +175,12 @@ def _follow(leg: Leg, ref: str, settings: Mapping[str, str]) -> State[Any]:
     travelling = {name: value for name, value in settings.items() if name != "MLFLOW_TRACKING_URI"}  # it may hold a password
     given = {"run": str(flow_run.id), "ref": ref, "names": names, "versions": versions(), "settings": travelling}
     title = f"{flow_run.name}: {', '.join(names)}"
-    started: Any = run_deployment(f"{DEPLOYMENT}/{leg.pool}", parameters=given, timeout=0, flow_run_name=title)
+    started = deployment.begin(f"{DEPLOYMENT}/{leg.pool}", given, run_name=title)
     try:
         return _wait(started.id, leg)
     except BaseException:
-        with suppress(Exception), get_client(sync_client=True) as client:  # without a server there is nothing to cancel
-            client.set_flow_run_state(started.id, State(type=StateType.CANCELLING))
+        with suppress(Exception):  # without a server there is nothing to cancel
+            deployment.cancel(started.id)
         raise
 
 

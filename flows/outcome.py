@@ -8,10 +8,10 @@ from prefect import State
 from prefect.states import Failed
 
 from flows.stages import StageKilled
-from paddleship.errors import BadInput, GateFailed, OutOfTime, PaddleshipError, Unavailable
+from paddleship import errors
+from paddleship.errors import PaddleshipError
 
 INTERRUPTED = 130
-_KINDS: dict[str, type[PaddleshipError]] = {kind.outcome: kind for kind in (BadInput, OutOfTime, GateFailed, Unavailable)}
 
 
 def failed(error: PaddleshipError) -> State[Any]:
@@ -23,8 +23,8 @@ def error(state: State[Any]) -> PaddleshipError | None:
     """The error that ended a flow run of another machine; None if it completed."""
     if state.is_completed():
         return None
-    kinds = _KINDS | {StageKilled.outcome: StageKilled}
-    return kinds.get(state.name or "", PaddleshipError)(state.message or f"the flow run ended as {state.name}: its log says why")
+    kind = StageKilled if state.name == StageKilled.outcome else errors.of_outcome(state.name)
+    return kind(state.message or f"the flow run ended as {state.name}: its log says why")
 
 
 def exit_code(state: State[Any]) -> int:
@@ -33,14 +33,4 @@ def exit_code(state: State[Any]) -> int:
         return 0
     if state.is_cancelled() or state.is_cancelling():
         return INTERRUPTED
-    return _KINDS.get(state.name or "", PaddleshipError).exit_code
-
-
-def of_exit_code(code: int) -> str:
-    """The outcome that `paddleship` ended with, by its exit code."""
-    return next((kind.outcome for kind in (BadInput, GateFailed, Unavailable) if kind.exit_code == code), PaddleshipError.outcome)
-
-
-def name(state: State[Any]) -> str:
-    """The outcome of a flow run that ended in this state and did not complete."""
-    return state.name if state.name in _KINDS else PaddleshipError.outcome
+    return errors.of_outcome(state.name).exit_code

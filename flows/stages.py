@@ -15,7 +15,8 @@ from typing import Any, Literal, get_args
 
 from flows import repro
 from flows.repro import ReproResult, StageStatus
-from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable, without_credentials
+from paddleship import errors
+from paddleship.errors import BadInput, PaddleshipError, Unavailable, without_credentials
 from paddleship.shipped.common.files import sha256, write_text
 
 Until = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
@@ -270,8 +271,7 @@ def _failure(stage: Stage, ended: ReproResult) -> PaddleshipError:
         return Unavailable(f"another DVC command works in this checkout ({ended.dvc_error}): wait for it, then run again")
     if not ended.stage_code:
         return BadInput(f"DVC cannot run {stage.name} ({ended.dvc_error or 'no message'}): fix it, or see `dvc status {stage.address}`")
-    kinds: dict[int, type[PaddleshipError]] = {2: BadInput, 3: GateFailed, 4: Unavailable}
-    return kinds.get(code, PaddleshipError)(ended.stage_error or f"{stage.name} failed with exit code {code}: its log above says why")
+    return errors.of_exit_code(code)(ended.stage_error or f"{stage.name} failed with exit code {code}: its log above says why")
 
 
 def _dvc(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -21,10 +21,11 @@ from flows import leftovers, outcome, stage_runs, stages, summary, sweep_params,
 from flows.local import FOLDER, Local
 from flows.sweep_params import SweepParams
 from flows.variants import Deployment, Processes, Runner
+from paddleship import errors
 from paddleship.config import params, workspace_paths
 from paddleship.errors import GateFailed, PaddleshipError
 from paddleship.reports.report import Report
-from paddleship.sweep import choice, page, space, variant
+from paddleship.sweep import choice, page, space
 from paddleship.sweep.choice import Choice
 from paddleship.sweep.journal import Journal
 from paddleship.sweep.journal import name as name_of
@@ -158,7 +159,7 @@ def _start(one: Variant, runner: Runner, journal: Journal, known: dict[int, Vari
             done.put((one, Ended(outcome=PaddleshipError.outcome, reason=f"{type(error).__name__}: {error}")))
             raise
         done.put((one, end))
-        return Completed(message=_told(end)) if end.outcome == DONE else outcome.failed(variant.error(end.outcome, end.reason))
+        return Completed(message=_told(end)) if end.outcome == DONE else outcome.failed(errors.of_outcome(end.outcome)(end.reason))
 
     run.submit()
 
@@ -205,7 +206,7 @@ def _failure(found: Sequence[Variant], chosen: Choice) -> PaddleshipError | None
     ends = [one.ended for one in found if one.ended]
     most = Counter(end.outcome for end in ends).most_common(1)[0][0]
     reason = next(end.reason for end in ends if end.outcome == most)
-    return variant.error(most, f"none of {len(found)} variants is done; {most}: {reason}")
+    return errors.of_outcome(most)(f"none of {len(found)} variants is done; {most}: {reason}")
 
 
 def _register(best: Variant, runner: Runner) -> PaddleshipError | None:
@@ -216,10 +217,10 @@ def _register(best: Variant, runner: Runner) -> PaddleshipError | None:
     def run() -> Any:
         log.info("variant %d (%s) is registered", best.number, best.label)
         end = runner.run(best, say=log.info, began=lambda _: None, register=True)
-        return [end] if end.outcome == DONE else outcome.failed(variant.error(end.outcome, end.reason))
+        return [end] if end.outcome == DONE else outcome.failed(errors.of_outcome(end.outcome)(end.reason))
 
     state = run(return_state=True)
-    return None if state.is_completed() else variant.error(state.name or "", f"register: {state.message}")
+    return None if state.is_completed() else errors.of_outcome(state.name)(f"register: {state.message}")
 
 
 def _publish(found: Sequence[Variant], chosen: Choice, report: Report, folder: Path, *, links: Mapping[str, str | None]) -> None:

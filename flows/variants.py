@@ -18,6 +18,7 @@ import yaml
 
 from flows import deployment, outcome, quiet
 from flows.stages import Until
+from paddleship import errors
 from paddleship.config import params
 from paddleship.config.params import Params
 from paddleship.errors import Unavailable
@@ -203,7 +204,7 @@ class Deployment:
             return self.sweep.done(variant)
         if state.is_cancelled():
             return Ended(outcome=CANCELLED, reason=state.message or "")
-        ended = KILLED if state.is_crashed() else outcome.name(state)
+        ended = KILLED if state.is_crashed() else errors.of_outcome(state.name).outcome
         return self.sweep.failed(variant, Ended(outcome=ended, reason=state.message or state.name or "", flow_run=flow_run), since=since)
 
     def cancel(self) -> None:
@@ -246,7 +247,7 @@ def _outcome(code: int) -> str:
     """The outcome that an exit code of `paddleship run` stands for."""
     if code < 0 or code == 128 + signal.SIGKILL:
         return KILLED
-    return CANCELLED if code == outcome.INTERRUPTED else outcome.of_exit_code(code)
+    return CANCELLED if code == outcome.INTERRUPTED else errors.of_exit_code(code).outcome
 
 
 def _reason(log: Path) -> str:

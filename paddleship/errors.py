@@ -140,3 +140,16 @@ class Unavailable(PaddleshipError):
 
     exit_code = 4
     outcome = "Unavailable"
+
+
+_KINDS = (BadInput, OutOfTime, GateFailed, Unavailable)
+
+
+def of_outcome(outcome: str | None) -> type[PaddleshipError]:
+    """The error that a run of this outcome ended with."""
+    return next((kind for kind in _KINDS if kind.outcome == outcome), PaddleshipError)
+
+
+def of_exit_code(code: int) -> type[PaddleshipError]:
+    """The error that a command with this exit code, which is not 0, ended with."""
+    return next((kind for kind in _KINDS if kind.exit_code == code), PaddleshipError)

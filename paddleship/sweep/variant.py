@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from paddleship.errors import BadInput, GateFailed, OutOfTime, PaddleshipError, Unavailable, without_credentials
+from paddleship.errors import Unavailable, without_credentials
 from paddleship.numerics import differences
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Interval
@@ -115,12 +115,6 @@ class Variant(BaseModel):
     @property
     def figures(self) -> Figures | None:
         return self.ended.figures if self.ended and self.ended.outcome == DONE else None
-
-
-def error(outcome: str, message: str) -> PaddleshipError:
-    """The error of that outcome."""
-    kinds: dict[str, type[PaddleshipError]] = {kind.outcome: kind for kind in (BadInput, OutOfTime, GateFailed, Unavailable)}
-    return kinds.get(outcome, PaddleshipError)(message)
 
 
 def _score(by_stage: dict[str, Report]) -> tuple[str, Interval | None, bool]:

@@ -2,11 +2,12 @@
 
 import pytest
 
+from paddleship import errors
 from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.statistics.estimates import Interval
-from paddleship.sweep import journal, variant
+from paddleship.sweep import journal
 from paddleship.sweep.journal import Journal
 from paddleship.sweep.variant import DONE, Ended, Figures, SizeOf, Variant
 from tests.paddleship.sweep.helpers import done, failed
@@ -81,10 +82,10 @@ def test_only_what_would_end_the_same_way_again_is_kept(outcome, final):
 
 
 def test_an_outcome_has_the_error_with_its_exit_code():
-    assert isinstance(variant.error("GateFailed", "x"), GateFailed)
-    assert isinstance(variant.error("BadInput", "x"), BadInput)
-    assert isinstance(variant.error("Unavailable", "x"), Unavailable)
-    assert type(variant.error("Killed", "x")) is PaddleshipError
+    assert isinstance(errors.of_outcome("GateFailed")("x"), GateFailed)
+    assert isinstance(errors.of_outcome("BadInput")("x"), BadInput)
+    assert isinstance(errors.of_outcome("Unavailable")("x"), Unavailable)
+    assert type(errors.of_outcome("Killed")("x")) is PaddleshipError
 
 
 def test_variants_come_back_from_disk_as_they_were(tmp_path):
