@@ -99,7 +99,7 @@ def _promote(version: str, params_file: str | None) -> str:
                     was, is_now = (one.version if one else "none" for one in (champion, now))
                     raise Unavailable(f"the champion changed from version {was} to {is_now} meanwhile: run the same command again")
                 answers.keep(ledger.recordings, challenger.candidate_digest, recording)
-                ledger.append(decision)
+                decision = ledger.append(decision)
                 accept = partial(full_acceptance, client, judged, challenger)
                 return carry_out(Place(values, client, registry, ledger, decision, recording, accept=accept), step=_task)
 
@@ -143,7 +143,7 @@ def _decide(report: Report, judged: Params, registry: Registry, ledger: Ledger, 
         reason = "" if approval.approve else f"{approval.who or 'somebody'} refused it: {approval.reason or 'without a reason'}"
     if reason:
         ledger.append(entry.followed_by(Event.REFUSED, why=reason[:REASON_CHARACTERS]))
-        send(registry, ledger, [])
+        send(registry, ledger)
         raise GateFailed(f"promote: {reason}")
     if approval is None:
         return entry

@@ -44,7 +44,7 @@ def roll_back(version: str | None, params_file: str | None, *, step: Step, say: 
             decision = Entry(
                 event=Event.DECIDED, action="rollback", shipped=wanted, replaces=serving.shipped.version if serving else None, why=why
             )
-            ledger.append(decision)
+            decision = ledger.append(decision)
         said = carry_out(
             Place(values, client, registry, ledger, decision, kept(ledger, registry, decision.shipped), accept=None), step=step
         )

@@ -113,7 +113,7 @@ def crown(place: Place) -> None:
     place.registry.crown(place.shipped)
     if place.ledger.unfinished() is not None:
         place.ledger.append(place.decision.followed_by(Event.SETTLED, shipped=place.shipped))
-    send(place.registry, place.ledger, place.recording)
+    send(place.registry, place.ledger)
 
 
 def retire(place: Place) -> None:
@@ -136,10 +136,10 @@ def full_acceptance(client: Any, judged: Params, shipped: Shipped, identity: str
         raise GateFailed("; ".join(str(check) for check in report.verdict.failures))
 
 
-def send(registry: Registry, ledger: Ledger, recording: Recording) -> None:
-    """Give MLflow the entries that it has not. Raises Unavailable."""
+def send(registry: Registry, ledger: Ledger) -> None:
+    """Give MLflow the entries that it has not, and the answers that each image is known by. Raises Unavailable."""
     for entry in missing(registry.entries(), ledger.own):
-        registry.note(entry, recording if entry.event == Event.SERVING else [])
+        registry.note(entry, answers.kept(ledger.recordings, entry.shipped.candidate_digest) if entry.event == Event.SERVING else [])
 
 
 def _obtain(place: Place) -> str:

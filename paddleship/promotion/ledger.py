@@ -8,7 +8,7 @@ import os
 import platform
 import uuid
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from paddleship.errors import BadInput
+
+_INSTANT = timedelta(microseconds=1)
 
 
 class Event(StrEnum):
@@ -98,9 +100,11 @@ class Ledger:
         return sorted(found.values(), key=lambda entry: entry.at)
 
     def append(self, entry: Entry) -> Entry:
-        """Write one line so that it is on the disk when this returns; what a power cut left of another line ends there first."""
+        """Write one line so that it is on the disk when this returns; what a power cut left of another line ends there first.
+
+        Returns the entry as it was written: later than every other one, because their order counts, also if the clock was set back.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        line = entry.model_dump_json().encode() + b"\n"
         handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -108,7 +112,10 @@ class Ledger:
             if size and os.pread(handle, 1, size - 1) != b"\n":
                 whole = os.pread(handle, size, 0).rfind(b"\n") + 1
                 os.ftruncate(handle, whole)
-            os.write(handle, line)
+            earlier = self.entries
+            if earlier and entry.at <= earlier[-1].at:
+                entry = entry.model_copy(update={"at": earlier[-1].at + _INSTANT})
+            os.write(handle, entry.model_dump_json().encode() + b"\n")
             os.fsync(handle)
         finally:
             os.close(handle)

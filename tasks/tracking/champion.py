@@ -20,6 +20,7 @@ CHAMPION = "champion"
 _ENTRY = "ledger_entry"
 _RECORDING = "recording.json"
 _PAGE = 1000
+_WHOLE = "FINISHED"  # status of the run of an entry that has all of it
 
 
 class Registry:
@@ -71,10 +72,9 @@ class Registry:
             self._client.set_registered_model_alias(self._model, CHAMPION, shipped.version)
 
     def entries(self) -> list[Entry]:
-        """The ledger as MLflow has it."""
+        """The ledger as MLflow has it, without entries of which a part is missing."""
         with _reached(self._uri):
-            runs = self._runs()
-        return [Entry.model_validate_json(run.data.tags[_ENTRY]) for run in runs]
+            return [entry for run, entry in self._noted() if run.info.status == _WHOLE]
 
     def note(self, entry: Entry, recording: Recording = ()) -> None:  # type: ignore[assignment]
         """Add an entry, with the answers that its image is known by."""
@@ -89,7 +89,8 @@ class Registry:
                 "mlflow.note.content": entry.why,
                 "version": entry.shipped.version,
             }
-            run = self._client.create_run(self._experiment(), start_time=at_ms, tags=tags, run_name=name)
+            begun = [run for run, noted in self._noted() if noted.id == entry.id]  # by a process that was killed
+            run = begun[0] if begun else self._client.create_run(self._experiment(), start_time=at_ms, tags=tags, run_name=name)
             self._client.log_batch(run.info.run_id, metrics=[Metric(key, float(value), at_ms, 0) for key, value in entry.metrics.items()])
             if recording:
                 self._client.log_dict(run.info.run_id, {"recording": recording}, _RECORDING)
@@ -98,8 +99,8 @@ class Registry:
     def recording(self, shipped: Shipped) -> Recording:
         """The answers that an image is known by; empty where none were kept."""
         with _reached(self._uri):
-            for run in self._runs():
-                same = Entry.model_validate_json(run.data.tags[_ENTRY]).shipped.candidate_digest == shipped.candidate_digest
+            for run, entry in self._noted():
+                same = entry.shipped.candidate_digest == shipped.candidate_digest
                 if same and any(file.path == _RECORDING for file in self._client.list_artifacts(run.info.run_id)):
                     with tempfile.TemporaryDirectory() as scratch:
                         file = self._client.download_artifacts(run.info.run_id, _RECORDING, scratch)
@@ -107,11 +108,12 @@ class Registry:
                     return kept
         return []
 
-    def _runs(self) -> list[Any]:
+    def _noted(self) -> list[tuple[Any, Entry]]:
+        """The runs with an entry, and their entries."""
         found, token = [], None
         while True:
             page = self._client.search_runs([self._experiment()], f"tags.{_ENTRY} != ''", max_results=_PAGE, page_token=token)
-            found += page
+            found += [(run, Entry.model_validate_json(run.data.tags[_ENTRY])) for run in page]
             if not (token := page.token):
                 return found
 

@@ -56,6 +56,15 @@ def test_models_share_a_file_and_nothing_else(path):
     assert Ledger(path, "n").entries == []
 
 
+def test_the_last_entry_counts_though_the_clock_was_set_back_before_it(path):
+    ledger = Ledger(path, "m", elsewhere=[entry("2", day=4)])
+    for version, day in (("1", 3), ("3", 2)):
+        ledger.append(entry(version, day=day))
+    assert [made.shipped.version for made in ledger.entries] == ["2", "1", "3"]
+    assert ledger.serving().shipped.version == "3"
+    assert ledger.former() == shipped("1")
+
+
 def test_it_says_what_served_on_a_day(path):
     ledger = Ledger(path, "m")
     for version, day in (("1", 0), ("2", 3)):
