@@ -19,6 +19,7 @@ from urllib.error import HTTPError
 
 from paddleship.errors import Unavailable
 from paddleship.shipped.common.files import write_text
+from paddleship.system import processes
 
 _START_S = 120
 _STOP_S = 15
@@ -58,7 +59,7 @@ class ServerProcess:
                 stderr=stream,
                 start_new_session=True,
             )
-        facts = {"pid": process.pid, "started": _start_time(process.pid), "url": url}
+        facts = {"pid": process.pid, "identity": processes.identity(process.pid), "url": url}
         write_text(_file(self.state, self.name), json.dumps(facts))
         deadline = time.monotonic() + _START_S
         while not _answers(url + self.health):
@@ -176,15 +177,4 @@ def _answers(url: str) -> bool:
 
 def _is_alive(facts: Mapping[str, object]) -> bool:
     """Whether the process is the one that was started, not another one with the same pid."""
-    started = _start_time(int(str(facts["pid"])))
-    return started is not None and abs(started - float(str(facts["started"]))) < 2  # the clock may have been set
-
-
-def _start_time(pid: int) -> float | None:
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
-    except psutil.NoSuchProcess:
-        return None
+    return processes.lives(str(facts.get("identity", "//"))) is True

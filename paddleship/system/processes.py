@@ -9,16 +9,15 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-_CLOCK_SET_S = 2.0  # start times follow the system clock, which may be set meanwhile
+_CLOCK_SET_S = 2.0  # without /proc, start times follow the system clock, which may be set meanwhile
+_STARTTIME = 19  # place of the field in /proc/PID/stat after the program's name; see proc(5)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def identity(pid: int | None = None) -> str:
     """A unique name of a process, by default this one: boot, pid namespace, pid and start time."""
-    import psutil
-
     pid = os.getpid() if pid is None else pid
-    return f"{_realm()}/{pid}/{psutil.Process(pid).create_time():.2f}"
+    return f"{_realm()}/{pid}/{_start(pid):.2f}"
 
 
 def lives(identity: str) -> bool | None:
@@ -29,10 +28,20 @@ def lives(identity: str) -> bool | None:
     if realm != _realm():
         return None
     try:
-        process = psutil.Process(int(pid))
-        return process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - float(started)) < _CLOCK_SET_S
-    except psutil.NoSuchProcess:
+        is_zombie = psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
+        return not is_zombie and abs(_start(int(pid)) - float(started)) < _CLOCK_SET_S
+    except (psutil.NoSuchProcess, OSError):
         return False
+
+
+def _start(pid: int) -> float:
+    """When a process started: in seconds since the boot where there is /proc, so that the clock may be set; otherwise in epoch seconds."""
+    import psutil
+
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.parent.parent.joinpath("self/stat").exists():
+        return psutil.Process(pid).create_time()
+    return int(stat.read_text().rpartition(")")[2].split()[_STARTTIME]) / os.sysconf("SC_CLK_TCK")
 
 
 def _realm() -> str:

@@ -15,6 +15,7 @@ from flows import servers
 from flows.local import Local
 from flows.servers import ServerProcess
 from paddleship.errors import BadInput, Unavailable
+from paddleship.system import processes
 from tests.flows.helpers import PROGRAM, is_alive
 
 
@@ -46,6 +47,12 @@ def test_a_server_is_started_once_found_again_and_ended(web):
     assert not servers.stop(web.state, "web")
 
 
+def test_a_running_server_is_found_after_the_clock_was_set(web, monkeypatch):
+    url, boot = web.start(), psutil.boot_time()
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: boot + 3600)
+    assert servers.running(web.state, "web") == url
+
+
 def test_a_port_in_use_is_named_with_the_variable_that_changes_it(web):
     with socket.socket() as other:
         other.bind(("127.0.0.1", web.port))
@@ -74,8 +81,9 @@ def test_a_server_that_does_not_come_up_tells_its_last_words_and_leaves_nothing(
 
 def test_a_pid_that_belongs_to_another_program_now_is_left_alone(tmp_path):
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True) as stranger:
-        earlier = psutil.Process(stranger.pid).create_time() - 1000
-        (tmp_path / "web.server.json").write_text(json.dumps({"pid": stranger.pid, "started": earlier, "url": "http://127.0.0.1:1"}))
+        realm, pid, started = processes.identity(stranger.pid).rsplit("/", 2)
+        facts = {"pid": stranger.pid, "identity": f"{realm}/{pid}/{float(started) - 1000}", "url": "http://127.0.0.1:1"}
+        (tmp_path / "web.server.json").write_text(json.dumps(facts))
         assert servers.running(tmp_path, "web") is None
         assert not servers.stop(tmp_path, "web")
         assert is_alive(stranger.pid)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from paddleship.system import processes
@@ -19,6 +20,13 @@ def test_a_process_lives_until_it_is_killed():
         assert processes.lives(identity) is True
         child.kill()
     assert processes.lives(identity) is False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="start times follow the clock elsewhere")
+def test_a_living_process_is_not_taken_for_dead_when_the_clock_was_set(monkeypatch):
+    identity, boot = processes.identity(), psutil.boot_time()
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: boot + 3600)
+    assert processes.lives(identity) is True
 
 
 def test_another_process_that_was_given_the_same_id_is_not_taken_for_it():
