@@ -17,7 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import outcome
+from flows import dead_runs, outcome
 from flows.local import Local
 from paddleship import errors
 from paddleship.config import params, workspace_paths
@@ -57,6 +57,7 @@ def compare_graph_modes(
     except PaddleshipError as error:
         return outcome.failed(error)
     local = Local.of(root)
+    dead_runs.hold(local)
     tags = {"mlflow.runName": str(flow_run.name), "prefect_flow_run": str(flow_run.id)}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
     failure: PaddleshipError | None = None

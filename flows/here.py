@@ -23,12 +23,21 @@ def here() -> tuple[Path, Local]:
 
     checkout = checkout_of(Path.cwd())
     local = Local.of(checkout)
+    _mark_dead_runs(local)
     if any(local.spool.glob("*/run.json")):
         from tasks.tracking.run import bury
 
         for run_id in bury(local.spool, tracking_uri=local.tracking_uri()):
             print(f"run {run_id} was killed earlier: MLflow shows it as KILLED", file=sys.stderr)
     return checkout, local
+
+
+def _mark_dead_runs(local: Local) -> None:
+    """Report the flow runs whose process was killed to the Prefect server, if there is one."""
+    from flows import dead_runs
+
+    for run_id in dead_runs.mark(local):
+        print(f"flow run {run_id} was killed earlier: Prefect shows it as Crashed", file=sys.stderr)
 
 
 def values(checkout: Path, params_file: str | None) -> Params:

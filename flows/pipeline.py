@@ -50,7 +50,7 @@ def develop_to_deploy(
     try:
         checkout = workspace.checkout_of(Path.cwd())
         overlay = _overlay(checkout, overrides, params_file)
-        dead_runs.hold(Local.of(checkout), str(flow_run.id))
+        dead_runs.hold(Local.of(checkout))
         leftovers.sweep(checkout, on_line=get_run_logger().warning)
         origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
         there = legs.elsewhere(pools or {}, until=until, checkout=checkout)

@@ -20,7 +20,8 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import Field
 
-from flows import outcome, promotion_evidence
+from flows import dead_runs, leftovers, outcome, promotion_evidence, workspace
+from flows.local import Local
 from flows.rolling_back import REASON_CHARACTERS, carry_out, kept, roll_back, settings
 from paddleship.config.params import Params
 from paddleship.errors import GateFailed, PaddleshipError, Unavailable
@@ -56,7 +57,7 @@ def promote(version: str = "challenger", params_file: str | None = None) -> Stat
         version: Number of the model version, or an alias such as challenger.
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
     """
-    return _told(lambda: _promote(version, params_file))
+    return _flow_run(lambda: _promote(version, params_file))
 
 
 @flow(name="rollback", validate_parameters=True, log_prints=False)
@@ -67,11 +68,13 @@ def rollback(version: str | None = None, params_file: str | None = None) -> Stat
         version: Number of a model version that was champion; the one before the present champion when left out.
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
     """
-    return _told(lambda: roll_back(version, params_file, step=_task, say=get_run_logger().info))
+    return _flow_run(lambda: roll_back(version, params_file, step=_task, say=get_run_logger().info))
 
 
-def _told(work: Callable[[], str]) -> State[Any]:
+def _flow_run(work: Callable[[], str]) -> State[Any]:
+    """Work as a flow run that a later command marks as crashed if this process is killed."""
     try:
+        dead_runs.hold(Local.of(workspace.checkout_of(Path.cwd())))
         return Completed(message=work())
     except PaddleshipError as error:
         return outcome.failed(error)
@@ -79,6 +82,7 @@ def _told(work: Callable[[], str]) -> State[Any]:
 
 def _promote(version: str, params_file: str | None) -> str:
     checkout, values, local = settings(params_file)
+    leftovers.sweep(checkout, on_line=get_run_logger().warning)
     registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
     ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries())
     challenger, champion = registry.version(version), registry.champion()

@@ -17,7 +17,8 @@ from prefect.client.schemas.objects import StateType
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import evidence, leftovers, legs, outcome, snapshots, stage_runs, stages, workspace
+from flows import dead_runs, evidence, leftovers, legs, outcome, snapshots, stage_runs, stages, workspace
+from flows.local import Local
 from flows.repro import StageStatus
 from flows.summary import Row
 from flows.workspace import Workspace
@@ -42,6 +43,7 @@ def run_stages(run: str, ref: str, names: list[str], versions: dict[str, str], s
     try:
         _require_versions(versions)
         checkout = workspace.checkout_of(Path.cwd())
+        dead_runs.hold(Local.of(checkout))
         leftovers.sweep(checkout, on_line=get_run_logger().warning)
         commit = snapshots.fetch(checkout, ref)
         place = workspace.isolate(checkout, f"{workspace.LEG}{flow_run.id}", {}, snapshots.base(checkout, commit))

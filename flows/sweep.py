@@ -17,7 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import leftovers, outcome, stage_runs, stages, summary, sweep_params, variants, workspace
+from flows import dead_runs, leftovers, outcome, stage_runs, stages, summary, sweep_params, variants, workspace
 from flows.local import FOLDER, Local
 from flows.sweep_params import SweepParams
 from flows.variants import Deployment, Processes, Runner
@@ -58,6 +58,7 @@ def sweep(
     """
     try:
         checkout = workspace.checkout_of(Path.cwd())
+        dead_runs.hold(Local.of(checkout))
         given: dict[str, Any] = settings.model_dump(exclude_unset=True, mode="json") if settings is not None else {}
         return _sweep(checkout, sweep_params.read(checkout, params_file=params_file, settings=given, commit=commit), deployment)
     except PaddleshipError as error:

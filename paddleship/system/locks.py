@@ -30,6 +30,14 @@ def take(path: Path) -> AcquireReturnProxy[Any] | None:
     return _acquire(path, within_s=0)
 
 
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock `path`."""
+    lock = take(path)
+    if lock is not None:
+        lock.lock.release()
+    return lock is None
+
+
 @contextmanager
 def only_one(path: Path, *, what: str) -> Iterator[None]:
     """A block that one process at a time may run. Raises Unavailable if another process runs it."""

@@ -31,10 +31,7 @@ def abandoned(entry: Path) -> Iterator[bool]:
 
 def is_held(entry: Path) -> bool:
     """Whether the run of an entry is active."""
-    lock = locks.take(entry / LOCK)
-    if lock is not None:
-        lock.lock.release()
-    return lock is None
+    return locks.is_held(entry / LOCK)
 
 
 def write(entry: Path, facts: Mapping[str, Any]) -> None:

@@ -197,6 +197,11 @@ def promoted(two_at_once, engine, target, tmp_path):
     return team
 
 
+def state(team, run):
+    """The type of a flow run's state."""
+    return api(team, f"flow_runs/{run}")["state"]["type"]
+
+
 def assert_in_place(team, target, version):
     assert served(target) == digest(team, version)
     assert champion(team)[0] == version
@@ -225,6 +230,12 @@ def test_a_command_that_was_killed_before_any_step_leaves_a_champion_and_is_comp
 
 def test_a_promotion_that_was_killed_is_completed_without_being_judged_again(promoted, target):
     killed(promoted, "promote", "1", STEPS.index(note))
+    (dead,) = (path.stem for path in (promoted.checkouts["1"] / ".paddleship/flows").iterdir())
+    assert state(promoted, dead) == "RUNNING"
+    ledger = promoted.run("1", "ledger")
+    assert ledger.returncode == 0, ledger.stderr
+    assert f"flow run {dead} was killed earlier: Prefect shows it as Crashed" in ledger.stderr
+    assert state(promoted, dead) == "CRASHED"
     again = promoted.run("1", "promote", "1")
     assert again.returncode == 0, again.stdout + again.stderr
     assert "nothing is judged again" in again.stderr
@@ -270,6 +281,7 @@ def test_a_promotion_waits_for_a_person_who_sees_the_evidence(team):
     team.settings(approval="human")
     with waiting(team, "1") as (process, run, shown):
         assert "accepted_image" in shown
+        assert "killed" not in team.run("1", "ledger").stderr, "it lives"
         assert "there is none to compare it with" in shown
         api(team, f"flow_runs/{run}/resume", {"run_input": {"approve": True, "who": "Ada", "reason": "looks right"}})
         said = process.communicate(timeout=300)[0]

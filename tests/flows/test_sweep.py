@@ -157,7 +157,7 @@ def _in_mlflow(toy):
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long), pytest.param(signal.SIGINT, marks=pytest.mark.long)]
 )
-def test_a_sweep_that_is_ended_leaves_no_process_and_goes_on_where_it_was(toy, swept, sweep, number):
+def test_a_sweep_that_is_ended_leaves_no_process_and_goes_on_where_it_was(toy, swept, sweep, prefect_url, number):
     beside = toy.parent
     (beside / "hang at 2").touch()
     process = swept(epochs=(2,))
@@ -168,8 +168,12 @@ def test_a_sweep_that_is_ended_leaves_no_process_and_goes_on_where_it_was(toy, s
     assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
     wait_for(lambda: not any(is_alive(pid) for pid in (*pids, *(child.pid for child in below))))
     (beside / "hang at 2").unlink()
+    dead = [path.stem for path in (toy / ".paddleship/flows").iterdir()]
     done = sweep(epochs=(2,))
     assert done.returncode == 0, done.stderr
+    runs = [httpx.get(f"{prefect_url}/flow_runs/{run}").json() for run in dead]
+    assert {run["state"]["type"] for run in runs} <= {"CRASHED", "CANCELLED"}
+    assert len(runs) == 2, "the sweep and its variant"
     assert list(table(done)) == [1]
     assert ran(toy) == ["train 2", "benchmark 2", "benchmark 2"], "DVC restored what was finished"
 
