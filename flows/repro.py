@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -118,15 +118,29 @@ def turn(folder: Path, work: str, *, on_line: Callable[[str], None]) -> Iterator
 def _end_group(process: subprocess.Popen[str]) -> None:
     """End the stage and its descendants: first SIGTERM, then SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        deadline = time.monotonic() + _GRACE_S
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
-            while time.monotonic() < deadline:
-                process.poll()
-                os.killpg(process.pid, 0)
-                time.sleep(0.05)
-        except ProcessLookupError:
+        deadline = time.monotonic() + _GRACE_S
+        while (works := _works(process)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if not works:
             break
     process.wait()
     if process.stdout:
         process.stdout.close()
+
+
+def _works(leader: subprocess.Popen[str]) -> bool:
+    """Whether a process of the group works. A zombie does not: it stays where nobody waits for orphans, as in a container without init."""
+    import psutil
+
+    leader.poll()
+    try:
+        os.killpg(leader.pid, 0)
+    except ProcessLookupError:
+        return False
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if os.getpgid(process.pid) == leader.pid and process.status() != psutil.STATUS_ZOMBIE:
+                return True
+    return False

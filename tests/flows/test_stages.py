@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
 
-from flows import stages
+from flows import repro, stages
 from flows.repro import ReproResult
 from flows.stages import Stage, StageKilled
 from paddleship.errors import BadInput, GateFailed, Unavailable
@@ -222,3 +223,24 @@ def test_the_lock_of_a_killed_dvc_is_taken_without_a_word(fetched, holders):
     assert outcome == "ran"
     assert "dvc repro" not in path.read_text()
     assert not [line for line in lines if "RWLock" in line or "killed" in line]
+
+
+def test_a_stage_ends_at_once_where_nobody_waits_for_its_orphans():
+    leader = subprocess.Popen(["sleep", "60"], process_group=0, stdout=subprocess.PIPE, text=True)
+    orphan = subprocess.Popen(["true"], process_group=leader.pid)
+    wait_for(lambda: psutil.Process(orphan.pid).status() == psutil.STATUS_ZOMBIE)
+    started = time.monotonic()
+    repro._end_group(leader)
+    assert time.monotonic() - started < repro._GRACE_S / 2
+    assert psutil.Process(orphan.pid).status() == psutil.STATUS_ZOMBIE
+    orphan.wait()
+
+
+def test_what_a_stage_left_behind_is_ended_before_it_counts_as_ended(monkeypatch):
+    ignoring = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    leader = subprocess.Popen(["sleep", "60"], process_group=0, stdout=subprocess.PIPE, text=True)
+    with subprocess.Popen([sys.executable, "-c", ignoring], process_group=leader.pid, stdout=subprocess.PIPE, text=True) as left:
+        assert left.stdout.readline() == "up\n"
+        monkeypatch.setattr(repro, "_GRACE_S", 0.2)
+        repro._end_group(leader)
+        assert left.wait(5) == -signal.SIGKILL
