@@ -30,6 +30,7 @@ from flows.workspace import Workspace
 from paddleship.config import params
 from paddleship.errors import BadInput, PaddleshipError, Unavailable
 from paddleship.reports.report import Report
+from paddleship.shipped.common.files import sha256, tree_sha256
 from paddleship.system import environment
 
 DEPLOYMENT = "run-stages"
@@ -89,12 +90,17 @@ def require_one_engine(pools: Mapping[str, str]) -> None:
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on all machines of a run."""
+    """What must be the same on all machines of a run: Paddle, and the flow, which is that of each machine's own clone."""
     import paddleship
 
     found = environment.installed(("paddlepaddle", "paddlepaddle-gpu"))
     release = next(iter(found.values()), "none").partition("+")[0].partition(".post")[0]  # its builds for a device have suffixes
-    return {"paddleship": paddleship.__version__, "Paddle": release}
+    return {"paddleship": f"{paddleship.__version__} with flows {_code(Path(__file__).parent)}", "Paddle": release}
+
+
+def _code(folder: Path) -> str:
+    """The beginning of a hash of the Python files of a package."""
+    return tree_sha256({path.name: sha256(path) for path in folder.glob("*.py")})[:12]
 
 
 def run(

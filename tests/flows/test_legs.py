@@ -175,6 +175,22 @@ def test_a_machine_with_another_version_is_named_with_both():
         run_stages._require_versions(legs.versions() | {"Paddle": "2.6.2"})
 
 
+def test_a_clone_with_another_flow_is_refused_and_one_that_only_compiled_it_is_not(tmp_path, monkeypatch):
+    (tmp_path / "legs.py").write_text("of the run\n")
+    theirs = legs._code(tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__/legs.cpython-311.pyc").write_bytes(b"of this machine")
+    assert legs._code(tmp_path) == theirs
+    monkeypatch.setattr(run_stages.legs, "_code", lambda _folder: "0123456789ab")
+    with pytest.raises(
+        Unavailable, match=rf"has paddleship \S+ with flows 0123456789ab, and the run was started with paddleship .* {theirs}: give"
+    ):
+        run_stages._require_versions({"paddleship": f"0.1.0 with flows {theirs}"})
+    monkeypatch.undo()
+    (tmp_path / "legs.py").write_text("older\n")
+    assert legs._code(tmp_path) != theirs
+
+
 def test_package_and_accept_need_the_same_engine():
     legs.require_one_engine({"package": "engine", "accept": "engine", "train": "gpu"})
     legs.require_one_engine({})
