@@ -40,7 +40,7 @@ def gpu(shared, environment):
         worker = subprocess.Popen(command, cwd=target, env=ours, stdout=stream, stderr=stream, start_new_session=True)
     try:
         wait_for(lambda: "started!" in log.read_text() or worker.poll() is not None, seconds=200)
-        assert "the work pool 'gpu' is new: created, for processes" in log.read_text()
+        assert worker.poll() is None, log.read_text()
         yield target
     finally:
         worker.terminate()
@@ -58,7 +58,9 @@ def cached(root, digest):
 
 def hanging_leg(clone):
     """The processes of a stage that hangs in the worktree of a leg."""
-    return wait_for(lambda: [path.read_text().split() for path in clone.glob(".paddleship/runs/leg-*/pids") if path.read_text()])[0]
+    return wait_for(
+        lambda: [path.read_text().split() for path in clone.glob(".paddleship/runs/leg-*/pids") if path.read_text()], seconds=300
+    )[0]
 
 
 def flow_processes(clone):
@@ -93,6 +95,8 @@ def test_a_stage_runs_in_a_clone_of_another_pool_and_all_travels_by_the_two_remo
         assert git(repository, "for-each-ref", "refs/paddleship") == ""
     (leg,) = prefect_api(prefect_url, "flow_runs/filter", {"flows": {"name": {"any_": [legs.DEPLOYMENT]}}})
     assert leg["parent_task_run_id"], "it is shown below the run"
+    pools = prefect_api(prefect_url, "work_pools/filter", {})
+    assert [pool["type"] for pool in pools if pool["name"] == "gpu"] == ["process"], "its first worker created it"
 
 
 @pytest.mark.slow
