@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
-from flows import imports, promotion_commands, sweep_command
+from flows import drift_command, imports, promotion_commands, sweep_command
 from flows.here import end, here, load_flow
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
@@ -119,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
 
     sweep_command.add(commands)
     promotion_commands.add(commands)
+    drift_command.add(commands)
 
     commands.add_parser("deliver", help="send reports to MLflow that it did not receive while it was unavailable").set_defaults(
         command=_deliver

@@ -9,7 +9,7 @@ from pathlib import Path
 from paddleship.config.catalogue import PROGRAM
 from paddleship.config.params import Params
 from paddleship.conversion import exporting, shape_buckets
-from paddleship.data import dataset
+from paddleship.data import dataset, profile
 from paddleship.lineage import sources
 from paddleship.model import classes
 from paddleship.model.eager import SourceModel
@@ -50,6 +50,7 @@ def export(params: Params) -> Report:
             max_batch=params.verify.max_batch,
             dimensions=dimensions,
             options={"onednn": False},
+            profile=profile.read(prepared),
         )
         candidate, findings = exporting.export(
             SourceModel.of(params),

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from paddleship.config.params import Params, Preprocess
-from paddleship.data import dataset, near_repeats
+from paddleship.data import dataset, near_repeats, profile
 from paddleship.data.dataset import Rows
 from paddleship.data.row_validation import RowValidator, content_hash
 from paddleship.errors import DataError
 from paddleship.plots import charts
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.common.features import Features
 from paddleship.shipped.common.files import new_folder
 from paddleship.shipped.common.preprocess import Example, normalise
 from tasks.stage import main
@@ -29,11 +30,12 @@ def prepare(params: Params) -> Report:
     folder = Path(params.paths.prepared)
     with new_folder(folder) as beside:
         dataset.write(splits, schema, beside)
-        preprocess, _, _ = dataset.read_preprocess(beside)
+        preprocess, config, specs = dataset.read_preprocess(beside)
         written = {split: dataset.read(beside, split) for split in dataset.SPLITS}
         examples = {split: dataset.encode(preprocess, rows) for split, rows in written.items()}
         if params.data.task == "classification":
             _two_classes(written["train"].labels)
+        profile.write(profile.make(Features(specs, config), examples["train"]), beside)
     contents = {split: rows.hashes(params.preprocess.unicode_form) for split, rows in written.items()}
     leaks, normalised = _in_two_parts(contents), _normalised(params.preprocess, written)
     alike = _alike(examples)

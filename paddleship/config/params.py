@@ -23,6 +23,7 @@ from paddleship.shipped.common.spec import Dimension, TensorSpec, batch_dimensio
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
+MOST_HOURS = 168  # a week, which servers keep of a request sample
 Reference = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="module:function")]
 
 
@@ -378,6 +379,20 @@ class Sweep(Section):
         return self
 
 
+class Drift(Section):
+    """When `paddleship drift` says that a feature of the requests is distributed differently from the training rows."""
+
+    sample: str | None = Field(None, description="folder that servers write their request samples to (--sample)")
+    hours: Annotated[int, Field(ge=1, le=MOST_HOURS)] = Field(24, description="how many of the last hours count")
+    min_rows: Annotated[int, Field(ge=100)] = Field(500, description="requests below which the verdict is: cannot tell")
+    min_distance: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.1, description="smallest Jensen-Shannon distance (0 … 1) of a feature's distributions that is called drift"
+    )
+    false_alarm_rate: Annotated[float, Field(gt=0, le=0.1)] = Field(
+        0.001, description="expected share of false alarms among the features that are called drifted"
+    )
+
+
 class GraphModes(Section):
     networks: Annotated[list[NetworkName], Field(min_length=1)] = list(NETWORKS)
     modes: Annotated[list[ModeName], Field(min_length=1)] | None = Field(None, description="null: all of them")
@@ -414,6 +429,7 @@ class Params(Section):
     accept: Accept = Accept()
     promote: Promote = Promote()
     sweep: Sweep = Sweep()
+    drift: Drift = Drift()
     graph_modes: GraphModes = GraphModes()
 
     @model_validator(mode="after")

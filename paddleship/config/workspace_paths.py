@@ -1,7 +1,8 @@
 """Paths in the params: what is written stays in the workspace, and what is read from outside is named by its absolute path.
 
-The model's code and the data may be elsewhere, because stages only read them; so may the ledger, which several checkouts may share, and
-the site-packages of PyTorch. A relative path that leads outside, by `..` or by a link, is refused: an isolated run has another folder.
+The model's code and the data may be elsewhere, because stages only read them; so may the ledger, which several checkouts may share,
+the request samples of servers, and the site-packages of PyTorch. A relative path that leads outside, by `..` or by a link, is refused:
+an isolated run has another folder.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ def _written(params: Params) -> Iterator[tuple[str, str]]:
 def _read(params: Params) -> Iterator[tuple[str, str]]:
     yield from (("data.raw", params.data.raw), ("code.root", params.code.root), ("code.watch", params.code.watch))
     yield "promote.ledger", params.promote.ledger
+    if params.drift.sample is not None:
+        yield "drift.sample", params.drift.sample
     if params.graph_modes.torch_site is not None:
         yield "graph_modes.torch_site", params.graph_modes.torch_site
 

@@ -17,7 +17,7 @@ from paddleship.shipped.common.files import sha256, write_text
 from paddleship.shipped.common.spec import Dimension, TensorSpec
 
 FILE = "candidate.json"
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Candidate:
     `code_sha256` of the user's code, `library_sha256` of the part of this library that goes into the image. `classes` names the
     classes of the first output of a classifier. `max_batch` is the largest number of rows that is proven, `dimensions` the sizes
     that a row may have; a server refuses others. `warm_shapes` are shapes of real batches, by input name, for the warm-up of a
-    server. `programs` is empty if one program, in the folder itself, takes every size. `files` maps each file to its hash.
+    server. `programs` is empty if one program, in the folder itself, takes every size. `profile` is the distribution of the
+    features of the training rows, in bins (paddleship.shipped.common.features). `files` maps each file to its hash.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Candidate:
     options: dict[str, Any] = field(default_factory=dict)
     warm_shapes: tuple[dict[str, list[int]], ...] = ()
     programs: tuple[Program, ...] = ()
+    profile: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 

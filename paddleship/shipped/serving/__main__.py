@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -47,6 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-batch", type=int, help="rows that one request may have (default, and at most: what the candidate is proven with)"
     )
+    parser.add_argument(
+        "--sample", type=Path, metavar="FOLDER", help="count features of the requests in a file there, for `paddleship drift`"
+    )
     parser.add_argument("--memory-bytes", type=int, help="memory that limits are derived from (default: this container's or machine's)")
     return parser
 
@@ -56,12 +60,15 @@ def _server(arguments: argparse.Namespace, stop: Callable[[BaseException], None]
     from paddleship.shipped.serving.app import create_app
     from paddleship.shipped.serving.connections import Guard, make_server
     from paddleship.shipped.serving.model import ServedModel
+    from paddleship.shipped.serving.sample import SUFFIX
 
     memory = arguments.memory_bytes or limits.available_memory()
     guard = Guard(limits.ConnectionLimits(), limits.in_flight_bytes(memory))
 
+    sample = arguments.sample and arguments.sample / f"{socket.gethostname()}-{arguments.port}{SUFFIX}"
+
     def load() -> ServedModel:
-        return ServedModel(arguments.candidate, max_batch=arguments.max_batch, memory_bytes=memory)
+        return ServedModel(arguments.candidate, max_batch=arguments.max_batch, memory_bytes=memory, sample=sample)
 
     return make_server(create_app(load, guard, on_failure=stop), guard, host=arguments.host, port=arguments.port)
 

@@ -46,6 +46,8 @@ class Service:
         for task in background:
             task.cancel()
         self._thread.shutdown()
+        if self.model is not None:
+            self.model.close()
 
     async def _make_ready(self) -> None:
         try:

@@ -19,6 +19,7 @@ from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.references import explain
 from paddleship.shipped.common.spec import Arrays, TensorSpec
 from paddleship.shipped.serving import limits, protocol, texts
+from paddleship.shipped.serving.sample import RequestSample
 
 log = logging.getLogger("paddleship.shipped.serving")
 
@@ -37,11 +38,13 @@ class ServedModel:
     """A candidate with its preprocessing and runtime. Loading checks every file's hash.
 
     A request may have as many rows as the proof covered, or `max_batch` if that is less. `limits` are the limits of a body.
-    `answers` is False after a failure that the input does not explain, until the model answers a known batch again.
+    `answers` is False after a failure that the input does not explain, until the model answers a known batch again. `sample` is
+    the file in which features of answered rows are counted, if they are to be.
     """
 
-    def __init__(self, folder: Path, *, max_batch: int | None = None, memory_bytes: int | None = None) -> None:
+    def __init__(self, folder: Path, *, max_batch: int | None = None, memory_bytes: int | None = None, sample: Path | None = None) -> None:
         self.candidate = Candidate.load(folder)
+        self._sample = RequestSample.start(sample, self.candidate) if sample else None
         self.version = self.candidate.digest[:12]
         self.answers = True
         self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs, self.candidate.dimensions)
@@ -68,6 +71,11 @@ class ServedModel:
                 log.warning("warm-up with the shapes %s failed (%s): the first requests will be slow", shapes, explain(failure))
                 return
             self._known = self._known or (batch, answer)
+
+    def close(self) -> None:
+        """Write what was counted of the requests and not written yet."""
+        if self._sample is not None:
+            self._sample.close()
 
     def metadata(self) -> dict[str, Any]:
         """The model metadata of the protocol; the version is the beginning of the candidate's digest."""
@@ -112,7 +120,10 @@ class ServedModel:
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Map columns to outputs by name; for a classifier, `label` has the class name of each row. Raises RequestError."""
-        outputs: dict[str, Any] = self._run(self._preprocess.collate(self._preprocess.encode(columns)))
+        examples = self._preprocess.encode(columns)
+        outputs: dict[str, Any] = self._run(self._preprocess.collate(examples))
+        if self._sample is not None:
+            self._sample.offer(examples)
         if self.candidate.labels:
             outputs["label"] = [self.candidate.labels[index] for index in next(iter(outputs.values())).argmax(-1)]
         return outputs

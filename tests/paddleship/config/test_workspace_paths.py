@@ -31,7 +31,7 @@ def overlay(key, value):
 
 
 WRITTEN = [*(f"paths.{name}" for name in Paths.model_fields), "promote.target.manifest", "data.fetch.rows"]
-READ = ["data.raw", "code.root", "code.watch", "promote.ledger", "graph_modes.torch_site"]
+READ = ["data.raw", "code.root", "code.watch", "promote.ledger", "drift.sample", "graph_modes.torch_site"]
 
 
 @pytest.mark.parametrize("key", WRITTEN)

@@ -1,0 +1,47 @@
+"""`paddleship drift`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from flows.here import here, values
+from paddleship.errors import GateFailed
+
+
+def add(commands: Any) -> None:
+    """The command and what it is given."""
+    drift = commands.add_parser(
+        "drift", help="compare the requests that a server counted with the training rows; exit code 3: a feature drifted"
+    )
+    drift.add_argument("--sample", metavar="FOLDER", help="what a server with --sample writes (default: drift.sample of params.yaml)")
+    drift.add_argument("--candidate", metavar="FOLDER", help="the candidate that serves (default: the one that counted requests last)")
+    drift.add_argument("--hours", type=int, metavar="N", help="how many of the last hours count (default: drift.hours of params.yaml)")
+    drift.add_argument("--params", metavar="FILE", help="a file laid over params.yaml, such as examples/linear/params.yaml")
+    drift.set_defaults(command=_drift)
+
+
+def _drift(arguments: argparse.Namespace) -> int:
+    checkout, local = here()
+    from rich.console import Console
+    from rich.table import Table
+
+    from flows import drift_check
+    from paddleship.drift import page
+
+    overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
+    given = {name: str(Path(value).resolve()) for name in ("sample", "candidate") if (value := getattr(arguments, name))}
+    settings = values(checkout, overlay)
+    result = drift_check.check(checkout, settings, sample=given.get("sample"), candidate=given.get("candidate"), hours=arguments.hours)
+    table = Table(*page.HEAD)
+    for cells in page.rows(result):
+        table.add_row(*cells)
+    Console(soft_wrap=True).print(table)
+    print(result.headline, *page.not_watched(result), f"report  {checkout / settings.paths.reports / drift_check.REPORT}", sep="\n")
+    if local.prefect_url():
+        local.use()
+        if new := drift_check.tell(local, result):
+            print(f"told Prefect about {', '.join(new)}")
+    return 0 if result else GateFailed.exit_code
