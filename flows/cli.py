@@ -169,7 +169,7 @@ def _ci(arguments: argparse.Namespace) -> int:
         return 0
     print("\n".join(ci.lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force", flush=True)
     commit = workspace.commit(checkout) if arguments.deployment else None
-    state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit)
+    state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit, trigger="CI")
     ci.write(local, state, changed, report)
     print(f"report  {report}")
     return end(state)

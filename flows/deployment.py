@@ -1,4 +1,4 @@
-"""The deployments of prefect.yaml: work pools, worker, and the automation for runs whose worker died."""
+"""The deployments of prefect.yaml: work pools, worker, and how a run of one is started and followed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows import servers
+from flows import automations, servers
 from flows.local import HEARTBEAT_S, Local
 from paddleship.errors import BadInput, Unavailable, without_credentials
 
@@ -27,12 +27,13 @@ POOLS = {"local": "process", "docker": "docker"}  # of prefect.yaml, with their 
 
 
 def deploy(local: Local) -> None:
-    """Create the work pools, register prefect.yaml, and create the automation that marks silent runs as crashed. Raises Unavailable."""
+    """Create the work pools, register prefect.yaml, and create the automations. Raises Unavailable."""
     for pool, kind in POOLS.items():
         _prefect(local, "work-pool", "create", pool, "--type", kind, "--overwrite")
     _prefect(local, "--no-prompt", "deploy", "--all")
     os.environ["PREFECT_API_URL"] = _url(local)
-    _watch_heartbeats()
+    automations.watch_heartbeats()
+    automations.retrain_on_drift()
 
 
 def work(local: Local, *, pool: str = "local") -> int:
@@ -88,7 +89,7 @@ def _offer_stages(local: Local, pool: str) -> None:
             work_pool_name=pool,
             parameter_openapi_schema=parameter_schema(run_stages).model_dump_for_openapi(),
         )
-    _watch_heartbeats()
+    automations.watch_heartbeats()
 
 
 def follow(local: Local, name: str, parameters: dict[str, Any], *, run_name: str | None = None) -> Any:
@@ -172,40 +173,6 @@ def _images(checkout: Path) -> list[str]:
     deployments = yaml.safe_load((checkout / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
     named = (one["work_pool"].get("job_variables", {}).get("image") for one in deployments)
     return sorted({name for name in named if name})
-
-
-def _watch_heartbeats() -> None:
-    """Mark a run as crashed if it sent no heartbeat for a while, because its machine may be gone."""
-    from datetime import timedelta
-
-    from prefect.automations import Automation
-    from prefect.client.schemas.objects import StateType
-    from prefect.events.actions import ChangeFlowRunState
-    from prefect.events.schemas.automations import EventTrigger, Posture
-
-    name = "mark silent runs as crashed"
-    try:
-        Automation.read(name=name)  # type: ignore[unused-coroutine]
-        return
-    except ValueError:
-        pass
-    trigger = EventTrigger(
-        after={"prefect.flow-run.heartbeat"},
-        expect={
-            "prefect.flow-run.heartbeat",
-            "prefect.flow-run.Completed",
-            "prefect.flow-run.Failed",
-            "prefect.flow-run.Cancelled",
-            "prefect.flow-run.Crashed",
-        },
-        match={"prefect.resource.id": ["prefect.flow-run.*"]},
-        for_each={"prefect.resource.id"},
-        posture=Posture.Proactive,
-        threshold=1,
-        within=timedelta(seconds=3 * HEARTBEAT_S),
-    )
-    action = ChangeFlowRunState(state=StateType.CRASHED, message="no heartbeat: worker and flow process are gone")
-    Automation(name=name, trigger=trigger, actions=[action]).create()
 
 
 def _prefect(local: Local, *arguments: str) -> None:

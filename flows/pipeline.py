@@ -35,6 +35,7 @@ def develop_to_deploy(
     commit: str | None = None,
     register_model: bool = True,
     pools: dict[str, str] | None = None,
+    trigger: str | None = None,
 ) -> State[Any]:
     """Take an eager model and its data to an accepted image: prepare, train, export, optimize, verify, benchmark, package, accept.
 
@@ -46,6 +47,7 @@ def develop_to_deploy(
         commit: A commit, branch or tag to run in a separate worktree, fetched if needed; default: the checked-out commit.
         register_model: Register the accepted candidate in MLflow as challenger.
         pools: Work pools of stages, such as {"train": "gpu", "benchmark": "target"}; the other stages run where this run runs.
+        trigger: Why this run was started; MLflow shows it as the tag trigger.
     """
     try:
         checkout = workspace.checkout_of(Path.cwd())
@@ -57,7 +59,7 @@ def develop_to_deploy(
         here = [name for name in stages.up_to(until) if name not in there]
         place = _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit)
         try:
-            return _run(place, until, there, register=register_model)
+            return _run(place, until, there, register=register_model, trigger=trigger)
         finally:
             if there:
                 snapshots.forget(checkout, str(flow_run.id))
@@ -66,7 +68,7 @@ def develop_to_deploy(
         return outcome.failed(error)
 
 
-def _run(place: Workspace, until: Until, pools: Mapping[str, str], *, register: bool) -> State[Any]:
+def _run(place: Workspace, until: Until, pools: Mapping[str, str], *, register: bool, trigger: str | None) -> State[Any]:
     """Run the stages in this place and report to MLflow, Prefect and the terminal. Raises PaddleshipError if they cannot begin."""
     values, graph, checkout = place.params(), stages.graph(place.root, until=until), place.checkout
     fingerprint(values, place.root)
@@ -74,6 +76,7 @@ def _run(place: Workspace, until: Until, pools: Mapping[str, str], *, register: 
     local = Local.of(checkout)
     bury(local.spool, tracking_uri=local.tracking_uri())
     tags = {"mlflow.runName": str(flow_run.name), "git_commit": workspace.commit(place.root), "prefect_flow_run": str(flow_run.id)}
+    tags |= {"trigger": trigger} if trigger else {}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
     rows: list[Row] = []
     failure: PaddleshipError | None = None

@@ -36,6 +36,11 @@ def take(root: Path, facts: Mapping[str, Any] | None = None, *, also: Sequence[s
     return _git(root, *_AUTHOR, "commit-tree", tree, "-p", "HEAD", "-m", json.dumps(facts) if facts else "dvc: commit experiment")
 
 
+def hold(checkout: Path, commit: str, name: str) -> None:
+    """Let the ref `name` name a snapshot here, so that git keeps it."""
+    _git(checkout, "update-ref", name, commit)
+
+
 def has_results(root: Path) -> bool:
     """Whether a stage has finished in the worktree since its commit."""
     return bool(_git(root, "status", "--porcelain", "--", "*dvc.lock"))

@@ -123,6 +123,41 @@ def changes(root: Path, wanted: Sequence[Stage], *, apart_from: Collection[Path]
         raise Unavailable(f"DVC cannot say what changed ({error}): end other DVC commands in {root}, and see `dvc status`") from None
 
 
+def read_hashes(root: Path, wanted: Sequence[Stage]) -> dict[str, str]:
+    """The hash of everything that these stages read and no stage makes: files, and values of params. Files that DVC holds need not be here.
+
+    Raises Unavailable while another DVC command locks the repository.
+    """
+    try:
+        with chdir(root), _repo(root) as repo, repo.lock:
+            made = [out.fs_path for out in repo.index.outs if out.stage.cmd]
+            held = {out.fs_path: out.hash_info.value for out in repo.index.outs if not out.stage.cmd}
+            found = {}
+            for stage in wanted:
+                (known,) = repo.stage.collect(stage.address)
+                for dep in known.deps:
+                    if dep.fs_path not in made:
+                        found[f"{stage.name}: {dep}"] = _hash_of(dep, held)
+            return found
+    except _dvc_error() as error:
+        raise Unavailable(
+            f"DVC cannot say what the stages read ({error}): end other DVC commands in {root}, and see `dvc status`"
+        ) from None
+
+
+def refresh_imports(root: Path) -> list[str]:
+    """Update the `.dvc` files of imports (`dvc import`, `dvc import-url`) whose source changed. Returns their names. Raises Unavailable."""
+    try:
+        with chdir(root), _repo(root) as repo, repo.lock:
+            imports = [stage for stage in repo.index.stages if stage.is_import]
+            stale = [str(Path(stage.path).relative_to(root)) for stage in imports if any(dep.status() for dep in stage.deps)]
+    except _dvc_error() as error:
+        raise Unavailable(f"the source of an import cannot be read ({error}): make it available, then run again") from None
+    if stale and (done := _dvc(root, "update", *stale)).returncode:
+        raise Unavailable(f"`dvc update {' '.join(stale)}` failed ({_last_words(done)}): make the source available, then run again")
+    return stale
+
+
 def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool = False) -> StageStatus:
     """Run one stage and print its lines. Returns whether it ran, was restored (also from the remote's cache) or was unchanged.
 
@@ -260,6 +295,16 @@ def _differences(dep: Any, outs: Mapping[str, Any]) -> list[str]:
     if status == "deleted":  # a newer version may be in a .dvc file
         return [name] if outs.get(dep.fs_path, dep.hash_info) != dep.hash_info else []
     return [name] if status else []
+
+
+def _hash_of(dep: Any, held: Mapping[str, Any]) -> str:
+    """The hash of a dep: as DVC holds it, all or in parts, otherwise as it lies here."""
+    if dep.fs_path in held:
+        return str(held[dep.fs_path])
+    if dep.exists:
+        return json.dumps(dep.get_hash().value, sort_keys=True, default=str)
+    parts = sorted(str(value) for path, value in held.items() if Path(dep.fs_path) in Path(path).parents)
+    return str(parts) if parts else "missing"
 
 
 def _failure(stage: Stage, ended: ReproResult) -> PaddleshipError:

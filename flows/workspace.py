@@ -73,7 +73,8 @@ def isolate(checkout: Path, run_id: str, overlay: Mapping[str, Any], commit: str
         _git(checkout, "worktree", "prune")
         _git(checkout, "worktree", "add", "--quiet", "--detach", str(root), commit)
     _share_cache(checkout, root)
-    _overlay(root / "params.yaml", overlay)
+    if overlay:
+        _overlay(root / "params.yaml", overlay)
     return Workspace(root, checkout, lock)
 
 
@@ -158,6 +159,23 @@ def commit(checkout: Path, name: str = "HEAD") -> str:
         if attempt == 0:
             _git(checkout, "fetch", "--quiet", "--all", "--tags")
     raise BadInput(f"there is no commit, branch or tag {name!r} in {checkout} or its remotes: push it first, or correct the name")
+
+
+def newest(checkout: Path, name: str) -> str:
+    """The hash of a commit, tag, or of the last commit of a branch in the git remote, which is fetched first.
+
+    Raises BadInput, and Unavailable if the remote does not answer.
+    """
+    remotes = _git(checkout, "remote").split()
+    remote = "origin" if "origin" in remotes else remotes[0] if remotes else None
+    if remote:
+        try:
+            _git(checkout, "fetch", "--quiet", "--tags", "--force", remote)
+        except BadInput as error:
+            raise Unavailable(f"{error}: make the git remote {remote!r} available, then run again") from None
+        if found := _git(checkout, "for-each-ref", "--format=%(objectname)", f"refs/remotes/{remote}/{name}").strip():
+            return found
+    return commit(checkout, name)
 
 
 def uncommitted(checkout: Path) -> list[str]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_ui_again_finds_what_runs(served):
 
 def test_the_form_has_every_section_with_its_descriptions(served):
     found = [one for one in api(served[0], "deployments/filter", {}) if ":" in one["entrypoint"]]  # those of prefect.yaml
-    assert len(found) == 6
+    assert len(found) == 8
     (deployment,) = [one for one in found if one["entrypoint"].endswith(":develop_to_deploy")]
     schema = json.dumps(deployment["parameter_openapi_schema"])
     for words in ("epochs without a better validation loss", "The last stage to run", "a separate git worktree"):
@@ -105,6 +106,7 @@ def test_the_form_has_every_section_with_its_descriptions(served):
         "commit",
         "register_model",
         "pools",
+        "trigger",
     }
 
 
@@ -129,6 +131,66 @@ def test_the_form_of_a_sweep_says_what_a_space_is(served):
         assert words in json.dumps(schema)
 
 
+def test_the_forms_of_retrain_and_drift_say_what_to_fill_in_and_their_schedules_are_off(served):
+    found = {one["entrypoint"].rpartition(":")[2]: one for one in api(served[0], "deployments/filter", {})}
+    for name, words in (("retrain", "whose last commit is fetched"), ("drift", "that servers write their request samples to")):
+        properties = found[name]["parameter_openapi_schema"]["properties"]
+        assert all(one["description"] for one in properties.values())
+        assert words in json.dumps(properties)
+        assert [schedule["active"] for schedule in found[name]["schedules"]] == [False] * (2 if name == "retrain" else 1)
+    weekly, data = sorted(found["retrain"]["schedules"], key=lambda schedule: len(schedule["parameters"]))
+    assert weekly["parameters"] == {"reason": "schedule"}
+    assert data["parameters"] == {"reason": "new data", "watch": "data"}
+
+
+def request_sample(folder, *, requests):
+    """A sample of a server: 1,000 training rows half and half, and this many requests in each bin."""
+    feature = {"name": "x[0]", "low": 0, "high": 0, "cuts": [], "values": [0.0, 1.0], "counts": [500, 500, 0]}
+    hours = {f"{datetime.now(UTC):%Y-%m-%dT%H}": {"rows": sum(requests), "counts": [requests] * 2}}
+    head = {"schema_version": 1, "model": "linear", "candidate": "onnxruntime", "candidate_digest": "a" * 64}
+    profile = {"rows": 1000, "left_out": [], "features": [feature, {**feature, "name": "x[1]"}]}
+    folder.mkdir(exist_ok=True)
+    (folder / "server-8000.requests.json").write_text(json.dumps({**head, "profile": profile, "hours": hours}))
+
+
+@pytest.mark.long
+def test_drift_becomes_an_event_and_one_retraining_that_says_so(served, tmp_path):
+    checkout, environment, _ = served
+
+    def check(requests):
+        request_sample(tmp_path / "samples", requests=requests)
+        command = [PROGRAM, "drift", "--sample", str(tmp_path / "samples")]
+        return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+
+    def retrainings():
+        (deployment,) = [one for one in api(checkout, "deployments/filter", {}) if one["entrypoint"].endswith(":retrain")]
+        return api(checkout, "flow_runs/filter", {"deployments": {"id": {"any_": [deployment["id"]]}}})
+
+    same = check([510, 490, 0])
+    assert same.returncode == 0, same.stderr
+    assert "no drift found in 2 features of 1,000 requests" in same.stdout
+    drifted = check([900, 100, 0])
+    assert drifted.returncode == 3, drifted.stderr
+    assert "told Prefect about x[0], x[1]" in drifted.stdout
+    (run,) = wait_for(retrainings)
+    assert run["parameters"] == {"reason": "drift of x[0], x[1]"}
+    wait_for(lambda: retrainings()[0]["name"] == "retrain: drift of x[0], x[1]", seconds=120)
+    subprocess.run([PREFECT, "flow-run", "cancel", run["id"]], cwd=checkout, env=environment, check=True, capture_output=True)
+    wait_for(lambda: retrainings()[0]["state_type"] == "CANCELLED", seconds=120)
+    assert {"retrain", "drift of x[0], x[1]"} <= set(retrainings()[0]["tags"])
+    assert "told Prefect" not in check([900, 100, 0]).stdout, "it knows"
+    wanted = {"event": {"name": ["paddleship.drift"]}}
+    events = api(checkout, "events/filter", {"filter": wanted})
+    assert sorted(one["payload"]["feature"] for one in events["events"]) == ["x[0]", "x[1]"]
+    assert len(retrainings()) == 1
+    command = [PREFECT, "deployment", "run", "drift/local", "--watch", "--param", f"sample={tmp_path / 'samples'}"]
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (artifact,) = api(checkout, "artifacts/filter", {"artifacts": {"key": {"any_": ["drift"]}}})
+    assert artifact["data"].startswith("**2 of 2 features drifted in 1,000 requests: x[0], x[1].**")
+    assert "(data:image/png;base64," in artifact["data"]
+
+
 @pytest.mark.long
 def test_a_sweep_lets_a_worker_run_its_variants_and_a_worker_can_run_the_sweep(served):
     checkout, environment, _ = served
@@ -146,7 +208,7 @@ def test_a_sweep_lets_a_worker_run_its_variants_and_a_worker_can_run_the_sweep(s
 
 
 def test_a_silent_run_is_marked_crashed_by_an_automation(served):
-    (automation,) = api(served[0], "automations/filter", {})
+    (automation,) = [one for one in api(served[0], "automations/filter", {}) if "silent" in one["name"]]
     assert automation["trigger"]["posture"] == "Proactive"
     assert automation["enabled"]
 

@@ -1,0 +1,48 @@
+"""The flow `drift`: compare requests with the training rows on a schedule, and start what Prefect's automation starts."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from prefect import State, flow, get_run_logger
+from prefect.artifacts import create_markdown_artifact
+from prefect.states import Completed
+
+from flows import dead_runs, drift_check, here, outcome, workspace
+from flows.local import Local
+from paddleship.errors import PaddleshipError
+
+
+@flow(name="drift", validate_parameters=True, log_prints=False)
+def drift(sample: str | None = None, candidate: str | None = None, hours: int | None = None, params_file: str | None = None) -> State[Any]:
+    """Compare the features of recent requests with those of the training rows; a feature that drifted is an event in Prefect.
+
+    The automation "retrain on drift" starts the deployment retrain when such an event comes.
+
+    Args:
+        sample: The folder that servers write their request samples to (--sample); default: drift.sample of params.yaml.
+        candidate: The folder of the candidate that serves; default: the one that counted requests last.
+        hours: How many of the last hours count; default: drift.hours of params.yaml.
+        params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
+    """
+    try:
+        checkout = workspace.checkout_of(Path.cwd())
+        dead_runs.hold(Local.of(checkout))
+        values = here.values(checkout, params_file)
+        result = drift_check.check(checkout, values, sample=sample, candidate=candidate, hours=hours)
+        new = drift_check.tell(Local.of(checkout), result)
+    except PaddleshipError as error:
+        return outcome.failed(error)
+    _publish(checkout / values.paths.reports)
+    get_run_logger().info("%s%s", result.headline, f"; new: {', '.join(new)}" if new else "")
+    return Completed(message=result.headline)
+
+
+def _publish(reports: Path) -> None:
+    """The report as an artifact, with its picture in it."""
+    text = (reports / drift_check.REPORT).read_text(encoding="utf-8")
+    picture = base64.b64encode((reports / drift_check.PICTURE).read_bytes()).decode()
+    text = text.replace(f"({drift_check.PICTURE})", f"(data:image/png;base64,{picture})")
+    create_markdown_artifact(key="drift", markdown=text, description="Features of requests against those of training rows")
