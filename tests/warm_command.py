@@ -1,7 +1,8 @@
 """Commands for tests, forked from a process that has imported what they import: 6 s of a `paddleship run` are imports, and 2 of a stage.
 
-`Popen` takes the place of `subprocess.Popen`: the command line of paddleship, DVC's and stages are forked, everything else starts as it
-is. In the long form of the tests, and where a test asks for it with the marker `spawned`, everything does.
+`Popen` takes the place of `subprocess.Popen`: the command lines of paddleship and DVC, stages, the servers of Prefect and MLflow, workers
+and the flow runs of workers are forked, everything else starts as it is. In the long form of the tests, and where a test asks for it with
+the marker `spawned`, everything does.
 """
 
 import contextlib
@@ -12,6 +13,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import weakref
 from pathlib import Path
 
 from tests import warm_fork
@@ -20,13 +23,18 @@ BIN = Path(sys.executable).parent
 SERVER = Path(__file__).with_name("warm_command_server.py")
 ADDRESS = "PADDLESHIP_TESTS_WARM_COMMANDS"
 """The variable with the address of the warm process; the commands that it forks start DVC in the same way."""
-_MODULES = ("flows.cli", "flows.child_guard", "dvc", "tasks.", "benchmarks.", "tests.flows.kill_before")
+_MODULES = ("flows.", "dvc", "tasks.", "benchmarks.", "tests.flows.kill_before", "prefect.", "uvicorn")
 _PYTHON = re.compile(r"python (-m )?(tasks\.\w+|\S+\.py)((?: [\w/.]+)*)")  # a stage's command in dvc.yaml
-_COLD = ("ui", "worker", "compare-graph-modes")  # they become another program, or need a fresh Paddle
+_COLD = ("compare-graph-modes",)  # it needs a fresh Paddle
 
-_PROGRAMS = {str(BIN / "paddleship"): "flows.cli", str(BIN / "dvc"): "dvc"}
+_PROGRAMS = {
+    str(BIN / name): module for name, module in {"paddleship": "flows.cli", "dvc": "dvc", "prefect": "prefect", "mlflow": "mlflow"}.items()
+}
 
 spawned = subprocess.Popen
+_waitpid, _execve = os.waitpid, os.execve
+_asked = weakref.WeakValueDictionary()
+"""By process id, what the warm process forked for this one and has not been waited for."""
 
 
 class Popen(spawned):
@@ -55,7 +63,14 @@ class Popen(spawned):
         self._warm = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._warm.connect(address)
         socket.send_fds(self._warm, [json.dumps(request).encode()], descriptors)
-        return int(self._warm.recv(20))
+        pid = int(self._warm.recv(20))
+        _asked[pid] = self
+        return pid
+
+    def __del__(self, **options):
+        super().__del__(**options)
+        if self._warm is not None and self.returncode is not None:  # of a server that outlives this process
+            self._warm.close()
 
     def _internal_poll(self, *arguments, **options):
         if self._warm is None or self.returncode is not None:
@@ -71,8 +86,31 @@ class Popen(spawned):
         with contextlib.suppress(BlockingIOError):
             status = self._warm.recv(20, socket.MSG_DONTWAIT if flags & os.WNOHANG else 0)
             self._warm.close()
+            _asked.pop(self.pid, None)
             return self.pid, int(status or 9)  # the warm process has ended, and its children with it
         return 0, 0
+
+
+def take_over():
+    """In a process that was forked, start what it starts in the same way, also where asyncio waits for it or it becomes another program."""
+    subprocess.Popen, os.waitpid, os.execve = Popen, _wait_for, _be
+
+
+def _wait_for(pid, options):
+    return _asked[pid]._try_wait(options) if pid in _asked else _waitpid(pid, options)
+
+
+def _be(program, command, environment):
+    request = _request(command)
+    if request is None or threading.active_count() > 1:
+        _execve(program, command, environment)
+    os.environ.clear()
+    os.environ.update(environment)
+    from prefect import context
+
+    context.refresh_global_settings_context()
+    folder = str(Path.cwd())
+    warm_fork.be({"folder": folder, **request, "cwd": folder, "environment": dict(environment), "numbers": [0, 1, 2]}, [0, 1, 2])
 
 
 def _request(command):

@@ -25,7 +25,15 @@ _AT_START = {
 }
 _PRELOAD = (
     *("fastapi", "httpx", "rich.console", "rich.table", "alembic", "docker", "ruamel.yaml", "networkx", "psutil"),
-    *("mlflow", "mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store", "mlflow.data.meta_dataset"),
+    *(
+        "mlflow",
+        "mlflow.cli",
+        "flask",
+        "graphene",
+        "mlflow.store.tracking.sqlalchemy_store",
+        "mlflow.store.model_registry.sqlalchemy_store",
+        "mlflow.data.meta_dataset",
+    ),
     *(
         "paddle",
         "onnx",
@@ -41,7 +49,23 @@ _PRELOAD = (
     *("flows.here", "flows.ci", "flows.runs", "flows.leftovers", "flows.promotion_commands", "flows.deployment", "flows.rolling_back"),
     *("tasks.fingerprint", "tasks.trace", "tasks.tracking.run", "paddleship.config.preflight", "paddleship.config.catalogue"),
 )
-_PREFECT = tuple(f"prefect.{name}" for name in ("main", "artifacts", "deployments", "flow_engine", "input", "runtime", "task_engine"))
+_PREFECT = tuple(
+    f"prefect.{name}"
+    for name in (
+        *("main", "artifacts", "deployments", "flow_engine", "input", "runtime", "task_engine"),
+        *(
+            "cli.deploy",
+            "cli.server",
+            "cli.work_pool",
+            "cli.worker",
+            "engine",
+            "runner._workspace_supervisor",
+            "workers.process",
+            "server.api.server",
+            "server.database.query_components",
+        ),
+    )
+)
 
 
 def serve(address):
@@ -128,7 +152,5 @@ if __name__ == "__main__":
     if len(threads) != 1:
         sys.exit(f"the warm process has {len(threads)} threads: one of {_PRELOAD} starts them")
     request = serve(sys.argv[1])
-    import subprocess
-
-    subprocess.Popen = warm_command.Popen
+    warm_command.take_over()
     warm_fork.be(*request)

@@ -18,7 +18,7 @@ from flows import servers
 from tests.flows.helpers import PROGRAM, git, is_alive, mlflow_runs, prefect_api, wait_for
 
 PREFECT = str(Path(sys.executable).parent / "prefect")
-SLOW_MODEL = "\n\ndef hang(**_):\n    import time\n\n    time.sleep(600)\n"
+SLOW_MODEL = "\n\ndef hang(**_):\n    import time\n\n    open('hanging', 'w').close()\n    time.sleep(600)\n"
 
 pytestmark = pytest.mark.slow
 
@@ -267,7 +267,9 @@ def test_cancel_ends_the_whole_process_tree(served):
     (deployment,) = [one for one in api(checkout, "deployments/filter", {}) if one["entrypoint"].endswith(":develop_to_deploy")]
     run = api(checkout, f"deployments/{deployment['id']}/create_flow_run", {"parameters": {"until": "train", "overrides": overrides}})
     folder = checkout / ".paddleship/runs" / run["id"]
-    pids = wait_for(lambda: running_in(folder, "tasks.train"), seconds=120)
+    wait_for((folder / "hanging").exists, seconds=120)
+    pids = running_in(folder)
+    assert pids
     subprocess.run([PREFECT, "flow-run", "cancel", run["id"]], cwd=checkout, env=environment, check=True, capture_output=True)
     wait_for(lambda: not any(is_alive(pid) for pid in pids), seconds=60)
 
@@ -279,14 +281,14 @@ def test_cancel_ends_the_whole_process_tree(served):
     assert yaml.safe_load((folder / "params.yaml").read_text())["model"]["factory"].endswith(":hang"), "the folder of the run is kept"
 
 
-def running_in(folder, word):
-    """Processes with `word` on their command line that work in `folder`."""
+def running_in(folder):
+    """Processes that work in `folder`."""
     import psutil
 
     found = []
     for process in psutil.process_iter():
         try:
-            if process.cwd() == str(folder) and word in process.cmdline():
+            if process.cwd() == str(folder):
                 found.append(process.pid)
         except psutil.Error:
             continue
