@@ -20,6 +20,7 @@ from paddleship.statistics.estimates import Interval
 
 
 @pytest.mark.slow
+@pytest.mark.long  # the stages, the bench workers, the forms of peers and the table each have tests of their own
 def test_a_model_goes_through_the_stages_and_its_choice_is_looked_at_again_and_raced_with_a_peer(warm_commands):
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.choice"],

@@ -368,7 +368,6 @@ def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, e
 
 
 @pytest.mark.slow
-@pytest.mark.spawned
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_run_with_its_own_server_ends_quickly_when_the_whole_terminal_is_interrupted(toy, let, environment, with_tables, number):
     """Ctrl-C, and what CI sends to cancel a job, go to all processes of the terminal."""

@@ -33,7 +33,6 @@ def test_eager_is_proven_measured_and_chosen_with_what_it_needs(won):
 
 
 @pytest.mark.slow
-@pytest.mark.long  # the image that is accepted below has nothing else at hand either
 def test_what_is_packaged_of_it_answers_with_nothing_else_at_hand(won, tmp_path, monkeypatch):
     monkeypatch.chdir(won)
     folder = won / "models/candidates/paddle-eager"
@@ -52,6 +51,7 @@ def test_what_is_packaged_of_it_answers_with_nothing_else_at_hand(won, tmp_path,
 
 @pytest.mark.slow
 @pytest.mark.engine
+@pytest.mark.long  # what is packaged of it is asked above, and an image of another winner is accepted in test_accept
 def test_it_is_accepted_as_any_winner(won, engine, stage):
     for name in ("package", "accept"):
         done = stage(won, name)
