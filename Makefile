@@ -62,9 +62,8 @@ compare-graph-modes: setup ## benchmark eager and static graphs of Paddle and Py
 train-image: setup ## build paddleship/train, the image for the Docker work pool: [BASE_IMAGE=python:3.11] [EXTRAS=torch]
 	@BASE_IMAGE=$(if $(filter file,$(origin BASE_IMAGE)),python:3.11,$(BASE_IMAGE)) infra/train_image.sh
 
-pipeline-bench: setup ## measure the overhead of DVC, Prefect and MLflow: [SHORT=1]
-	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
-	@SHORT=$(SHORT) $(BIN)/python -m flows.bench
+pipeline-bench: setup ## measure what DVC, Prefect and MLflow add to the bare stages: [SHORT=1]
+	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.pipeline
 
 parity-bench: setup ## inject faults into exports and images, and count missed faults and false alarms: [SHORT=1]
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)

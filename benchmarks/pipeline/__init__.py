@@ -1,0 +1,1 @@
+"""The seconds that orchestration, tracking and versioning add to the bare stages."""
