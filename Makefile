@@ -48,6 +48,9 @@ worker: setup ## run a worker for the deployments of a work pool, in the foregro
 stop: setup ## stop what `make ui` started
 	@$(BIN)/paddleship stop
 
+stack: setup ## start Prefect and MLflow on PostgreSQL, an object store, an image registry and a worker: [ACTION=up|down|status|remove]
+	@PYTHON=$(BIN)/python infra/stack.sh $(or $(ACTION),up)
+
 test: setup ## run the test suite; starts a Docker engine if there is none: [LONG=1] [TESTS=paths]
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(if $(LONG),--long) $(TESTS)
@@ -94,4 +97,4 @@ contracts: setup ## import contracts
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ci ui worker stop test lint types contracts pipeline-bench parity-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean
+.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts pipeline-bench parity-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean

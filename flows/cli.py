@@ -125,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         command=_deliver
     )
     commands.add_parser("ui", help="start Prefect and MLflow on loopback, and deploy the flow").set_defaults(command=_ui)
+    commands.add_parser("deploy", help="register the deployments with the Prefect server of PREFECT_API_URL").set_defaults(command=_deploy)
     worker = commands.add_parser("worker", help="run a worker for the deployments of a work pool, in the foreground")
     worker.add_argument("--pool", default="local", help="docker: the training image; any other name: processes (default: local)")
     worker.set_defaults(command=_worker)
@@ -294,6 +295,14 @@ def _ui(_arguments: argparse.Namespace) -> int:
     for name, url in addresses.items():
         print(f"{name:8}{url}")
     print("run it:  make worker, and in another terminal: .venv/bin/prefect deployment run develop-to-deploy/local --watch")
+    return 0
+
+
+def _deploy(_arguments: argparse.Namespace) -> int:
+    _, local = here()
+    from flows import deployment
+
+    deployment.deploy(local)
     return 0
 
 

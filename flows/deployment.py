@@ -39,7 +39,8 @@ def deploy(local: Local) -> None:
 def work(local: Local, *, pool: str = "local") -> int:
     """Run a worker of a pool until it is interrupted. Returns its exit code. Raises BadInput and Unavailable.
 
-    A pool of processes is created if needed, and stages of runs on other machines can be sent to it from then on.
+    A pool of processes is created if needed, and stages of runs on other machines can be sent to it from then on. With
+    PREFECT_WORKER_WEBSERVER_PORT set, it answers health checks at that port.
     """
     kind = POOLS.get(pool, "process")
     name = f"{pool}-{platform.node()}-{os.getpid()}"
@@ -50,6 +51,8 @@ def work(local: Local, *, pool: str = "local") -> int:
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
         CHECKOUT: str(local.checkout),
     }
+    if "PREFECT_WORKER_WEBSERVER_PORT" in os.environ:
+        command.append("--with-healthcheck")
     if kind == "process":
         _offer_stages(local, pool)
     else:

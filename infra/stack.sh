@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The services of infra/compose.yaml: `infra/stack.sh up|down|status|remove`.
+# up      builds the image and makes passwords if there are none, starts the services, and waits until all are healthy.
+# down    stops them; their data stays.
+# status  lists them.
+# remove  stops them and deletes their data; the passwords stay.
+# STACK_NAME is the name of the compose project (default: paddleship), STACK_IMAGE an image that exists. Ports, pool and repository: docs/operation.md.
+# Exit codes: 0 done, 2 wrong usage, 4 no engine, no Docker Compose, or a service that is not healthy.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+DOCKER_HOST=$("$here/engine.sh" start)
+STACK_SECRETS=${STACK_SECRETS:-$here/../.paddleship/secrets}
+STACK_GIT=${STACK_GIT:-$(git -C "$here" rev-parse --path-format=absolute --git-common-dir)}
+export DOCKER_HOST STACK_SECRETS STACK_GIT
+
+say() { printf '%s\n' "$*" >&2; }
+
+if docker compose version >/dev/null 2>&1; then
+    compose=(docker compose)
+elif command -v docker-compose >/dev/null; then
+    compose=(docker-compose)
+else
+    say "error: Docker Compose is not installed: install its plugin (https://docs.docker.com/compose/install/), or Debian's docker-compose"
+    exit 4
+fi
+compose+=(--project-name "${STACK_NAME:-paddleship}" --file "$here/compose.yaml")
+
+random() { head -c 24 /dev/urandom | od -An -v -tx1 | tr -d ' \n'; }
+
+# The folder keeps other users out; the files can be read by the user of the services.
+make_secrets() {
+    mkdir -p "$STACK_SECRETS"
+    chmod 700 "$STACK_SECRETS"
+    [ -e "$STACK_SECRETS/database_password" ] || (umask 022 && random >"$STACK_SECRETS/database_password")
+    [ -e "$STACK_SECRETS/store_credentials" ] || (umask 022 &&
+        printf '[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n' "$(random)" "$(random)" >"$STACK_SECRETS/store_credentials")
+}
+
+unhealthy() {
+    "${compose[@]}" ps -q | xargs docker inspect \
+        --format '{{if ne .State.Health.Status "healthy"}}{{index .Config.Labels "com.docker.compose.service"}} {{end}}' | tr -d '\n'
+}
+
+up() {
+    local waiting end=$((SECONDS + 300))
+    STACK_IMAGE=${STACK_IMAGE:-$("$here/stack_image.sh")}
+    export STACK_IMAGE
+    make_secrets
+    "${compose[@]}" up --detach || { say "error: the services did not start: see the lines above"; return 4; }
+    while waiting=$(unhealthy) && [ -n "$waiting" ]; do
+        if [ "$SECONDS" -gt "$end" ]; then
+            say "error: not healthy after 300 s: ${waiting% }: see \`docker logs\` of its container"
+            return 4
+        fi
+        sleep 1
+    done
+    say "Prefect  http://127.0.0.1:${PREFECT_PORT:-4200}"
+    say "MLflow   http://127.0.0.1:${MLFLOW_PORT:-5000}"
+}
+
+case "${1:-}" in
+    up) up ;;
+    down) "${compose[@]}" down ;;
+    status) "${compose[@]}" ps ;;
+    remove) "${compose[@]}" down --volumes ;;
+    *) say "usage: infra/stack.sh up|down|status|remove"; exit 2 ;;
+esac
