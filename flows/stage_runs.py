@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def run_each(
     states: dict[str, State[Any]] = {}
     reports = place.root / values.paths.reports
     for stage in wanted:
-        started = datetime.now(UTC)
+        before = _version(reports, stage)
         errors: list[PaddleshipError] = []
         needed = [states[name] for name in stage.needs if name in states]
         state = run_stage.with_options(name=stage.name, task_run_name=stage.name)(
@@ -46,7 +45,7 @@ def run_each(
         states[stage.name] = state
         failure = _error_of(state, errors)
         status = StageStatus.FAILED if failure else StageStatus(state.result())
-        on_row(Row(stage.name, status, _report(reports, stage, since=started if failure else None), str(failure) if failure else ""))
+        on_row(Row(stage.name, status, _report(reports, stage, but=before if failure else None), str(failure) if failure else ""))
         if failure is not None:
             return failure
     return None
@@ -79,12 +78,19 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
         return outcome.failed(error)
 
 
-def _report(folder: Path, stage: Stage, *, since: datetime | None) -> Report | None:
-    """The report of the stage; for a stage that failed, only one written `since` then, not one of an earlier run."""
-    if not (folder / f"{stage.name}.json").exists():
+def _report(folder: Path, stage: Stage, *, but: tuple[int, int] | None) -> Report | None:
+    """The report of the stage, unless it is this version of it: a stage that failed may have left that of an earlier run."""
+    found = _version(folder, stage)
+    return Report.read(folder, stage.name) if found and found != but else None
+
+
+def _version(folder: Path, stage: Stage) -> tuple[int, int] | None:
+    """The inode of a stage's report, and when that was written; not when it was started, because the clock may be set meanwhile."""
+    try:
+        about = (folder / f"{stage.name}.json").stat()
+    except FileNotFoundError:
         return None
-    report = Report.read(folder, stage.name)
-    return report if since is None or (report.started_at and report.started_at >= since) else None
+    return about.st_ino, about.st_mtime_ns
 
 
 def _error_of(state: State[Any], errors: list[PaddleshipError]) -> PaddleshipError | None:

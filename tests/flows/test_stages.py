@@ -6,14 +6,17 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import psutil
 import pytest
 
-from flows import repro, stages
+from flows import repro, stage_runs, stages
 from flows.repro import ReproResult
 from flows.stages import Stage, StageKilled
 from paddleship.errors import BadInput, GateFailed, Unavailable
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
 from tests.flows.helpers import DVC, git, hanging, is_alive, report_of, wait_for
 
 PREPARE = Stage("prepare", "prepare", ())
@@ -127,6 +130,19 @@ def test_a_missed_gate_leaves_its_report(fetched, let):
         run(fetched)
     assert report_of(fetched, "prepare")["metrics"]["score"] == 3
     assert not stages.are_current(fetched, PREPARE)
+
+
+def test_a_failed_stage_has_the_report_that_it_wrote_and_not_an_earlier_one_whatever_the_clock_said(tmp_path):
+    def write(day):
+        passed = Verdict(checks=[Check.at_most("score", 1, 2)])
+        Report(stage="prepare", headline=f"day {day}", verdict=passed, started_at=datetime(2026, 11, day, tzinfo=UTC)).write(tmp_path)
+
+    write(20)
+    before = stage_runs._version(tmp_path, PREPARE)
+    assert stage_runs._report(tmp_path, PREPARE, but=before) is None
+    write(19)
+    assert stage_runs._report(tmp_path, PREPARE, but=before).headline == "day 19"
+    assert stage_runs._report(tmp_path / "none", PREPARE, but=None) is None
 
 
 def test_a_killed_stage_is_told_from_a_failed_one(fetched, let):
