@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -86,7 +85,7 @@ def _promote(version: str, params_file: str | None) -> str:
     registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
     ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries())
     challenger, champion = registry.version(version), registry.champion()
-    with closing(image.connect()) as client:
+    with image.engine() as client:
         if (decision := _known(ledger, challenger, champion)) is not None:
             get_run_logger().info(
                 "version %s was decided on %s: nothing is judged again", challenger.version, decision.at.isoformat(timespec="seconds")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def roll_back(version: str | None, params_file: str | None, *, step: Step, say: 
         registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
     except Unavailable as trouble:
         say(f"{trouble}; the rollback goes on without it")
-    with closing(image.connect()) as client, locks.turn_on_machine(f"promote-{values.name}", say=say):
+    with image.engine() as client, locks.turn_on_machine(f"promote-{values.name}", say=say):
         ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries() if registry else ())
         decision = ledger.unfinished()
         if decision is None or decision.action != "rollback" or version not in (None, decision.shipped.version):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ def accept(params: Params) -> Report:
     custody.require_proven(candidate, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
     noted = receipt["lineage"]["candidate_digest"]
     custody.require(f"the candidate {candidate.name!r}", candidate.digest, noted, by="package", again="-f package")
-    with closing(image.connect()) as client:
+    with image.engine() as client:
         image.require_built(client, receipt)
         report, example = trial.attempt(client, receipt, candidate, params)
         with locks.wait_for(locks.of_machine("accepting")):  # so that the name belongs to the image that was accepted last

@@ -29,6 +29,7 @@ OUR_SOCKET = "unix:///run/paddleship/docker.sock"
 _OWNER, _UNTIL = "io.paddleship.acceptance", "io.paddleship.acceptance-until"
 _LONGEST_S = 6 * 3600  # of an acceptance
 _ENGINE_TIMEOUT_S = 120
+_TERMINATED = 128 + signal.SIGTERM  # exit code of a container that was asked to stop
 _NO_ENGINE = "run `make engine`, or start one and set DOCKER_HOST; to go on without, run `make pipeline UNTIL=benchmark`"
 
 
@@ -58,6 +59,20 @@ def connect() -> Any:
     raise Unavailable(f"no Docker engine is reachable{where}: {_NO_ENGINE}")
 
 
+@contextmanager
+def engine() -> Iterator[Any]:
+    """A client of the first engine that answers, for a block. Raises Unavailable, also if the engine stops answering in the block."""
+    from requests.exceptions import RequestException
+    from urllib3.exceptions import HTTPError
+
+    with closing(connect()) as client:
+        try:
+            yield client
+        except (RequestException, HTTPError) as error:
+            reason = " ".join(str(error).split())[:160]
+            raise Unavailable(f"the Docker engine stopped answering ({reason}): start it, then run the same command again") from error
+
+
 def host_of(client: Any) -> str:
     """The engine's address, in the form of DOCKER_HOST."""
     socket = getattr(client.api.adapters.get("http+docker://"), "socket_path", None)
@@ -68,7 +83,7 @@ def is_gone(receipt: Path) -> bool:
     """Whether the engine no longer has the image of the receipt, which DVC cannot see. Raises Unavailable."""
     if not receipt.exists():
         return False
-    with closing(connect()) as client:
+    with engine() as client:
         return not exists(client, json.loads(receipt.read_text(encoding="utf-8"))["image_id"])
 
 
@@ -104,7 +119,7 @@ def require_base(client: Any, image: str, *, recipe: str = "infra/base_image.sh"
 
 
 def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str]) -> Any:
-    """Build the Dockerfile in `context`, with the builder's output; the image has no tag. Raises PaddleshipError."""
+    """Build the Dockerfile in `context`, with the builder's output; the image has no tag. Raises PaddleshipError, Unavailable."""
     last = built = ""
     stream = client.api.build(
         path=str(context), rm=True, pull=False, decode=True, buildargs={"BASE_IMAGE": base_image}, labels=dict(labels)
@@ -117,6 +132,8 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
             last = line
             if line.startswith("Step") and " : LABEL " not in line:
                 print(line)
+    if not built:
+        raise Unavailable(f"the Docker engine ended the build without a result (after {last!r}): start it, then run the same command again")
     return client.images.get(built)
 
 
@@ -225,11 +242,20 @@ class Sandbox:
     container: Any
     host: str
     port: int
+    stopped: bool = False
 
     @property
     def state(self) -> dict[str, Any]:
         self.container.reload()
         return dict(self.container.attrs["State"])
+
+    def require_not_stopped(self) -> None:
+        """Raise Unavailable if somebody else asked the container to stop, as an engine does that is restarted."""
+        if self.stopped:
+            return
+        state = self.state
+        if not state["Running"] and state["ExitCode"] == _TERMINATED:
+            raise Unavailable("the container was stopped from outside: see that the Docker engine runs, then run the same command again")
 
     def logs(self) -> str:
         return str(self.container.logs(tail=20).decode(errors="replace"))
@@ -241,6 +267,8 @@ class Sandbox:
 
     def stop(self, *, timeout_s: int) -> tuple[float, int]:
         """Ask the server to stop. Returns the seconds until it ended, and its exit code."""
+        self.require_not_stopped()
+        self.stopped = True
         start = time.perf_counter()
         self.container.stop(timeout=timeout_s)
         return time.perf_counter() - start, int(self.state["ExitCode"])
@@ -252,6 +280,7 @@ def sandbox(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> 
 
     If the engine is on this Linux host, the network is internal and the container has its own address; otherwise the port is published on
     127.0.0.1. Container and network are removed afterwards, also on SIGTERM. Leftovers of a killed run are removed first.
+    Raises Unavailable if somebody else stopped the container, because its answers then say nothing about the image.
     """
     _remove_leftovers(client)
     with _ended_by_sigterm():
@@ -274,9 +303,13 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterat
         container.reload()
         settings = container.attrs["NetworkSettings"]
         if local:
-            yield Sandbox(container, settings["Networks"][network.name]["IPAddress"], port)
+            made = Sandbox(container, settings["Networks"][network.name]["IPAddress"], port)
         else:
-            yield Sandbox(container, "127.0.0.1", int(settings["Ports"][f"{port}/tcp"][0]["HostPort"]))
+            made = Sandbox(container, "127.0.0.1", int(settings["Ports"][f"{port}/tcp"][0]["HostPort"]))
+        try:
+            yield made
+        finally:
+            made.require_not_stopped()
     finally:
         if container is not None:
             container.remove(force=True, v=True)

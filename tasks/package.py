@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,7 @@ def package(params: Params) -> Report:
     lineage = _lineage(params, candidate, choice, proven)
     labels = lineage.labels(base_image=params.package.base_image, created=datetime.now(UTC), source=source.origin())
     name = f"{params.package.repository}:{candidate.digest[:12]}"
-    with closing(image.connect()) as client, tempfile.TemporaryDirectory() as scratch:
+    with image.engine() as client, tempfile.TemporaryDirectory() as scratch:
         base = image.require_base(client, params.package.base_image)
         context = Path(scratch)
         contents = _lay_out(context, folder, candidate)

@@ -1,9 +1,14 @@
-"""Whose containers and networks an acceptance may end."""
+"""Whose containers and networks an acceptance may end, and an engine that goes away."""
 
+import json
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
 import pytest
 
+from paddleship.errors import Unavailable
 from paddleship.system import processes
 from tasks import image
 
@@ -24,3 +29,59 @@ def test_what_a_dead_process_made_is_left_over_at_once():
 @pytest.mark.parametrize(("left_s", "left_over"), [(60, False), (-60, True)])
 def test_what_was_made_out_of_sight_is_left_over_only_after_its_time(left_s, left_over):
     assert image._is_left_over(labels("another-boot/pid:[1]/7/1.00", left_s=left_s)) is left_over
+
+
+class Engine(BaseHTTPRequestHandler):
+    """As much of an engine as a client asks before its first question."""
+
+    def do_GET(self):
+        body = json.dumps({"ApiVersion": "1.41"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_an_engine_that_goes_away_is_unavailable(monkeypatch):
+    server = HTTPServer(("127.0.0.1", 0), Engine)
+    monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    words = r"the Docker engine stopped answering .*: start it, then run the same command again"
+    with pytest.raises(Unavailable, match=words):
+        _ask_after_the_end_of(server)
+    thread.join()
+
+
+def _ask_after_the_end_of(server):
+    with image.engine() as client:
+        server.shutdown()
+        server.server_close()
+        client.images.get("any")
+
+
+def sandbox(**state):
+    container = SimpleNamespace(reload=lambda: None, attrs={"State": state}, stop=lambda **_: None)
+    return image.Sandbox(container, "127.0.0.1", 8000)
+
+
+def test_a_container_that_somebody_else_stopped_says_nothing_about_its_image():
+    with pytest.raises(Unavailable, match="stopped from outside"):
+        sandbox(Running=False, ExitCode=143).require_not_stopped()
+
+
+@pytest.mark.parametrize(
+    "state", [{"Running": True, "ExitCode": 0}, {"Running": False, "ExitCode": 137}, {"Running": False, "ExitCode": 1}]
+)
+def test_a_container_that_runs_or_died_by_itself_was_not_stopped_by_somebody_else(state):
+    sandbox(**state).require_not_stopped()
+
+
+def test_a_container_that_was_stopped_here_was_not_stopped_by_somebody_else():
+    ours = sandbox(Running=True, ExitCode=0)
+    ours.stop(timeout_s=1)
+    ours.container.attrs["State"] = {"Running": False, "ExitCode": 143}
+    ours.require_not_stopped()
