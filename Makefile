@@ -83,6 +83,7 @@ promote-bench: setup ## promote and roll back under constant load: failed reques
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.promote
 
 chaos: setup ## break running pipelines on purpose, and check the state after the same command again: [SHORT=1] [NAMES='power-off disk-full']
+	@[ -n "$(SHORT)" ] || { infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE); }
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.chaos $(NAMES)
 
 lint: setup ## ruff

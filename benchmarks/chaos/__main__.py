@@ -3,6 +3,9 @@
 The state is right if that command exits with 0, the outs equal those of an undisturbed run, no finished stage ran again, no process,
 lock, worktree or half-written file is left, and MLflow and Prefect show no run as running. Names select faults. Prints a table for
 people and, as the last line, its figures as JSON; exits 3 when a goal is missed. `SHORT=1` tries few faults.
+
+Some faults disturb the real stages of the linear example, a promotion, an engine or an image registry. They need root and dockerd,
+because they start an engine and a registry of their own.
 """
 
 from __future__ import annotations
@@ -11,30 +14,59 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
-from benchmarks.chaos import faults
+from benchmarks.chaos import engine, faults, shipping
 from benchmarks.chaos.bench import Bench, Row
+from benchmarks.chaos.shipping import Shipping
+from paddleship.errors import PaddleshipError
 from paddleship.system import host
 
 
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and mounts are removed
     short = bool(os.environ.get("SHORT"))
-    names = sys.argv[1:] or (faults.SHORT if short else list(faults.FAULTS))
-    if strange := [name for name in names if name not in faults.FAULTS]:
-        print(f"error: there is no fault {strange[0]!r}: choose among {', '.join(faults.FAULTS)}", file=sys.stderr)
+    known = [*faults.FAULTS, *shipping.FAULTS]
+    names = sys.argv[1:] or (faults.SHORT if short else known)
+    if strange := [name for name in names if name not in known]:
+        print(f"error: there is no fault {strange[0]!r}: choose among {', '.join(known)}", file=sys.stderr)
         sys.exit(2)
+    try:
+        if any(name in shipping.FAULTS for name in names):
+            engine.require()
+        _conclude(_toy_rows(names, short) + _shipping_rows(names, short))
+    except PaddleshipError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _toy_rows(names: Collection[str], short: bool) -> list[Row]:
+    """Faults of runs in a checkout whose stages only write files."""
+    wanted = {name: fault for name, fault in faults.FAULTS.items() if name in names}
+    if not wanted:
+        return []
     with Bench.of_toy() as bench:
         print(f"an undisturbed run takes {bench.expected.seconds:.1f} s", flush=True)
-        rows = [_try(name, partial(fault, bench), short) for name, fault in faults.FAULTS.items() if name in names]
-    _conclude(rows)
+        return [_try(name, partial(fault, bench), short) for name, fault in wanted.items()]
+
+
+def _shipping_rows(names: Collection[str], short: bool) -> list[Row]:
+    """Faults of the real stages, of the engine, of the image registry and of promotions."""
+    wanted = {name: fault for name, fault in shipping.FAULTS.items() if name in names}
+    if not wanted:
+        return []
+    with Shipping.of_linear() as bench:
+        print(f"an undisturbed run of the real stages takes {bench.bench.expected.seconds:.1f} s", flush=True)
+        return [_try(name, partial(fault, bench), short) for name, fault in wanted.items()]
 
 
 def _try(name: str, fault: Callable[[Row, bool], None], short: bool) -> Row:
     row = Row(name)
-    fault(row, short)
+    try:
+        fault(row, short)
+    except RuntimeError as error:  # a command that should have ended well did not
+        row.add((0, [str(error)]))
     print(f"{name}: {_outcome(row)}", flush=True)
     for reason in dict.fromkeys(row.wrong):
         print(f"  {reason} ({row.wrong.count(reason)} times)", flush=True)

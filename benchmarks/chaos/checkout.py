@@ -22,7 +22,7 @@ from benchmarks.chaos.toy import REPOSITORY
 from paddleship.system import locks
 
 _MARK = "PADDLESHIP_CHAOS"
-_WAIT_S = 300
+_WAIT_S = 1200
 _OURS = ("PREFECT", "MLFLOW", "PADDLESHIP", "TOY", "FAKETIME", "LD_PRELOAD", "COLUMNS")
 
 

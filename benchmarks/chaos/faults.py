@@ -10,10 +10,12 @@ from collections.abc import Callable
 from contextlib import closing
 
 from benchmarks.chaos.bench import Bench, Row
+from benchmarks.chaos.clock import Clock
 from benchmarks.chaos.means import at_work, fill, serving, slow, small_disk, well
 
 _STAGES = ("prepare", "train", "export")
 _DISK_BYTES = 60_000_000
+_DAY_S = 24 * 3600
 
 Fault = Callable[[Bench, Row, bool], None]
 
@@ -103,6 +105,19 @@ def disk_full(bench: Bench, row: Row, short: bool) -> None:
                 row.add((repeated, wrong + ([] if first.code > 0 else [f"the run on a full disk ended with {first.code}"])))
 
 
+def clock_jumps(bench: Bench, row: Row, _short: bool) -> None:
+    """The wall clock of a run jumps a day ahead, or a day back, while a stage works."""
+    clock = Clock.make(bench.folder)
+    for days in (1, -1):
+        clock.jump_to(0)
+        with bench.checkout() as checkout:
+            process = checkout.start(**slow("train"), **clock.environment)
+            at_work(checkout, "train", process)
+            clock.jump_to(days * _DAY_S)
+            well(checkout.end_of(process))
+            row.add(bench.again(checkout))
+
+
 FAULTS: dict[str, Fault] = {
     "killed": killed,
     "power-off": power_off,
@@ -111,5 +126,6 @@ FAULTS: dict[str, Fault] = {
     "mlflow-database-down": mlflow_database_down,
     "remote-down": remote_down,
     "disk-full": disk_full,
+    "clock-jumps": clock_jumps,
 }
 SHORT = ("killed", "power-off", "remote-down")

@@ -1,6 +1,8 @@
 """The judge of `make chaos`: it names everything that is wrong after a fault, and nothing where all is right."""
 
 import json
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -9,7 +11,9 @@ import pytest
 import yaml
 
 from benchmarks.chaos import judge as judging
+from benchmarks.chaos import shipping
 from benchmarks.chaos.checkout import Checkout, Run
+from benchmarks.chaos.clock import Clock
 from benchmarks.chaos.judge import Undisturbed
 from paddleship.system import locks
 
@@ -124,3 +128,31 @@ def test_a_process_that_is_left_is_named_and_power_off_ends_it(checkout):
         checkout.power_off()
     assert process.returncode == -9
     assert judged(checkout) == (0, [])
+
+
+def test_a_stage_may_run_once_and_once_more_if_it_was_disturbed():
+    said = [f"Running stage 'prepare':\nRunning stage '{stage}':\n" for stage in ("train", "export")]
+    assert shipping._too_often(said, ["prepare", "train"]) == 0
+    assert shipping._too_often(said, ["train"]) == 1
+    assert shipping._too_often(said * 2, ["train"]) == 4
+
+
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="needs a C compiler")
+def test_the_wall_clock_of_a_process_jumps_and_its_other_clocks_go_on(tmp_path):
+    clock = Clock.make(tmp_path)
+    code = "import time\nwhile input() != 'end': print(time.time(), time.monotonic(), flush=True)"
+    environment = {**os.environ, **clock.environment}
+    with subprocess.Popen(
+        [sys.executable, "-S", "-E", "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+
+        def ahead():
+            process.stdin.write("\n")
+            wall, monotonic = map(float, process.stdout.readline().split())
+            return wall - monotonic
+
+        began = ahead()
+        for jump in (86_400, -86_400):
+            clock.jump_to(jump)
+            assert ahead() - began == pytest.approx(jump, abs=1)
+        process.stdin.write("end\n")
