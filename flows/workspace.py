@@ -228,12 +228,15 @@ def _assign(document: Any, before: Any, after: Mapping[str, Any]) -> None:
 
 
 def _share_cache(checkout: Path, root: Path) -> None:
-    """Let the worktree use the checkout's DVC cache and remotes, with absolute paths and the credentials of its config.local."""
+    """Let the worktree use the checkout's DVC cache and remotes: with absolute paths, its own default and its credentials."""
     from dvc.config import Config
 
     config = Config(str(checkout / ".dvc"))
-    private = config.load_one("local").get("remote", {})
+    own = config.load_one("local")
+    private = own.get("remote", {})
     lines = ["[cache]", f"    dir = {cache(checkout)}"]
+    if default := own.get("core", {}).get("remote"):
+        lines += ["[core]", f"    remote = {default}"]
     for name, remote in config.get("remote", {}).items():
         options = {**private.get(name, {}), "url": remote["url"]}
         lines += [f"['remote \"{name}\"']", *(f"    {key} = {value}" for key, value in options.items())]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dvc.config import Config
 
 from flows import leftovers, snapshots, stages, workspace
 from paddleship.errors import BadInput, ParamsError, Unavailable
@@ -139,3 +140,12 @@ def test_what_a_run_left_as_an_experiment_is_brought_back_into_a_worktree_that_g
         assert (root / "prepare.txt").read_text() == "whole, 11 epochs"
     assert not root.exists()
     assert str(root) not in git(toy, "worktree", "list")
+
+
+def test_an_isolated_run_uses_the_default_remote_of_the_checkouts_own_config(toy):
+    for words in (["add", "--local", "--default", "own", "s3://bucket"], ["modify", "--local", "own", "endpointurl", "http://localhost:9"]):
+        subprocess.run([DVC, "remote", *words], cwd=toy, check=True, capture_output=True)
+    place = workspace.isolate(toy, "run-1", {})
+    found = Config(str(place.root / ".dvc"))
+    assert found["core"]["remote"] == "own"
+    assert found["remote"]["own"]["endpointurl"] == "http://localhost:9"
