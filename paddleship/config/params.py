@@ -37,31 +37,31 @@ class Code(Section):
 
 
 class Paths(Section):
-    prepared: str = "data/prepared"
-    checkpoint: str = "models/checkpoint"
-    exported: str = "models/exported"
-    candidates: str = "models/candidates"
-    parity: str = "models/parity"
-    regression: str = "models/regression"
-    benchmark: str = "models/benchmark"
-    image: str = "image.json"
-    release: str = "release.json"
-    reports: str = "reports"
-    environment: str = "environment.json"
-    host: str = "host.json"
+    prepared: str = Field("data/prepared", description="folder of the split data")
+    checkpoint: str = Field("models/checkpoint", description="folder of the trained weights")
+    exported: str = Field("models/exported", description="folder of the exported program")
+    candidates: str = Field("models/candidates", description="folder of the candidates")
+    parity: str = Field("models/parity", description="folder of the proofs")
+    regression: str = Field("models/regression", description="folder of the worst inputs of earlier runs, which every run asks again")
+    benchmark: str = Field("models/benchmark", description="folder of the measurements")
+    image: str = Field("image.json", description="file that names the image")
+    release: str = Field("release.json", description="file that names all that the image was made of")
+    reports: str = Field("reports", description="folder of the reports of the stages")
+    environment: str = Field("environment.json", description="file of library versions; a change makes the proof run again")
+    host: str = Field("host.json", description="file that describes this machine; on another one the benchmark runs again")
 
 
 class Data(Section):
     fetch: dict[str, str] = Field({}, description="name: script that downloads the raw data; empty if the data is already there")
     raw: str = Field(description="file or folder passed to the reader")
     reader: Reference
-    kwargs: dict[str, Any] = {}
+    kwargs: dict[str, Any] = Field({}, description="further arguments of the reader, by name")
     inputs: Annotated[list[str], Field(min_length=1, description="input columns; rows with equal values in all of them are repeats")]
-    label: str = "label"
-    task: Literal["classification", "regression"]
+    label: str = Field("label", description="column of the answers")
+    task: Literal["classification", "regression"] = Field(description="classification: classes; regression: numbers")
     classes: list[str] = Field([], description="names of the classes in the order of their ids")
-    validation: Fraction = 0.1
-    test: Fraction = 0.1
+    validation: Fraction = Field(0.1, description="share of the rows that chooses the best epoch")
+    test: Fraction = Field(0.1, description="share of the rows that the score is measured on")
     near_repeat_share: Annotated[float, Field(ge=0, le=1)] = Field(
         0.02, description="share of held-out rows that may nearly repeat a training row before there is a warning"
     )
@@ -81,22 +81,26 @@ class Data(Section):
 
 
 class Preprocess(Section):
-    kind: Literal["tensors", "characters"] = "tensors"
-    column: str = "text"
-    input: str = "ids"
+    kind: Literal["tensors", "characters"] = Field(
+        "tensors", description="tensors: columns are the model's inputs; characters: text becomes ids, in the exported candidate too"
+    )
+    column: str = Field("text", description="characters: column of the text")
+    input: str = Field("ids", description="characters: input of the model that takes the ids")
     unicode_form: UnicodeForm | None = Field("NFKC", description="Unicode normal form applied to text; null: none")
-    vocabulary_size: Annotated[int, Field(ge=3)] = 4096
-    max_length: Positive = 256
-    multiple_of: Positive = 16
+    vocabulary_size: Annotated[int, Field(ge=3)] = Field(
+        4096, description="characters: number of ids, those for padding and unknown characters included"
+    )
+    max_length: Positive = Field(256, description="characters: text is cut to this length")
+    multiple_of: Positive = Field(16, description="characters: rows are padded to a multiple of this length")
 
 
 class Input(Section):
-    name: str
-    dtype: Literal["float32", "float64", "int32", "int64", "bool"]
-    shape: list[int | str]
+    name: str = Field(description="name of the argument of forward, or of its element")
+    dtype: Literal["float32", "float64", "int32", "int64", "bool"] = Field(description="element type of the tensor")
+    shape: list[int | str] = Field(description="sizes of the dimensions; a dynamic one has a name, such as 'batch'")
     low: float | str | None = Field(None, description="smallest valid value, or the dimension whose size in the same row is the smallest")
     high: float | str | None = Field(None, description="largest valid value, or a dimension, as in 'length' or 'length - 1'")
-    pad: float = 0
+    pad: float = Field(0, description="value that pads rows of different sizes")
 
     @field_validator("low", "high", mode="before")
     @classmethod
@@ -120,9 +124,9 @@ class Input(Section):
 class Size(Section):
     """The sizes that one row may have in a dynamic dimension; a limit that is left out comes from the data."""
 
-    low: Positive | None = None
-    high: Positive | None = None
-    multiple_of: Positive = 1
+    low: Positive | None = Field(None, description="smallest size; null: from the data")
+    high: Positive | None = Field(None, description="largest size; null: from the data")
+    multiple_of: Positive = Field(1, description="sizes are multiples of it")
 
     @model_validator(mode="after")
     def _any_size(self) -> Size:
@@ -137,8 +141,8 @@ class Size(Section):
 
 class Model(Section):
     factory: Reference
-    kwargs: dict[str, Any] = {}
-    inputs: Annotated[list[Input], Field(min_length=1)]
+    kwargs: dict[str, Any] = Field({}, description="arguments of the factory, by name")
+    inputs: Annotated[list[Input], Field(min_length=1)] = Field(description="inputs of the model, in the order of forward's arguments")
     absent: list[str] = Field([], description="arguments of forward, or elements of them, that are None")
     dimensions: dict[str, Size] = Field({}, description="sizes that a dynamic dimension may have")
 
@@ -161,10 +165,10 @@ class Model(Section):
 
 
 class Train(Section):
-    epochs: Positive = 10
-    batch_size: Positive = 64
-    learning_rate: Annotated[float, Field(gt=0)] = 0.001
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    epochs: Positive = Field(10, description="most passes over the training rows")
+    batch_size: Positive = Field(64, description="rows of a training step")
+    learning_rate: Annotated[float, Field(gt=0)] = Field(0.001, description="step size of the optimizer")
+    weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="weight decay of the optimizer; 0: none")
     patience: Positive = Field(3, description="epochs without a better validation loss before training stops")
     min_score: float | None = Field(None, description="gate: least validation accuracy (R² for a regression)")
     loss: Reference | None = Field(None, description="loss(outputs, labels); default by data.task")
@@ -186,12 +190,12 @@ class Optimize(Section):
     tune_seconds: Annotated[float, Field(ge=0)] = Field(
         2, description="of measuring settings, for each candidate, loading not counted; 0: keep the defaults"
     )
-    timeout_s: Seconds = 300
+    timeout_s: Seconds = Field(300, description="time limit of making one candidate")
 
 
 class Verify(Section):
-    samples: Positive = 256
-    max_batch: Positive = 32
+    samples: Positive = Field(256, description="held-out rows whose answers are compared")
+    max_batch: Positive = Field(32, description="largest number of rows of one request")
     noise_limit: Annotated[float, Field(gt=0)] = Field(
         8, description="largest error of a float32 candidate, in units of eager float32's own error"
     )
@@ -205,9 +209,9 @@ class Verify(Section):
     require_branch_coverage: bool = Field(False, description="fail if no input takes a side of a data-dependent if or loop")
     layers: bool = Field(False, description="plot the error of every layer also for candidates that passed")
     training: bool = Field(False, description="also compare a few steps of training, eager and to_static")
-    training_steps: Positive = 8
+    training_steps: Positive = Field(8, description="training steps that are compared, with training")
     threads: Positive = Field(4, description="concurrent callers of a candidate")
-    timeout_s: Seconds = 300
+    timeout_s: Seconds = Field(300, description="time limit of loading a model, and of each call of its process")
 
     @field_validator("fail_on")
     @classmethod
@@ -233,7 +237,7 @@ class Benchmark(Section):
     concurrency: list[Positive] = Field([1, 2], description="numbers of processes that answer at the same time, as far as there are cores")
     starts: Positive = Field(3, description="starts of every participant, because processes of one program differ")
     blocks: Annotated[int, Field(ge=4, description="interleaved blocks of each participant, over all starts")] = 24
-    samples_per_block: Positive = 96
+    samples_per_block: Positive = Field(96, description="most measurements of a participant in a block")
     effect: Fraction = Field(0.05, description="smallest difference that is called better or worse")
     knee_gain: Fraction = Field(0.1, description="share of throughput that the next batch size must gain to be worth its latency")
     warmup_s: Seconds = Field(1, description="time limit of the warm-up of one batch size")
@@ -242,8 +246,8 @@ class Benchmark(Section):
     slo_p99_ms: Annotated[float, Field(gt=0)] | None = Field(
         None, description="p99 objective of the Server scenario; null: no search for the highest load that meets it"
     )
-    max_seconds: Seconds = 60
-    timeout_s: Seconds = 300
+    max_seconds: Seconds = Field(60, description="time limit from the second start of the participants on; the first start has no limit")
+    timeout_s: Seconds = Field(300, description="time limit of loading a participant, and of each call of its process")
     max_busy_share: Annotated[float, Field(gt=0, le=1)] = Field(
         0.6, description="of the machine's processor time that others may take; beyond it the figures are reported as not valid"
     )
@@ -259,25 +263,27 @@ class Benchmark(Section):
 
 
 class Select(Section):
-    objective: Literal["p50_ms", "p99_ms", "throughput_per_s", "cost_per_million", "image_bytes"] = "p99_ms"
+    objective: Literal["p50_ms", "p99_ms", "throughput_per_s", "cost_per_million", "image_bytes"] = Field(
+        "p99_ms", description="measure by which the winner is chosen"
+    )
     price_per_core_hour: Annotated[float, Field(gt=0)] = Field(0.04, description="in any currency; cost_per_million is in the same one")
     slo_p99_ms: Annotated[float, Field(gt=0)] | None = Field(None, description="a candidate above it cannot be chosen")
-    max_memory_bytes: Positive | None = None
+    max_memory_bytes: Positive | None = Field(None, description="a candidate whose peak memory is above it cannot be chosen; null: any")
     max_flip_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="at the upper end of its 95% interval")
     candidate: str | None = Field(None, description="ship this one instead of the winner")
 
 
 class Package(Section):
-    repository: Annotated[str, Field(pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$")]
-    base_image: str = "python:3.11-slim"
-    max_image_bytes: Positive = 2_000_000_000
+    repository: Annotated[str, Field(pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$")] = Field(description="name of the image, without a tag")
+    base_image: str = Field("python:3.11-slim", description="image that the image is built on")
+    max_image_bytes: Positive = Field(2_000_000_000, description="gate: largest size of the image")
 
 
 class Accept(Section):
-    memory_bytes: Positive = 2_000_000_000
-    ready_timeout_s: Seconds = 60
-    max_cold_start_ms: Seconds = 30_000
-    load_requests: Positive = 500
+    memory_bytes: Positive = Field(2_000_000_000, description="memory limit of the container")
+    ready_timeout_s: Seconds = Field(60, description="time that the server has to become ready")
+    max_cold_start_ms: Seconds = Field(30_000, description="gate: longest time from the start of the container to the first answer")
+    load_requests: Positive = Field(500, description="requests of the load test")
     load_seconds: Seconds = Field(10, description="time limit of the load test with single rows")
     concurrency: Positive = Field(8, description="concurrent callers")
 
@@ -323,8 +329,8 @@ class Promote(Section):
 class Range(Section):
     """The numbers from `low` to `high`; whole ones if both ends are whole."""
 
-    low: int | float
-    high: int | float
+    low: int | float = Field(description="smallest number")
+    high: int | float = Field(description="largest number")
     log: bool = Field(False, description="draw evenly on a logarithmic scale")
 
     @model_validator(mode="after")
@@ -394,7 +400,7 @@ class Drift(Section):
 
 
 class GraphModes(Section):
-    networks: Annotated[list[NetworkName], Field(min_length=1)] = list(NETWORKS)
+    networks: Annotated[list[NetworkName], Field(min_length=1)] = Field(list(NETWORKS), description="networks that are measured")
     modes: Annotated[list[ModeName], Field(min_length=1)] | None = Field(None, description="null: all of them")
     full: bool = Field(False, description="sizes for GPUs; the others are for two cores")
     rounds: Annotated[int, Field(ge=2)] = Field(10, description="interleaved blocks of each mode, over all starts")
@@ -413,24 +419,24 @@ class Params(Section):
     """The whole of params.yaml, one section per stage and three that stages share."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", description="name of the model, the image and the MLflow experiment")]
-    seed: int = 0
-    code: Code
-    paths: Paths = Paths()
-    data: Data
-    preprocess: Preprocess = Preprocess()
-    model: Model
-    train: Train = Train()
-    export: Export = Export()
-    optimize: Optimize = Optimize()
-    verify: Verify = Verify()
-    benchmark: Benchmark = Benchmark()
-    select: Select = Select()
-    package: Package
-    accept: Accept = Accept()
-    promote: Promote = Promote()
-    sweep: Sweep = Sweep()
-    drift: Drift = Drift()
-    graph_modes: GraphModes = GraphModes()
+    seed: int = Field(0, description="of the split, the weights and the order of rows")
+    code: Code = Field(description="your code")
+    paths: Paths = Field(Paths(), description="where the stages write, inside the checkout")
+    data: Data = Field(description="the data, and how it is read and split")
+    preprocess: Preprocess = Field(Preprocess(), description="how a raw row becomes the model's inputs")
+    model: Model = Field(description="your model and its inputs")
+    train: Train = Field(Train(), description="the stage train")
+    export: Export = Field(Export(), description="the stage export")
+    optimize: Optimize = Field(Optimize(), description="the stage optimize")
+    verify: Verify = Field(Verify(), description="the stage verify")
+    benchmark: Benchmark = Field(Benchmark(), description="the stage benchmark")
+    select: Select = Field(Select(), description="how the winner of the benchmark is chosen")
+    package: Package = Field(description="the stage package")
+    accept: Accept = Field(Accept(), description="the stage accept")
+    promote: Promote = Field(Promote(), description="paddleship promote and rollback; no stage reads it")
+    sweep: Sweep = Field(Sweep(), description="paddleship sweep; no stage reads it")
+    drift: Drift = Field(Drift(), description="paddleship drift; no stage reads it")
+    graph_modes: GraphModes = Field(GraphModes(), description="the flow compare-graph-modes; no stage reads it")
 
     @model_validator(mode="after")
     def _batch_first(self) -> Params:
@@ -468,7 +474,8 @@ def overrides(candidates: Sequence[str]) -> type[Section]:
     field = Optimize.model_fields["candidates"]
     chosen: Any = (Annotated[list[kind], Field(min_length=1)] | None, Field(None, description=field.description))
     optimize: Any = create_model("Optimize", __base__=Optimize, candidates=chosen)
-    return optional(create_model("Params", __base__=Params, optimize=(optimize, optimize())))
+    section: Any = (optimize, Field(optimize(), description=Params.model_fields["optimize"].description))
+    return optional(create_model("Params", __base__=Params, optimize=section))
 
 
 def optional(model: type[Section]) -> type[Section]:
