@@ -109,6 +109,9 @@ def test_variables_of_a_deployment_are_added_to_those_of_the_pool(job_of):
     assert env["PREFECT_FLOW_RUN_EXECUTE_SIGTERM_BEHAVIOR"] == "crash", "an evicted leg is lost, and the run repeats it"
     assert env["GIT_CONFIG_GLOBAL"] == "/etc/paddleship/git/gitconfig"
     assert env["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == "30"
+    mounts = [one["mountPath"] for one in pod_of(job_of())["containers"][0]["volumeMounts"] if not one.get("readOnly")]
+    for variable in ("HOME", "DVC_SITE_CACHE_DIR"):  # the rest of the root is read-only
+        assert any(Path(env[variable]).is_relative_to(mount) for mount in mounts), variable
 
 
 @pytest.mark.parametrize(
