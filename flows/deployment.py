@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import signal
@@ -28,12 +29,23 @@ POOLS = {"local": "process", "docker": "docker"}  # of prefect.yaml, with their 
 
 def deploy(local: Local) -> None:
     """Create the work pools, register prefect.yaml, and create the automations. Raises Unavailable."""
-    for pool, kind in POOLS.items():
-        _prefect(local, "work-pool", "create", pool, "--type", kind, "--overwrite")
-    _prefect(local, "--no-prompt", "deploy", "--all")
     os.environ["PREFECT_API_URL"] = _url(local)
+    asyncio.run(_make_pools())
+    _prefect(local, "--no-prompt", "deploy", "--all")
     automations.watch_heartbeats()
     automations.retrain_on_drift()
+
+
+async def _make_pools() -> None:
+    """Create the work pools of prefect.yaml, or give those that exist the job template of this Prefect."""
+    from prefect import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.workers.utilities import get_default_base_job_template_for_infrastructure_type
+
+    async with get_client() as client:
+        for name, kind in POOLS.items():
+            template = await get_default_base_job_template_for_infrastructure_type(kind)
+            await client.create_work_pool(WorkPoolCreate(name=name, type=kind, base_job_template=template or {}), overwrite=True)
 
 
 def work(local: Local, *, pool: str = "local") -> int:
