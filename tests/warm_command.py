@@ -122,8 +122,10 @@ def _request(command):
         request = {"module": _PROGRAMS[program], "arguments": arguments, "folder": str(BIN)}
     else:
         return None
-    is_cold = request["module"] == "flows.cli" and (not request["arguments"] or request["arguments"][0] in _COLD)
-    return None if is_cold else request
+    words = request["arguments"] or [""]
+    is_cold = request["module"] == "flows.cli" and words[0] in ("", *_COLD)
+    is_mlflows = request["module"] == "uvicorn" and words[-1].startswith("mlflow.")  # it must end with the group of `mlflow server`
+    return None if is_cold or is_mlflows else request
 
 
 def _stage(command):
