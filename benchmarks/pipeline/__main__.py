@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.chaos import toy
-from benchmarks.chaos.checkout import Checkout
+from benchmarks.chaos.checkout import Checkout, Run
 from benchmarks.chaos.means import serving, well
 from benchmarks.pipeline import stored
 from paddleship.system import host
@@ -142,8 +142,15 @@ def _run(checkout: Checkout) -> float:
 
 
 def _all_runs(checkout: Checkout, files: list[Path]) -> None:
-    """Runs of one checkout at once, each with params of its own."""
-    _all([checkout.start("run", "--until", "export", "--params", file.name) for file in files])
+    """Runs of one checkout at once, each with params of its own. Raises RuntimeError with what one said that failed."""
+    started = []
+    for file in files:
+        command = [sys.executable, "-m", "flows.cli", "run", "--until", "export", "--params", file.name]
+        output = file.with_suffix(".log")
+        with output.open("wb") as log:
+            started.append((subprocess.Popen(command, cwd=checkout.root, env=checkout.env(), stdout=log, stderr=log), output))
+    for process, output in started:
+        well(Run(process.wait(), output.read_text(errors="replace")))
 
 
 def _all_bare(checkouts: list[Checkout]) -> None:
