@@ -70,8 +70,8 @@ def isolate(checkout: Path, run_id: str, overlay: Mapping[str, Any], commit: str
     if lock is None:
         raise Unavailable(f"the flow run {run_id} is running in another process: wait for its end, then retry it")
     if not root.exists():
-        _git(checkout, "worktree", "prune")
-        _git(checkout, "worktree", "add", "--quiet", "--detach", str(root), commit)
+        _worktree(checkout, "prune")
+        _worktree(checkout, "add", "--quiet", "--detach", str(root), commit)
     _share_cache(checkout, root)
     if overlay:
         _overlay(root / "params.yaml", overlay)
@@ -105,8 +105,8 @@ def at_experiment(checkout: Path, commit: str, name: str) -> Iterator[Path]:
     """A worktree of a run's DVC experiment, which is removed afterwards. Raises BadInput."""
     root = checkout / FOLDER / "runs" / f"{name}-{os.getpid()}"
     with locks.wait_for(_lock(checkout, root)):
-        _git(checkout, "worktree", "prune")
-        _git(checkout, "worktree", "add", "--quiet", "--detach", str(root), f"refs/exps/{commit[:2]}/{commit[2:]}/{name}")
+        _worktree(checkout, "prune")
+        _worktree(checkout, "add", "--quiet", "--detach", str(root), f"refs/exps/{commit[:2]}/{commit[2:]}/{name}")
         try:
             _share_cache(checkout, root)
             yield root
@@ -133,10 +133,10 @@ def abandoned(checkout: Path, root: Path) -> Iterator[bool]:
 def remove(checkout: Path, root: Path) -> None:
     """Remove the worktree of a run; its lock must be held."""
     if (root / ".git").exists():
-        _git(checkout, "worktree", "remove", "--force", str(root))
+        _worktree(checkout, "remove", "--force", str(root))
     else:  # it was never complete
         shutil.rmtree(root)
-        _git(checkout, "worktree", "prune")
+        _worktree(checkout, "prune")
     _lock(checkout, root).unlink(missing_ok=True)
 
 
@@ -243,6 +243,12 @@ def _share_cache(checkout: Path, root: Path) -> None:
     path = root / ".dvc" / "config.local"
     write_text(path, "\n".join(lines) + "\n")
     path.chmod(0o600)
+
+
+def _worktree(checkout: Path, *arguments: str) -> None:
+    """A `git worktree` command, alone in the checkout: beside another one it fails on worktrees that come and go. Raises BadInput."""
+    with locks.wait_for(checkout / FOLDER / "worktrees.lock"):
+        _git(checkout, "worktree", *arguments)
 
 
 def _git(folder: Path, *arguments: str) -> str:

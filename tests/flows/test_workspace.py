@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,19 @@ def test_a_worktree_has_the_overlay_and_shares_cache_and_remote(toy):
     assert f"dir = {toy}/.dvc/cache" in config
     assert f"url = {toy.parent}/paddleship-remote" in config
     assert git(toy, "status", "--porcelain") == ""
+
+
+def test_runs_that_begin_and_end_beside_each_other_do_not_disturb_each_others_worktrees(toy):
+    def come_and_go(name):
+        for number in range(15):
+            place = workspace.isolate(toy, f"{name}-{number}", {})
+            place.remove()
+            place.leave()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(come_and_go, "abcd"))
+    assert workspace.worktrees(toy) == []
+    assert len(git(toy, "worktree", "list").splitlines()) == 1
 
 
 def test_a_worktree_reaches_remotes_with_the_credentials_of_the_checkout(toy):
