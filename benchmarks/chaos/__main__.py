@@ -14,8 +14,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
+from typing import Any
 
 from benchmarks.chaos import engine, faults, shipping
 from benchmarks.chaos.bench import Bench, Row
@@ -35,29 +37,25 @@ def main() -> None:
     try:
         if any(name in shipping.FAULTS for name in names):
             engine.require()
-        _conclude(_toy_rows(names, short) + _shipping_rows(names, short))
+        toys = _rows(faults.FAULTS, Bench.of_toy, names, short)
+        _conclude(toys + _rows(shipping.FAULTS, Shipping.of_linear, names, short))
     except PaddleshipError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
 
 
-def _toy_rows(names: Collection[str], short: bool) -> list[Row]:
-    """Faults of runs in a checkout whose stages only write files."""
-    wanted = {name: fault for name, fault in faults.FAULTS.items() if name in names}
+def _rows(
+    known: Mapping[str, Callable[[Any, Row, bool], None]],
+    bench_of: Callable[[], AbstractContextManager[Bench | Shipping]],
+    names: Collection[str],
+    short: bool,
+) -> list[Row]:
+    """The rows of the named faults among those of one bench, which is only made for them."""
+    wanted = {name: fault for name, fault in known.items() if name in names}
     if not wanted:
         return []
-    with Bench.of_toy() as bench:
-        print(f"an undisturbed run takes {bench.expected.seconds:.1f} s", flush=True)
-        return [_try(name, partial(fault, bench), short) for name, fault in wanted.items()]
-
-
-def _shipping_rows(names: Collection[str], short: bool) -> list[Row]:
-    """Faults of the real stages, of the engine, of the image registry and of promotions."""
-    wanted = {name: fault for name, fault in shipping.FAULTS.items() if name in names}
-    if not wanted:
-        return []
-    with Shipping.of_linear() as bench:
-        print(f"an undisturbed run of the real stages takes {bench.bench.expected.seconds:.1f} s", flush=True)
+    with bench_of() as bench:
+        print(f"an undisturbed run of {bench.what} takes {bench.expected.seconds:.1f} s", flush=True)
         return [_try(name, partial(fault, bench), short) for name, fault in wanted.items()]
 
 

@@ -42,6 +42,7 @@ class Bench:
     template: Checkout
     expected: Undisturbed
     folder: Path
+    what: str = "the toy's stages"
 
     @classmethod
     @contextmanager

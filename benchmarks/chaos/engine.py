@@ -65,8 +65,8 @@ class Engine:
         """Take an image from the engine that others use."""
         with closing(image.connect()) as client:
             shared = image.host_of(client)
-        command = f"docker --host {shared} save {tag} | docker --host {self.host} load"
-        subprocess.run(["bash", "-o", "pipefail", "-c", command], check=True, capture_output=True)
+        with subprocess.Popen(["docker", "--host", shared, "save", tag], stdout=subprocess.PIPE) as saved:
+            subprocess.run(["docker", "--host", self.host, "load"], stdin=saved.stdout, check=True, capture_output=True)
 
     def images(self, *arguments: str) -> list[str]:
         return self._docker("images", "--all", "--quiet", "--no-trunc", *arguments).stdout.split()

@@ -45,7 +45,12 @@ class Shipping:
     bench: Bench
     whole: Checkout
     engine: Engine
+    what: str = "the real stages"
     _promoted: list[Undisturbed] = field(default_factory=list)
+
+    @property
+    def expected(self) -> Undisturbed:
+        return self.bench.expected
 
     @classmethod
     @contextmanager
@@ -88,7 +93,7 @@ class Shipping:
 
     def judge(self, checkout: Checkout, done: Run, *, kept: set[str]) -> tuple[int, list[str]]:
         """As for the toy, and the engine: no container, and no image that is not accepted."""
-        repeated, wrong = judge(checkout, done, self.bench.expected, kept=kept)
+        repeated, wrong = judge(checkout, done, self.expected, kept=kept)
         return repeated, wrong + self._in_engine(checkout)
 
     def judge_promotion(self, checkout: Checkout, done: Run) -> tuple[int, list[str]]:

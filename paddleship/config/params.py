@@ -416,7 +416,7 @@ class GraphModes(Section):
 
 
 class Params(Section):
-    """The whole of params.yaml, one section per stage and three that stages share."""
+    """The whole of params.yaml: a section for each stage, for what stages share, and for each command beside them."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", description="name of the model, the image and the MLflow experiment")]
     seed: int = Field(0, description="of the split, the weights and the order of rows")
