@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session")
 def warm_context():
-    context = warm.Context()
+    context = warm.Context(ours=True)
     context.start()
     return context
 
@@ -66,13 +66,14 @@ def _spawned_children(request, monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def warm_commands(request):
+def warm_commands(request, shared_folder):
     """Fork the commands and stages that tests start from now on; whether that is so, which it is not in the long form of the suite."""
     if request.config.getoption("long"):
         yield False
         return
-    with warm_command.serving() as address, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(warm_command.ADDRESS, address)
+    owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(warm_command.ADDRESS, warm_command.serve(shared_folder / "warm", until=owner))
         patch.setattr(subprocess, "Popen", warm_command.Popen)
         yield True
 
@@ -165,13 +166,18 @@ def stage(warm_commands):
 
 
 @pytest.fixture(scope="session")
-def once(tmp_path_factory):
-    """Make a folder once for all workers: copy what it holds, change nothing in it."""
+def shared_folder(tmp_path_factory):
+    """A folder of all workers."""
     root = tmp_path_factory.getbasetemp()
-    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    return root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+
+@pytest.fixture(scope="session")
+def once(shared_folder):
+    """Make a folder once for all workers: copy what it holds, change nothing in it."""
 
     def find(name, make):
-        folder = root / f"once-{name}"
+        folder = shared_folder / f"once-{name}"
         with filelock.FileLock(f"{folder}.lock"):
             if not folder.exists():
                 make().rename(folder)

@@ -12,10 +12,11 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import weakref
 from pathlib import Path
+
+import filelock
 
 from tests import warm_fork
 
@@ -23,7 +24,7 @@ BIN = Path(sys.executable).parent
 SERVER = Path(__file__).with_name("warm_command_server.py")
 ADDRESS = "PADDLESHIP_TESTS_WARM_COMMANDS"
 """The variable with the address of the warm process; the commands that it forks start DVC in the same way."""
-_MODULES = ("flows.", "dvc", "tasks.", "benchmarks.", "tests.flows.kill_before", "prefect.", "uvicorn")
+_MODULES = ("flows.", "dvc", "tasks.", "benchmarks.", "tests.", "prefect.", "uvicorn")
 _PYTHON = re.compile(r"python (-m )?(tasks\.\w+|\S+\.py)((?: [\w/.]+)*)")  # a stage's command in dvc.yaml
 _COLD = ("compare-graph-modes",)  # it needs a fresh Paddle
 
@@ -134,13 +135,14 @@ def _stage(command):
     return {"module": found[2], "arguments": found[3].split()} if found else None
 
 
-@contextlib.contextmanager
-def serving():
-    """The address of a warm process."""
-    with tempfile.TemporaryDirectory(prefix="warm-") as folder:
-        address = f"{folder}/commands"
-        command = [sys.executable, str(SERVER), address]
-        with spawned(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as server:
-            assert server.stdout.readline() == b"warm\n"
-            yield address
-            server.stdin.close()
+def serve(folder, *, until):
+    """Have a warm process in that folder as long as the process with the id `until` lives, and return its address."""
+    address = f"{folder}/commands"
+    with filelock.FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            folder.mkdir()
+            server = spawned([sys.executable, str(SERVER), address, str(until)], stdout=subprocess.PIPE, start_new_session=True)
+            with server.stdout as said:
+                assert said.readline() == b"warm\n"
+            server.returncode = 0  # it outlives this process, so nobody waits for it
+    return address

@@ -1,4 +1,4 @@
-"""`python warm_command_server.py ADDRESS`: import what the commands import, and fork a process for each that is asked for.
+"""`python warm_command_server.py ADDRESS PID`: import what the commands import, and fork a process for each that is asked for.
 
 The fork comes back from `serve` and runs its command at the end of this file, so that it ends as a program does. This process has one
 thread: it never forks while another thread holds a lock.
@@ -68,19 +68,20 @@ _PREFECT = tuple(
 )
 
 
-def serve(address):
-    """Answer until the standard input ends; in each child, return the request that it is for."""
+def serve(address, owner):
+    """Answer until the process with the id `owner` has ended; in each child, return the request that it is for."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(address)
     listener.listen(64)
     selector = selectors.DefaultSelector()
     selector.register(listener, selectors.EVENT_READ)
-    selector.register(0, selectors.EVENT_READ)
+    owner_ended = os.pidfd_open(owner)
+    selector.register(owner_ended, selectors.EVENT_READ)
     print("warm", flush=True)
     children = {}
     while True:
         for key, _ in selector.select():
-            if key.fd == 0:
+            if key.fd == owner_ended:
                 for pid, _caller in children.values():
                     os.kill(pid, signal.SIGKILL)
                 sys.exit()
@@ -151,6 +152,6 @@ if __name__ == "__main__":
     threads = list(Path("/proc/self/task").iterdir())
     if len(threads) != 1:
         sys.exit(f"the warm process has {len(threads)} threads: one of {_PRELOAD} starts them")
-    request = serve(sys.argv[1])
+    request = serve(sys.argv[1], int(sys.argv[2]))
     warm_command.take_over()
     warm_fork.be(*request)

@@ -29,7 +29,7 @@ def prepare():
     """Start the process that the children of forked programs are forked from."""
     global children
     _paths[:] = sys.path
-    children = warm.Context()
+    children = warm.Context(ours=False)  # a stage has the code of its checkout
     children.start()
     for place, (owner, name) in enumerate(
         ((forkserver._forkserver, "_forkserver_alive_fd"), (resource_tracker._resource_tracker, "_fd")), _KEPT
@@ -64,6 +64,8 @@ def _become(request, descriptors):
     sys.modules["numpy"].random.seed()
     if request["module"].startswith("tasks."):  # the stage of a checkout has the code of that checkout
         _let_go.extend(sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in _OURS)
+    sys.orig_argv = [sys.executable, "-m", *sys.argv]
+    warm.import_sitecustomize()
     get_context = multiprocessing.get_context
     multiprocessing.get_context = lambda method=None: children if method == "spawn" else get_context(method)
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 
+import filelock
 import pytest
 
 from benchmarks.chaos import toy as toys
@@ -36,17 +37,22 @@ def free_port():
 
 
 @pytest.fixture(scope="session")
-def prefect_folder(tmp_path_factory, with_tables):
-    """Where the Prefect server of the session keeps its database and its log."""
-    return with_tables(tmp_path_factory.mktemp("prefect"))
+def prefect_folder(shared_folder, tmp_path_factory, warm_commands):
+    """Where the Prefect server keeps its database and its log."""
+    return (shared_folder if warm_commands else tmp_path_factory.mktemp("servers")) / "prefect"
 
 
 @pytest.fixture(scope="session")
-def prefect_url(prefect_folder, free_port):
-    """A real Prefect server for the session; an ephemeral one per run would cost seconds each."""
+def prefect_url(prefect_folder, free_port, with_tables, warm_commands):
+    """A real Prefect server, in the short form for all workers; an ephemeral one per run would cost seconds each."""
     local = replace(Local(prefect_folder), prefect_port=free_port())
-    yield local._prefect().start() + "/api"
-    local.stop()
+    with filelock.FileLock(f"{prefect_folder}.lock"):
+        if not prefect_folder.exists():
+            with_tables(prefect_folder)
+        url = local._prefect().start()
+    yield f"{url}/api"
+    if not warm_commands:
+        local.stop()
 
 
 @pytest.fixture

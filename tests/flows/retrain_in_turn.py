@@ -1,0 +1,17 @@
+"""`python -m tests.flows.retrain_in_turn STEPS`: the flow `retrain` several times in one process, each after a commit."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from flows.here import here, load_flow
+
+if __name__ == "__main__":
+    checkout, local = here()
+    flow = load_flow(checkout, local, "flows.retrain").retrain
+    for how, given in json.loads(sys.argv[1]):
+        Path("how/train").write_text(how)
+        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qam", how], check=False)
+        state = flow(**given, until="export", return_state=True)
+        print(f"\n=> {state.name}: {state.message}")
