@@ -77,6 +77,7 @@ def _run(place: Workspace, until: Until, pools: Mapping[str, str], *, register: 
     bury(local.spool, tracking_uri=local.tracking_uri())
     tags = {"mlflow.runName": str(flow_run.name), "git_commit": workspace.commit(place.root), "prefect_flow_run": str(flow_run.id)}
     tags |= {"trigger": trigger} if trigger else {}
+    tags |= {"started_by_flow_run": str(starter)} if (starter := flow_run.parent_flow_run_id) else {}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
     rows: list[Row] = []
     failure: PaddleshipError | None = None

@@ -55,8 +55,10 @@ def find(uri: str) -> list[Run]:
 
 
 def of_flow_run(uri: str, flow_run: str) -> Run | None:
-    """The run that a flow run of Prefect left, or None."""
-    return next((run for run in find(uri) if run.flow_run == flow_run), None)
+    """The run that a flow run of Prefect left, or else the newest of those that it started as parts of itself; None without one."""
+    runs = find(uri)
+    of_parts = (run for run in runs if run.tags.get("started_by_flow_run") == flow_run)
+    return next((run for run in runs if run.flow_run == flow_run), next(of_parts, None))
 
 
 def of_name(uri: str, model: str, name: str) -> Run | None:

@@ -16,20 +16,6 @@ from paddleship.errors import Unavailable
 from tasks.tracking import runs
 from tests.flows.helpers import DVC, REPOSITORY, git, prefect_api
 
-RETRAIN = """
-import json, subprocess, sys
-from pathlib import Path
-from flows.here import load_flow
-from flows.local import Local
-from paddleship.errors import Unavailable
-flow = load_flow(Path.cwd(), Local.of(Path.cwd()), "flows.retrain").retrain
-for how, given in json.loads(sys.argv[1]):
-    Path("how/train").write_text(how)
-    subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qam", how], check=False)
-    state = flow(**given, until="export", return_state=True)
-    print(f"\\n=> {state.name}: {state.message}")
-"""
-
 
 @pytest.fixture
 def retrain(toy, environment, mlflow_db, prefect_url):
@@ -38,7 +24,7 @@ def retrain(toy, environment, mlflow_db, prefect_url):
     (toy / ".paddleship/mlflow.db").write_bytes(mlflow_db.read_bytes())
 
     def run(*steps):
-        command = [sys.executable, "-c", RETRAIN, json.dumps(steps)]
+        command = [sys.executable, "-m", "tests.flows.retrain_in_turn", json.dumps(steps)]
         variables = {**environment, "PYTHONPATH": str(REPOSITORY)}
         done = subprocess.run(command, cwd=toy, env=variables, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -61,10 +47,12 @@ def test_what_changed_runs_once_with_its_reason_and_a_missed_gate_is_not_tried_a
     assert missed.startswith("GateFailed: score is 3")
     assert again.startswith("NothingNew: nothing new: the same params, code, data and versions were run on ")
     assert again.endswith(": GateFailed)")
-    found = runs.find(f"sqlite:///{toy}/.paddleship/mlflow.db")
+    uri = f"sqlite:///{toy}/.paddleship/mlflow.db"
+    found = runs.find(uri)
     assert [run.tags["trigger"] for run in found] == [drift["reason"]]
     named = prefect_api(prefect_url, "flow_runs/filter", {"flow_runs": {"tags": {"all_": ["retrain", drift["reason"]]}}})
     assert [one["name"] for one in named] == [f"retrain: {drift['reason']}"] * 2
+    assert [run for one in named if (run := runs.of_flow_run(uri, one["id"]))] == found, "`paddleship ci` reports from it"
 
 
 def look(toy, name="HEAD"):
