@@ -25,6 +25,7 @@ _DRAINED = 0x01 | 0x08  # bits of srv_admin_state: maintenance, drain
 _RUNNING, _PASSED = "2", "3"  # srv_op_state, srv_check_result
 _POLL_S = 0.05
 _STOP_S = 20
+_SAMPLE = "/sample"  # the folder in the container
 _FILES = ("proxy.Dockerfile", "haproxy.cfg")
 _BASH = 'exec 3<>/dev/tcp/127.0.0.1/9999 && printf "%s\\n" "$1" >&3 && cat <&3'
 _TARGET, _SERVES = "io.paddleship.target", "io.paddleship.serves"
@@ -165,9 +166,16 @@ class DockerTarget:
             networking_config={self._network: self._client.api.create_endpoint_config(aliases=[f"model-{place}"])},
             labels={_TARGET: self._settings.name},
             restart_policy={"Name": "unless-stopped"},
+            **self._with_sample(),
             **image.locked_down(memory_bytes=self._memory_bytes),
         )
         server.start()
+
+    def _with_sample(self) -> dict[str, Any]:
+        """What lets a server write its request sample, if it is to."""
+        if self._settings.sample is None:
+            return {}
+        return {"command": ["--sample", _SAMPLE], "volumes": {self._settings.sample: {"bind": _SAMPLE, "mode": "rw"}}}
 
     def _server_name(self, place: str) -> str:
         return f"paddleship-{self._settings.name}-{place}"

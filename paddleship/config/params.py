@@ -295,9 +295,18 @@ class Target(Section):
     address: str = Field("127.0.0.1", description="docker: address of the host that the port is open on")
     proxy_image: str = Field("haproxy:2.6", description="docker: HAProxy with bash; infra/proxy_image.sh makes one without a registry")
     drain_s: Seconds = Field(30, description="time that the old server has to answer what it was asked")
+    sample: Annotated[str, Field(pattern=r"^/[^:]+$")] | None = Field(
+        None, description="docker: folder of the host, writable for user 10001, that servers write the request sample to; null: none"
+    )
     namespace: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", description="kubernetes")] = "default"
     replicas: Positive = Field(2, description="kubernetes")
     manifest: str = Field("kubernetes.yaml", description="kubernetes: file that the manifest is written to")
+
+    @model_validator(mode="after")
+    def _sample_on_a_host(self) -> Target:
+        if self.kind == "kubernetes" and self.sample is not None:
+            raise whole(f"sample is for the target docker only (got {self.sample!r}): leave it out, and give the pods a volume")
+        return self
 
 
 class Promote(Section):

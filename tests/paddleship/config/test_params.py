@@ -52,6 +52,10 @@ def rules(inputs, **dimensions):
         ({"promote": {"target": {"kind": "docker"}}}, "promote.target.name is missing: add it"),
         ({"promote": {"target": {"kind": "docker", "name": "x", "prt": 1}}}, "unknown key 'promote.target.prt' (did you mean 'port'?)"),
         (
+            {"promote": {"target": {"kind": "kubernetes", "name": "x", "port": 80, "sample": "/sample"}}},
+            "promote.target: sample is for the target docker only (got '/sample')",
+        ),
+        (
             {"promote": {"target": {"kind": "kubernetes", "name": "x"}}},
             "promote: registry must name one for the target kubernetes (got null)",
         ),
