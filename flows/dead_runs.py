@@ -1,7 +1,8 @@
 """Prefect's record of flow runs that ended without saying so: killed, or unable to write their last state.
 
-A flow run holds a lock until its process ends, and the next command in the checkout marks those that nobody holds, if it has a Prefect
-server. A server that `make ui` started marks such runs too, after three missing heartbeats; a temporary server ends with its run.
+A flow run holds a lock until its process ends, or until a command has seen its last state. The next command in the checkout marks those
+that nobody holds, if it has a Prefect server. A server that `make ui` started marks such runs too, after three missing heartbeats; a
+temporary server ends with its run.
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ def hold(local: Local) -> None:
     with _alone(local):
         _mark_all(local, but=own)
         _held.append(locks.wait_for(own))
+
+
+def release() -> None:
+    """Remove the locks of this process, whose flow runs have told Prefect their last states: the next command has nothing to ask about."""
+    while _held:
+        lock = _held.pop().lock
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
 
 
 def mark(local: Local) -> list[str]:

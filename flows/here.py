@@ -69,9 +69,10 @@ def load_flow(checkout: Path, local: Local, module: str) -> Any:
 
 
 def end(state: Any) -> int:
-    """Print the error of a flow run in this state, if it has one, and return the exit code."""
-    from flows import outcome
+    """Print the error of a flow run that ended in this state, if it has one, and return the exit code."""
+    from flows import dead_runs, outcome
 
+    dead_runs.release()
     code = outcome.exit_code(state)
     if code:
         print(f"error: {state.message or state.name}", file=sys.stderr)
