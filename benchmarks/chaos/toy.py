@@ -38,6 +38,7 @@ if how == "hang":
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     Path("pids").write_text(f"{os.getpid()} {child.pid}")
     child.wait()
+    time.sleep(600)  # the child alone was killed
 if how == "be killed":
     Path("attempts").open("a").write("x")
     os.kill(os.getpid(), signal.SIGKILL)
