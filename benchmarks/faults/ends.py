@@ -192,7 +192,8 @@ def _pipeline(checkout: Path) -> Path:
     values["train"] |= {"epochs": 3, "min_score": 0.9, "learning_rate": 0.02}
     values["optimize"] |= {"candidates": ["paddle", "onnxruntime"], "tune_seconds": 0}
     values["verify"] |= {"samples": 48, "max_batch": 8}
-    values["benchmark"] |= {"batch_sizes": [1], "concurrency": [], "starts": 1, "blocks": 4, "samples_per_block": 20, "scenario_seconds": 1}
+    values["benchmark"] |= {"batch_sizes": [1], "concurrency": [], "starts": 1, "blocks": 4, "samples_per_block": 20}
+    values["benchmark"] |= {"warmup_s": 0.2, "scenario_seconds": 0.5, "max_seconds": 2}
     values["select"] |= {"candidate": "onnxruntime"}
     values["package"] |= {"repository": REPOSITORY}
     values["accept"] |= {"load_requests": 50}

@@ -22,16 +22,12 @@ _MODULES = (
     "series",
 )
 SHORT = (
-    "RememberedScale",
     "ForgottenTraining",
     "PlainListOfLayers",
-    "GreaterOfTwo",
     "GuardsAgainstEmpty",
     "IgnoredInput",
     "NotCalledSelf",
-    "NestedOutputs",
     "Gated",
-    "EagerShortcut",
     "GramMatrix",
     "MaskedMean",
 )

@@ -63,7 +63,7 @@ QUICK = {
 
 
 @pytest.fixture(params=[QUICK, pytest.param({}, marks=pytest.mark.long)], ids=["quick", "as params.yaml has it"])
-def team(request, tmp_path, checkout_of, warm_commands):
+def team(request, tmp_path, checkout_of, with_tables, warm_commands):
     """Their package and data in a folder of their own, and a checkout with a params file that points at them."""
     package = tmp_path / "theirs" / "my_package"
     package.mkdir(parents=True)
@@ -77,7 +77,7 @@ def team(request, tmp_path, checkout_of, warm_commands):
             signal = random.normal(kind, 0.3, (int(random.integers(2, 9)), 5))
             row = {"signal": signal.round(4).tolist(), "flag": int(random.integers(3)), "kind": ("low", "middle", "high")[kind]}
             rows.write(json.dumps(row) + "\n")
-    checkout = checkout_of("team")
+    checkout = with_tables(checkout_of("team"))
     (tmp_path / "theirs" / "params.yaml").write_text(yaml.safe_dump(params.merge(overlay(tmp_path / "theirs"), request.param)))
     return checkout, tmp_path / "theirs" / "params.yaml"
 

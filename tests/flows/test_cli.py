@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from tests.flows.helpers import PROGRAM, REPOSITORY
 
@@ -58,6 +59,18 @@ def test_a_docker_worker_without_an_engine_says_how_to_get_one_or_do_without(toy
     assert done.stderr.startswith("error: no Docker engine is reachable: run `make engine`")
     assert "compare-graph-modes/local" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.engine
+def test_a_docker_worker_without_its_image_says_how_to_build_it(toy, engine):
+    deployment = {"work_pool": {"name": "docker", "job_variables": {"image": "paddleship/nowhere:1"}}}
+    (toy / "prefect.yaml").write_text(yaml.safe_dump({"deployments": [deployment]}))
+    environment = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:1/api"}
+    command = [PROGRAM, "worker", "--pool", "docker"]
+    done = subprocess.run(command, cwd=toy, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert done.stderr.startswith("error: the engine has no image 'paddleship/nowhere:1'")
+    assert done.stderr.endswith(": run `make train-image`\n")
 
 
 @pytest.mark.spawned

@@ -21,7 +21,7 @@ def compared(linear_checkout_of, with_tables, environment):
 
 
 @pytest.mark.slow
-@pytest.mark.long  # the Docker work pool's test runs the same flow
+@pytest.mark.long  # the comparison runs in paddleship/graphmodes/test_comparison
 def test_the_flow_leaves_a_page_a_report_and_a_child_run_per_mode(compared):
     done, checkout = compared("--networks", "linear", "--modes", "paddle-static", "--rounds", "2", "--threads", "1")
     assert done.returncode == 0, done.stderr

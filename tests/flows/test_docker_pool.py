@@ -71,14 +71,6 @@ def training_image(engine, checkout, name, tmp_path):
     engine.images.remove(name, force=True)
 
 
-def test_a_worker_without_the_image_says_how_to_build_it(engine, checkout, environment, name):
-    command = [PROGRAM, "worker", "--pool", "docker"]
-    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 4
-    assert done.stderr.startswith(f"error: the engine has no image '{name}'")
-    assert done.stderr.endswith(": run `make train-image`\n")
-
-
 @pytest.mark.long  # the comparison, a worker and containers with these limits each have tests of their own
 def test_a_run_in_the_training_image_leaves_its_page_and_runs_in_mlflow(engine, checkout, environment, training_image):
     with (checkout / ".paddleship/worker.log").open("w") as log:

@@ -16,6 +16,7 @@ from mlflow import MlflowClient
 from benchmarks.chaos.toy import FETCH
 from paddleship.lineage.release import Lineage
 from tasks import trace
+from tasks.tracking.runs import find
 from tests import canaries
 from tests.flows.helpers import DVC, PROGRAM, git, hanging, how_it_went, is_alive, mlflow_runs, prefect_api, report_of, wait_for
 
@@ -36,6 +37,7 @@ def overlay(root, name="overlay.yaml", **sections):
     return str(root.parent / name)
 
 
+@pytest.mark.long  # e2e/test_pipeline has such a second run, and test_ci such a third
 def test_a_second_run_says_that_nothing_changed_and_a_third_does_what_a_change_reaches(toy, let, pipeline):
     first = pipeline()
     assert first.returncode == 0, first.stderr
@@ -94,16 +96,15 @@ def test_with_nothing_changed_and_no_engine_the_run_does_not_say_that_there_is_a
 
 def test_a_warning_is_shown_once_and_counted_in_the_table_in_prefect_and_in_mlflow(toy, let, pipeline, prefect_url):
     let("train", "warn")
-    flow_runs = []
     for how in ("ran", "unchanged"):
         done = pipeline()
-        flow_runs += [path.stem for path in (toy / ".paddleship/flows").iterdir()]
+        assert list((toy / ".paddleship/flows").iterdir()) == [], "it ended in order: the next command need not ask Prefect about it"
         assert done.returncode == 0, done.stderr
         assert how_it_went(done)["train"] == how
         assert "passed, 1 warning" in " ".join(row_of("train", done))
         assert (done.stdout + done.stderr).count("train: warning: batch-dependent: padding counts") == 1
-    (flow_run,) = flow_runs  # the second command found nothing to do
-    wanted = {"artifacts": {"key": {"any_": ["findings"]}, "flow_run_id": {"any_": [flow_run]}}}
+    (run,) = find(f"sqlite:///{toy}/.paddleship/mlflow.db")  # the second command found nothing to do
+    wanted = {"artifacts": {"key": {"any_": ["findings"]}, "flow_run_id": {"any_": [run.flow_run]}}}
     found = prefect_api(prefect_url, "artifacts/filter", wanted)
     assert [json.loads(artifact["data"])[0]["kind"] for artifact in found] == ["batch-dependent"]
 
@@ -252,6 +253,7 @@ def test_after_a_kill_in_mid_stage_the_next_run_goes_on_where_it_was(toy, let, e
     assert (toy / "train.txt").read_text().startswith("whole")
 
 
+@pytest.mark.long  # test_deployment has two side by side
 def test_two_isolated_runs_with_different_params_go_side_by_side_and_leave_the_checkout_alone(toy, pipeline):
     graph = yaml.safe_load((toy / "dvc.yaml").read_text())
     graph["stages"]["prepare"]["params"] = ["train"]  # its out has the epochs in it: each run shall find its own again
@@ -294,20 +296,23 @@ def clone(toy, name):
     return target
 
 
-def test_a_fresh_clone_repeats_nothing(toy, pipeline):
+@pytest.mark.long  # so does that of e2e/test_pipeline, and in that of test_ci only what changed runs
+@pytest.mark.parametrize(
+    ("locked", "brought", "outcome"),
+    [(True, ["pull", "--with-deps", "train"], "unchanged"), (False, ["fetch", "--run-cache"], "restored"), (True, None, "restored")],
+)
+def test_a_fresh_clone_repeats_nothing(toy, pipeline, locked, brought, outcome):
     pipeline("--until", "train")
-    without_lock = clone(toy, "without")
-    git(toy, "add", "dvc.lock", "data/dvc.lock")
-    git(toy, "commit", "-qm", "the state of the data")
-    with_lock = clone(toy, "with")
-    subprocess.run([DVC, "pull", "--with-deps", "train"], cwd=with_lock, check=True, capture_output=True)
-    subprocess.run([DVC, "fetch", "--run-cache"], cwd=without_lock, check=False, capture_output=True)
-    empty = clone(toy, "empty")
-    for checkout, outcome in ((with_lock, "unchanged"), (without_lock, "restored"), (empty, "restored")):
-        done = pipeline("--until", "train", checkout=checkout)
-        assert done.returncode == 0, done.stderr
-        assert set(how_it_went(done).values()) == {outcome}
-        assert row_of("train", done)[1] == "–", "it took no time here"
+    if locked:
+        git(toy, "add", "dvc.lock", "data/dvc.lock")
+        git(toy, "commit", "-qm", "the state of the data")
+    checkout = clone(toy, "elsewhere")
+    if brought:
+        subprocess.run([DVC, *brought], cwd=checkout, check=locked, capture_output=True)
+    done = pipeline("--until", "train", checkout=checkout)
+    assert done.returncode == 0, done.stderr
+    assert set(how_it_went(done).values()) == {outcome}
+    assert row_of("train", done)[1] == "–", "it took no time here"
 
 
 def test_the_work_goes_on_without_mlflow_and_the_evidence_is_delivered_later_without_a_credential(
@@ -343,6 +348,7 @@ def test_what_could_not_be_pushed_is_pushed_by_the_next_run_though_nothing_chang
 
 
 @pytest.mark.slow
+@pytest.mark.long  # the runs of e2e/ bring their own
 def test_without_a_server_the_run_brings_its_own(toy, environment):
     del environment["PREFECT_API_URL"], environment["PREFECT_HOME"]
     done = subprocess.run([PROGRAM, "run", "--until", "prepare"], cwd=toy, env=environment, capture_output=True, text=True, check=False)
@@ -359,8 +365,8 @@ def test_without_a_server_the_run_brings_its_own(toy, environment):
 def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, environment, with_tables):
     del environment["PREFECT_API_URL"], environment["PREFECT_HOME"]
     with_tables(toy)
-    let("train", "hang")
-    with subprocess.Popen([PROGRAM, "run", "--until", "train"], cwd=toy, env=environment) as process:
+    let("prepare", "hang")
+    with subprocess.Popen([PROGRAM, "run", "--until", "prepare"], cwd=toy, env=environment) as process:
         stage = hanging(toy, seconds=300)
         left = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
         programs = [" ".join(psutil.Process(pid).cmdline()) for pid in left]
@@ -370,7 +376,8 @@ def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, e
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
+@pytest.mark.long  # the process alone is interrupted above, and a run with its own server is killed above
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_with_its_own_server_ends_quickly_when_the_whole_terminal_is_interrupted(toy, let, environment, with_tables, number):
     """Ctrl-C, and what CI sends to cancel a job, go to all processes of the terminal."""
     del environment["PREFECT_API_URL"], environment["PREFECT_HOME"]
@@ -396,6 +403,7 @@ def test_a_run_with_its_own_server_ends_quickly_when_the_whole_terminal_is_inter
     wait_for(lambda: not any(is_alive(pid) for pid in {*left, *stage}))
 
 
+@pytest.mark.long  # e2e/test_own_model does it for an isolated run
 @pytest.mark.parametrize("isolated", [True, False])
 def test_the_commands_that_trace_prints_bring_params_lock_and_rows_back_in_a_fresh_clone(toy, pipeline, tmp_path, isolated):
     git(toy, "mv", "data/dvc.yaml", "fetch.yaml")

@@ -95,6 +95,7 @@ def test_a_base_image_that_no_registry_and_no_package_gives_is_one_clear_error(a
     assert "docker load" in errors[1]
 
 
+@pytest.mark.long  # the base image is built in the same way
 @pytest.mark.engine
 def test_a_proxy_image_that_no_registry_and_no_package_gives_is_one_clear_error(alone, with_dockerd):
     done = alone(f"{REPOSITORY / 'infra/proxy_image.sh'} haproxy:2.6 127.0.0.1:1/python:3.11-slim; echo $?; $engine stop")

@@ -149,6 +149,7 @@ def test_an_image_that_answers_otherwise_than_eager_is_refused(derive, packaged,
     assert json.loads((checkout / "release.json").read_text())["accepted"] is False
 
 
+@pytest.mark.long  # paddleship/acceptance/test_observing asks such a server
 def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tmp_path):
     whole = (REPOSITORY / "paddleship/shipped/runtimes/onnx_runtime.py").read_text()
     place = "named_outputs(self._candidate, self._session.run"
@@ -264,6 +265,7 @@ def test_the_next_acceptance_removes_what_a_killed_one_left_and_leaves_a_living_
         assert not owned(engine, long_acceptance.pid)
 
 
+@pytest.mark.long  # paddleship/acceptance/test_observing asks such a server
 def test_an_image_whose_server_answers_a_bad_request_with_500_is_refused(derive, stage, tmp_path):
     whole = (REPOSITORY / "paddleship/shipped/serving/app.py").read_text()
     assert "raise HTTPException(400" in whole

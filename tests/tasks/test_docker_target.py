@@ -112,6 +112,7 @@ def containers(engine, settings):
     return sorted(container.name.removeprefix(f"paddleship-{settings.name}-") for container in found)
 
 
+@pytest.mark.long  # a promotion and a rollback do the same in flows/test_promote
 def test_clients_see_no_error_while_servers_are_replaced(engine, target, settings, images, old):
     with sending(settings.port, "/", b"0.001") as seen:
         for name in (OTHER[old], old):

@@ -32,6 +32,7 @@ def test_eager_is_proven_measured_and_chosen_with_what_it_needs(won):
     assert benchmark["candidates"]["paddle-eager"]["image_bytes"] > 100_000_000
 
 
+@pytest.mark.long  # an image of another winner is made and asked in test_package and test_accept
 @pytest.mark.slow
 def test_what_is_packaged_of_it_answers_with_nothing_else_at_hand(won, tmp_path, monkeypatch):
     monkeypatch.chdir(won)

@@ -80,6 +80,7 @@ def test_neither_the_image_nor_a_receipt_holds_the_password_of_the_tracking_serv
     assert canaries.in_folder(checkout / "reports") == canaries.in_bytes((checkout / "image.json").read_bytes()) == []
 
 
+@pytest.mark.long  # the gate is in tests/test_gates.py
 def test_an_image_that_is_too_large_misses_the_gate_and_leaves_its_evidence(packaged, copy_of, stage):
     checkout = copy_of(packaged[0], package={"max_image_bytes": 1000})
     assert "raise package.max_image_bytes" in failure(stage(checkout, "package"), 3)
@@ -137,7 +138,7 @@ def test_the_address_for_people_is_one_that_docker_takes(engine, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.long  # the image of the eager model has Paddle in it too: test_eager_winner
+@pytest.mark.long  # that runtime is asked in paddleship/shipped/runtimes, the image of another one in test_accept
 def test_an_image_with_paddle_in_it_serves_too(packaged, copy_of, stage):
     checkout = copy_of(packaged[0])
     choice = checkout / "models/benchmark/choice.json"

@@ -253,7 +253,8 @@ class Branching(nn.Linear):
 """
 
 
-@pytest.mark.parametrize(("limit", "code"), [(1e6, 3), pytest.param(0, 0, marks=pytest.mark.long)], ids=["one side", "both sides"])
+@pytest.mark.long  # verify's gate is in tests/test_gates.py, what a side is in paddleship/controlflow/test_regions
+@pytest.mark.parametrize(("limit", "code"), [(1e6, 3), (0, 0)], ids=["one side", "both sides"])
 def test_a_side_that_no_row_takes_fails_where_coverage_is_required(trained, tmp_path, limit, code):
     checkout = tmp_path / "checkout"
     subprocess.run(["cp", "-a", str(trained), str(checkout)], check=True)

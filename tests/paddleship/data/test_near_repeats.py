@@ -124,6 +124,7 @@ def test_above_the_share_it_is_a_warning_and_below_a_note():
     assert "5 of 20 held-out rows (25.0%) nearly repeat a training row" in found.findings(0)[0].message
 
 
+@pytest.mark.long  # thousands of longer rows are compared below
 def test_thousands_of_texts_take_seconds():
     random = np.random.default_rng(0)
     words = ["".join(map(chr, random.integers(97, 123, random.integers(2, 9)))) for _ in range(5_000)]

@@ -265,7 +265,7 @@ class Child:
         return loadgen.run(scenario, lambda _: threading.Event().wait(), rows=ROWS, seed=1, engine=self.engine)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [ENGINES[0], *(pytest.param(engine, marks=pytest.mark.long) for engine in ENGINES[1:])])
 def test_a_child_hands_its_measurements_back_and_is_ended_from_outside_when_it_hangs(engine):
     with Isolated("child", Child, engine, timeout_s=6) as child:
         found = [child.call("measure", scenario) for scenario in SCENARIOS]

@@ -132,6 +132,7 @@ def test_a_run_of_a_living_process_is_never_buried_and_one_that_waits_for_mlflow
     living.finish()
 
 
+@pytest.mark.long  # who lives is asked in paddleship/system/test_processes, a killed run is buried in flows/test_pipeline
 def test_a_run_whose_process_was_killed_is_buried_in_another_pid_namespace_and_a_living_one_is_not(store, tmp_path):
     code = (
         "import sys, time; from pathlib import Path; from paddleship.config import params; from tasks.tracking.run import Tracker; "
@@ -227,14 +228,9 @@ def test_a_spool_that_cannot_be_written_never_stops_the_work(start, store, repor
     assert tracker.undelivered is None
 
 
-def test_first_runs_that_start_together_share_one_new_database(tmp_path):
+def test_first_runs_that_start_together_share_one_new_database(tmp_path, warm_commands):
     store = f"sqlite:///{tmp_path / 'new.db'}"
-    code = (
-        "import sys; from pathlib import Path; from paddleship.config import params; from tasks.tracking.run import Tracker; "
-        "tracker = Tracker.start(params.load(Path('params.yaml')), tracking_uri=sys.argv[1], "
-        "artifact_root='file://' + sys.argv[2], spool=Path(sys.argv[2]), tags={}); "
-        "tracker.finish(); sys.exit(tracker.undelivered is not None)"
-    )
-    started = [subprocess.Popen([sys.executable, "-c", code, store, str(tmp_path / "spool")], cwd=REPOSITORY) for _ in range(3)]
+    command = [sys.executable, "-m", "tests.tasks.tracking.start_a_run", store, str(tmp_path / "spool")]
+    started = [subprocess.Popen(command, cwd=REPOSITORY) for _ in range(3)]
     assert [process.wait() for process in started] == [0, 0, 0]
     assert len(runs(store)) == 3
