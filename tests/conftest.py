@@ -15,6 +15,7 @@ from paddleship.system import isolate, locks
 from tests import warm, warm_command
 
 REPOSITORY = Path(__file__).parents[1]
+LIBRARY = REPOSITORY / "tests/paddleship"
 WARM = (  # what is about processes spawns its children
     "benchmarks",
     "paddleship",
@@ -31,8 +32,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is long, and begin with the long files, so that all workers end at about the same time."""
-    items.sort(key=lambda item: item.path.parent.is_relative_to(REPOSITORY / "tests/paddleship") or item.path.parent.name == "tests")
+    """Leave out what is long, and end with the short files, so that all workers end at about the same time."""
+    waits = [LIBRARY / name for name in ("acceptance", "loadgen", "shipped/serving")]  # beside what computes
+    items.sort(key=lambda item: item.path.is_relative_to(LIBRARY) and not any(item.path.is_relative_to(folder) for folder in waits))
     if not config.getoption("long"):
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
