@@ -12,7 +12,7 @@ from flows import drift_command, imports, promotion_commands, sweep_command
 from flows.here import end, here, load_flow
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
-from paddleship.errors import BadInput, GateFailed, PaddleshipError
+from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError
 from paddleship.system import defects
 
 
@@ -27,7 +27,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print("error: interrupted: what is finished is kept, so the same command continues after it", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(Cancelled.exit_code)
     except Exception as error:
         print(f"error: {defects.report(error, what='paddleship', folder=Path('reports'))}", file=sys.stderr)
         sys.exit(1)

@@ -11,8 +11,6 @@ from flows.stages import StageKilled
 from paddleship import errors
 from paddleship.errors import PaddleshipError
 
-INTERRUPTED = 130
-
 
 def failed(error: PaddleshipError) -> State[Any]:
     """The error as a Prefect state: its name is the outcome, its message is for the user."""
@@ -32,5 +30,5 @@ def exit_code(state: State[Any]) -> int:
     if state.is_completed():
         return 0
     if state.is_cancelled() or state.is_cancelling():
-        return INTERRUPTED
+        return errors.Cancelled.exit_code
     return errors.of_outcome(state.name).exit_code

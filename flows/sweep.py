@@ -207,7 +207,7 @@ def _failure(found: Sequence[Variant], chosen: Choice) -> PaddleshipError | None
     ends = [one.ended for one in found if one.ended]
     most = Counter(end.outcome for end in ends).most_common(1)[0][0]
     reason = next(end.reason for end in ends if end.outcome == most)
-    return errors.of_outcome(most)(f"none of {len(found)} variants is done; {most}: {reason}")
+    return errors.of_outcome(most)(f"none of {len(found)} variants is done; {most}: {reason or 'start the same sweep again'}")
 
 
 def _register(best: Variant, runner: Runner) -> PaddleshipError | None:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import yaml
 
-from flows import deployment, outcome, quiet
+from flows import deployment, quiet
 from flows.stages import Until
 from paddleship import errors
 from paddleship.config import params
 from paddleship.config.params import Params
-from paddleship.errors import Unavailable
+from paddleship.errors import Cancelled, Unavailable
 from paddleship.shipped.common.files import write_text
 from paddleship.sweep import space
-from paddleship.sweep.variant import CANCELLED, DONE, KILLED, Ended, Figures, Variant
+from paddleship.sweep.variant import DONE, KILLED, Ended, Figures, Variant
 from tasks.tracking import runs
 from tasks.tracking.runs import Run
 
@@ -136,7 +136,7 @@ class Processes:
         if code == 0:
             return self.sweep.done(variant)
         if self._cancelled:
-            return Ended(outcome=CANCELLED)
+            return Ended(outcome=Cancelled.outcome)
         return self.sweep.failed(variant, Ended(outcome=_outcome(code), reason=_reason(log)), since=since)
 
     def cancel(self) -> None:
@@ -194,16 +194,16 @@ class Deployment:
         state = self._follow(flow_run, say) if flow_run and not register else None
         if state is None or not _is_kept(state):  # there is none, or the input was not at fault
             if self._cancelled:
-                return Ended(outcome=CANCELLED)
+                return Ended(outcome=Cancelled.outcome)
             flow_run = str(self._begin(variant, register=register).id)
             began(flow_run)
             state = self._follow(flow_run, say)
         if state is None:
-            return Ended(outcome=CANCELLED)
+            return Ended(outcome=Cancelled.outcome)
         if state.is_completed():
             return self.sweep.done(variant)
         if state.is_cancelled():
-            return Ended(outcome=CANCELLED, reason=state.message or "")
+            return Ended(outcome=Cancelled.outcome, reason=state.message or "")
         ended = KILLED if state.is_crashed() else errors.of_outcome(state.name).outcome
         return self.sweep.failed(variant, Ended(outcome=ended, reason=state.message or state.name or "", flow_run=flow_run), since=since)
 
@@ -247,7 +247,7 @@ def _outcome(code: int) -> str:
     """The outcome that an exit code of `paddleship run` stands for."""
     if code < 0 or code == 128 + signal.SIGKILL:
         return KILLED
-    return CANCELLED if code == outcome.INTERRUPTED else errors.of_exit_code(code).outcome
+    return errors.of_exit_code(code).outcome
 
 
 def _reason(log: Path) -> str:

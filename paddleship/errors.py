@@ -13,13 +13,14 @@
     │   └── RequestError        one request to the server (answered with 4xx, never an exit)
     ├── OutOfTime           2   a deadline was over before the work was done
     ├── GateFailed          3   a measured value missed its limit; the report is on disk
-    └── Unavailable         4   something outside paddleship is missing or in use: Docker engine, base image, port, server, folder
+    ├── Unavailable         4   something outside paddleship is missing or in use: Docker engine, base image, port, server, folder
+    └── Cancelled         130   somebody cancelled it, or all that it waited for; an interrupt ends with this code too
 
     Defect                  1   code of paddleship failed in a child process; it carries that process's traceback
 
 A few modules define subclasses (WrongError, ServerError, StageKilled …), with the exit code of their base class here.
 Any other exception is a defect too: exit code 1, one line on the terminal, and the traceback in the file that the line names
-(paddleship.system.defects). The exit code after an interrupt is 130.
+(paddleship.system.defects).
 Every message of a PaddleshipError names the thing, its value, the reason and the next step, and no address in it holds a credential.
 """
 
@@ -142,7 +143,14 @@ class Unavailable(PaddleshipError):
     outcome = "Unavailable"
 
 
-_KINDS = (BadInput, OutOfTime, GateFailed, Unavailable)
+class Cancelled(PaddleshipError):
+    """Somebody cancelled the work, or all that it waited for."""
+
+    exit_code = 130
+    outcome = "Cancelled"
+
+
+_KINDS = (BadInput, OutOfTime, GateFailed, Unavailable, Cancelled)
 
 
 def of_outcome(outcome: str | None) -> type[PaddleshipError]:

@@ -9,14 +9,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from paddleship.errors import Unavailable, without_credentials
+from paddleship.errors import Cancelled, Unavailable, without_credentials
 from paddleship.numerics import differences
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Interval
 from paddleship.sweep import space
 
-DONE, CANCELLED, KILLED = "done", "Cancelled", "Killed"
-_AGAIN = (CANCELLED, KILLED, Unavailable.outcome)  # the input is not at fault, so a later command runs the variant again
+DONE, KILLED = "done", "Killed"
+_AGAIN = (Cancelled.outcome, KILLED, Unavailable.outcome)  # the input is not at fault, so a later command runs the variant again
 _SCORES = ("accuracy", "r2")
 
 

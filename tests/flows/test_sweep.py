@@ -201,6 +201,12 @@ def test_a_sweep_whose_variants_are_beyond_the_limits_misses_a_gate_and_one_with
     assert sweeping._failure([variant], choice.choose({1: variant.figures}, Sweep())) is None
 
 
+def test_a_sweep_whose_variants_were_all_cancelled_ends_as_one_that_was():
+    failure = sweeping._failure([helpers.failed(1, "Cancelled", "")], choice.choose({}, Sweep()))
+    assert failure.exit_code == 130
+    assert str(failure) == "none of 1 variants is done; Cancelled: start the same sweep again"
+
+
 @pytest.mark.long
 def test_a_sweep_of_which_every_variant_fails_ends_with_the_code_of_the_reason(toy, sweep):
     (toy.parent / "miss the gate at 2").touch()

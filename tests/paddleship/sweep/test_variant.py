@@ -3,7 +3,7 @@
 import pytest
 
 from paddleship import errors
-from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
+from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError, Unavailable
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.statistics.estimates import Interval
@@ -85,6 +85,7 @@ def test_an_outcome_has_the_error_with_its_exit_code():
     assert isinstance(errors.of_outcome("GateFailed")("x"), GateFailed)
     assert isinstance(errors.of_outcome("BadInput")("x"), BadInput)
     assert isinstance(errors.of_outcome("Unavailable")("x"), Unavailable)
+    assert isinstance(errors.of_outcome("Cancelled")("x"), Cancelled)
     assert type(errors.of_outcome("Killed")("x")) is PaddleshipError
 
 
