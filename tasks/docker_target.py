@@ -38,12 +38,6 @@ class DockerTarget:
         self._client, self._settings, self._memory_bytes = client, settings, memory_bytes
         self._network, self._proxy_name = f"paddleship-{settings.name}", f"paddleship-{settings.name}-proxy"
 
-    def serving(self) -> str | None:
-        """The id of the image that gets the requests; None where there is no proxy, or nothing behind it."""
-        proxy = self._container(self._proxy_name)
-        place = self._active() if proxy is not None and proxy.status == "running" else None
-        return self._server(place).image.id if place else None
-
     def start(self, image_id: str, *, before: str | None) -> str:
         """Have a server of this image in a place, and give that place; `before` is the image that served last, as far as is known."""
         self._ensure_proxy()

@@ -80,7 +80,7 @@ def settings():
 def target(engine, settings, images):
     """One that all tests share, since a proxy takes seconds to start; nothing serves at first."""
     made = DockerTarget(engine, settings, memory_bytes=200_000_000)
-    assert made.serving() is None
+    assert serving(made) is None
     yield made
     made.remove()
 
@@ -88,10 +88,16 @@ def target(engine, settings, images):
 @pytest.fixture
 def old(target, images):
     """What serves, one or two, before something else does."""
-    name = next((name for name in OTHER if images[name] == target.serving()), None)
+    name = next((name for name in OTHER if images[name] == serving(target)), None)
     if name is None:
         put(target, images["one"])
     return name or "one"
+
+
+def serving(target):
+    """The id of the image that gets the requests; None where there is no proxy yet, or nothing behind it."""
+    place = target._active() if target._container(target._proxy_name) is not None else None
+    return target._server(place).image.id if place else None
 
 
 def put(target, identity, *, before=None):
@@ -118,7 +124,7 @@ def test_clients_see_no_error_while_servers_are_replaced(engine, target, setting
         for name in (OTHER[old], old):
             put(target, images[name])
             assert says(settings) == name
-            assert target.serving() == images[name]
+            assert serving(target) == images[name]
     assert seen.errors == []
     assert seen.sent > 500
     assert len(containers(engine, settings)) == 2
