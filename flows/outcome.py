@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prefect import State
-from prefect.states import Failed
+from prefect.states import Cancelled, Failed
 
 from flows.stages import StageKilled
 from paddleship import errors
@@ -14,7 +14,8 @@ from paddleship.errors import PaddleshipError
 
 def failed(error: PaddleshipError) -> State[Any]:
     """The error as a Prefect state: its name is the outcome, its message is for the user."""
-    return Failed(name=error.outcome, message=str(error))
+    kind = Cancelled if isinstance(error, errors.Cancelled) else Failed
+    return kind(name=error.outcome, message=str(error))
 
 
 def error(state: State[Any]) -> PaddleshipError | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config.params import Params
-from paddleship.errors import PaddleshipError, Unavailable, without_credentials
+from paddleship.errors import Cancelled, PaddleshipError, Unavailable, without_credentials
 from paddleship.reports.report import Report
 from paddleship.system import locks
 from tasks.source import KEPT
@@ -108,9 +108,10 @@ class Tracker:
         return version
 
     def finish(self, failure: PaddleshipError | None = None, *, tags: Mapping[str, str] | None = None) -> None:
-        """Close the run as finished, or as failed with its reason, and delete the spool entry when everything was sent."""
+        """Close the run as finished, or with the reason as failed or cancelled, and delete the spool entry when everything was sent."""
         self._facts["tags"] |= tags or {}
-        self._close(_ended("FAILED", failure.outcome, str(failure)) if failure else {"status": "FINISHED"})
+        status = "KILLED" if isinstance(failure, Cancelled) else "FAILED"
+        self._close(_ended(status, failure.outcome, str(failure)) if failure else {"status": "FINISHED"})
 
     def stop(self, error: BaseException) -> None:
         """Close the run after an exception: as killed for an interrupt, otherwise as failed by a defect."""
@@ -120,7 +121,7 @@ class Tracker:
         elif isinstance(error, Exception):
             self._close(_ended("FAILED", "Defect", words))
         else:
-            self._close(_ended("KILLED", "Cancelled", words))
+            self._close(_ended("KILLED", Cancelled.outcome, words))
 
     def _close(self, end: Mapping[str, Any]) -> None:
         self._facts["tags"] |= end.get("tags", {})

@@ -14,7 +14,7 @@ import yaml
 from mlflow import MlflowClient
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
-from flows import quiet, variants
+from flows import outcome, quiet, variants
 from flows import sweep as sweeping
 from paddleship.config.params import Sweep
 from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
@@ -203,7 +203,8 @@ def test_a_sweep_whose_variants_are_beyond_the_limits_misses_a_gate_and_one_with
 
 def test_a_sweep_whose_variants_were_all_cancelled_ends_as_one_that_was():
     failure = sweeping._failure([helpers.failed(1, "Cancelled", "")], choice.choose({}, Sweep()))
-    assert failure.exit_code == 130
+    state = outcome.failed(failure)
+    assert (state.type, outcome.exit_code(state)) == ("CANCELLED", 130)
     assert str(failure) == "none of 1 variants is done; Cancelled: start the same sweep again"
 
 

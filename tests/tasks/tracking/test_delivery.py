@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
+from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError, Unavailable
 from tasks.tracking.run import bury, deliver
 from tests.tasks.tracking.helpers import children, client, runs
 
@@ -106,6 +106,7 @@ def ending(store, run_id):
         (GateFailed("x is 3"), ("FAILED", "GateFailed")),
         (BadInput("no rows"), ("FAILED", "BadInput")),
         (Unavailable("no engine"), ("FAILED", "Unavailable")),
+        (Cancelled("all variants"), ("KILLED", "Cancelled")),
         (PaddleshipError("x"), ("FAILED", "Defect")),
     ],
 )
