@@ -161,7 +161,9 @@ def _deploy(setup: NetworkSetup, child: Isolated, measurement: ModeResult, setti
         measurement.deploys, measurement.deploys_reason = False, f"saving failed: {error}"
         return
     site = setup.torch_site if MODES[measurement.mode].framework == "torch" else None
-    measurement.deploys, measurement.deploys_reason = deploying.loads_without_code(form, site=site, timeout_s=settings.timeout_s)
+    measurement.deploys, measurement.deploys_reason = deploying.loads_without_code(
+        form, site=site, timeout_s=settings.timeout_s, device=setup.device
+    )
 
 
 def _yes(measurement: ModeResult) -> str:

@@ -49,12 +49,17 @@ class SavedForm:
     expected: Array
 
 
-def loads_without_code(form: SavedForm, *, site: str | None, timeout_s: float) -> tuple[bool, str]:
-    """Load the form in a process without the model's code. Returns whether it answered as before, and the reason if not."""
+def loads_without_code(form: SavedForm, *, site: str | None, timeout_s: float, device: str = "cpu") -> tuple[bool, str]:
+    """Load the form in a process without the model's code, on the device that gave the expected answer.
+
+    Returns whether it answered as before, and the reason if not.
+    """
     np.save(form.folder / "asked.npy", form.asked)
     packages = [str(Path(np.__file__).parents[1]), *([site] if site else [])]  # the interpreter ignores PYTHONPATH
     script = _WITHOUT_CODE.format(absent=_ABSENT, site=packages, loader=form.loader, name=form.name)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    if device == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = ""
     with tempfile.TemporaryDirectory(prefix="paddleship-without-code-") as elsewhere:
         try:
             done = subprocess.run(

@@ -154,22 +154,25 @@ class Compiled(TorchEagerMode):
 def load_pickle(folder: str) -> Any:
     import torch
 
-    net = torch.load(f"{folder}/model.pt", weights_only=False).eval()
-    return lambda inputs: net(torch.from_numpy(inputs)).detach().numpy()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    net = torch.load(f"{folder}/model.pt", map_location=device, weights_only=False).eval()
+    return lambda inputs: net(torch.from_numpy(inputs).to(device)).detach().cpu().numpy()
 
 
 def load_script(folder: str) -> Any:
     import torch
 
-    net = torch.jit.load(f"{folder}/model.pt")
-    return lambda inputs: net(torch.from_numpy(inputs)).detach().numpy()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    net = torch.jit.load(f"{folder}/model.pt", map_location=device)
+    return lambda inputs: net(torch.from_numpy(inputs).to(device)).detach().cpu().numpy()
 
 
 def load_exported(folder: str) -> Any:
     import torch
 
-    net = torch.export.load(f"{folder}/model.pt2").module()
-    return lambda inputs: net(torch.from_numpy(inputs)).detach().numpy()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    net = torch.export.load(f"{folder}/model.pt2").module().to(device)
+    return lambda inputs: net(torch.from_numpy(inputs).to(device)).detach().cpu().numpy()
 
 
 LOADERS: dict[type[Any], Callable[[str], Any]] = {TorchEagerMode: load_pickle, TorchScript: load_script, Compiled: load_exported}

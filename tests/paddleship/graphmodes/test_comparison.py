@@ -121,6 +121,15 @@ def test_a_form_is_tried_where_the_models_code_is_not(loader, loads, reason, tmp
     assert reason in why
 
 
+@pytest.mark.parametrize(("device", "sees"), [("cpu", False), ("gpu", True)])
+def test_a_form_is_tried_on_the_device_that_saved_it(device, sees, tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    loader = "def load(folder):\n    import os\n    return lambda inputs: inputs * (os.environ['CUDA_VISIBLE_DEVICES'] == '0')\n"
+    asked = np.arange(4, dtype=np.float32)
+    form = deploying.SavedForm(tmp_path, loader, "load", asked, asked * sees)
+    assert deploying.loads_without_code(form, site=None, timeout_s=10, device=device) == (True, "")
+
+
 @pytest.mark.parametrize(
     ("low", "high", "word"),
     [
