@@ -146,7 +146,7 @@ class Compiled(TorchEagerMode):
         return torch.compile(net)
 
     def save(self, folder: Path, inputs: Array) -> None:
-        batch = torch.export.Dim("batch")
+        batch = torch.export.Dim("batch", max=65535)  # the most that batch norm takes on a GPU
         program = torch.export.export(self.module, (torch.from_numpy(inputs).to(self.device),), dynamic_shapes=({0: batch},))
         torch.export.save(program, folder / "model.pt2")
 
