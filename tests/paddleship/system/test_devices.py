@@ -1,4 +1,4 @@
-"""Memory on GPUs, with a stand-in for NVIDIA's library: no machine of ours has one."""
+"""Memory on GPUs, with a stand-in for NVIDIA's library; for a real GPU see tests/test_gpu.py."""
 
 import multiprocessing
 import warnings
