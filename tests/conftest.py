@@ -4,12 +4,15 @@ import shutil
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import filelock
 import pytest
 import yaml
 
+from flows import servers
+from flows.local import Local
 from paddleship.config import params
 from paddleship.system import isolate, locks
 from tests import warm, warm_command
@@ -239,6 +242,30 @@ def with_tables(prefect_db, mlflow_db):
         return checkout
 
     return give
+
+
+@pytest.fixture(scope="session")
+def free_port():
+    return servers.free_port
+
+
+@pytest.fixture(scope="session")
+def prefect_folder(shared_folder, tmp_path_factory, warm_commands):
+    """Where the Prefect server keeps its database and its log."""
+    return (shared_folder if warm_commands else tmp_path_factory.mktemp("servers")) / "prefect"
+
+
+@pytest.fixture(scope="session")
+def prefect_url(prefect_folder, free_port, with_tables, warm_commands):
+    """A real Prefect server, in the short form for all workers; an ephemeral one per run would cost seconds each."""
+    local = replace(Local(prefect_folder), prefect_port=free_port())
+    with filelock.FileLock(f"{prefect_folder}.lock"):
+        if not prefect_folder.exists():
+            with_tables(prefect_folder)
+        url = local._prefect().start()
+    yield f"{url}/api"
+    if not warm_commands:
+        local.stop()
 
 
 @pytest.fixture(scope="session")

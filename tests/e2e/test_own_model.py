@@ -115,10 +115,10 @@ def overlay(theirs):
 
 @pytest.mark.slow
 @pytest.mark.engine
-def test_a_model_outside_the_repository_goes_all_the_way_to_an_accepted_image(team):
+def test_a_model_outside_the_repository_goes_all_the_way_to_an_accepted_image(team, prefect_url):
     checkout, params_file = team
     command = [sys.executable, "-m", "flows.cli", "run", "--params", str(params_file)]
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "PREFECT_API_URL": prefect_url}
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "paddleship/towers:" in done.stdout

@@ -168,12 +168,12 @@ def test_a_fresh_clone_that_pulls_the_data_repeats_nothing(shipped, with_tables)
     assert set(hows(done).values()) == {"unchanged"}
 
 
-def test_an_image_that_is_gone_from_the_engine_is_built_again(shipped):
+def test_an_image_that_is_gone_from_the_engine_is_built_again(shipped, prefect_url):
     from tasks import image
 
     client = image.connect()
     client.images.remove(json.loads((shipped / "release.json").read_text())["image_id"], force=True)
-    done = run(shipped, "run", "--until", "package")
+    done = run(shipped, "run", "--until", "package", PREFECT_API_URL=prefect_url)
     assert done.returncode == 0, done.stdout + done.stderr
     went = hows(done)
     assert went["benchmark"] == "unchanged"

@@ -1,16 +1,12 @@
-"""The toy checkout, a Prefect server for all tests, and the commands of users in them."""
+"""The toy checkout and the commands of users in it."""
 
 import os
 import shutil
 import subprocess
-from dataclasses import replace
 
-import filelock
 import pytest
 
 from benchmarks.chaos import toy as toys
-from flows import servers
-from flows.local import Local
 from tests.flows.helpers import PROGRAM
 
 
@@ -29,30 +25,6 @@ def toy(tmp_path):
 def let(toy):
     """Make a stage of the toy do something, as `STAGE` knows it: miss the gate, warn, hang, hang unless FILE exists, be killed …"""
     return lambda stage, how: (toy / "how" / stage).write_text(f"{how}\n")
-
-
-@pytest.fixture(scope="session")
-def free_port():
-    return servers.free_port
-
-
-@pytest.fixture(scope="session")
-def prefect_folder(shared_folder, tmp_path_factory, warm_commands):
-    """Where the Prefect server keeps its database and its log."""
-    return (shared_folder if warm_commands else tmp_path_factory.mktemp("servers")) / "prefect"
-
-
-@pytest.fixture(scope="session")
-def prefect_url(prefect_folder, free_port, with_tables, warm_commands):
-    """A real Prefect server, in the short form for all workers; an ephemeral one per run would cost seconds each."""
-    local = replace(Local(prefect_folder), prefect_port=free_port())
-    with filelock.FileLock(f"{prefect_folder}.lock"):
-        if not prefect_folder.exists():
-            with_tables(prefect_folder)
-        url = local._prefect().start()
-    yield f"{url}/api"
-    if not warm_commands:
-        local.stop()
 
 
 @pytest.fixture

@@ -139,7 +139,7 @@ def test_latencies_of_two_machines_are_not_compared():
 
 
 def test_the_champion_is_the_version_of_that_alias_or_none(toy, job, mlflow_db):
-    assert job(toy).returncode == 0
+    assert job(toy, "--until", "prepare").returncode == 0
     uri = f"sqlite:///{toy}/.paddleship/mlflow.db"
     (made,) = runs.find(uri)
     assert runs.champion(uri, made.model) is None

@@ -82,7 +82,7 @@ PACKAGED = """import json; from pathlib import Path; Path('image.json').write_te
 
 def test_with_nothing_changed_and_no_engine_the_run_does_not_say_that_there_is_an_image(toy, pipeline):
     graph = yaml.safe_load((toy / "dvc.yaml").read_text())
-    graph["stages"]["package"] = {"cmd": "python pack.py", "deps": ["pack.py", "export.txt"], "outs": ["image.json"]}
+    graph["stages"]["package"] = {"cmd": "python pack.py", "deps": ["pack.py", "prepare.txt"], "outs": ["image.json"]}
     (toy / "dvc.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
     (toy / "pack.py").write_text(PACKAGED)
     nowhere = {"DOCKER_HOST": "tcp://127.0.0.1:1"}
@@ -91,13 +91,13 @@ def test_with_nothing_changed_and_no_engine_the_run_does_not_say_that_there_is_a
     assert done.returncode == 4
     assert last_error(done).startswith("error: no Docker engine is reachable (DOCKER_HOST is 'tcp://127.0.0.1:1')")
     assert mlflow_runs(toy)[-1][0] == "FAILED"
-    assert pipeline("--until", "export", **nowhere).returncode == 0, "what needs no image needs no engine"
+    assert pipeline("--until", "prepare", **nowhere).returncode == 0, "what needs no image needs no engine"
 
 
 def test_a_warning_is_shown_once_and_counted_in_the_table_in_prefect_and_in_mlflow(toy, let, pipeline, prefect_url):
     let("train", "warn")
     for how in ("ran", "unchanged"):
-        done = pipeline()
+        done = pipeline("--until", "train")
         assert list((toy / ".paddleship/flows").iterdir()) == [], "it ended in order: the next command need not ask Prefect about it"
         assert done.returncode == 0, done.stderr
         assert how_it_went(done)["train"] == how
@@ -207,7 +207,7 @@ def test_outside_a_checkout_the_run_says_where_to_go(tmp_path, pipeline):
 
 def test_a_killed_stage_is_tried_again(toy, let, pipeline):
     let("train", "be killed once")
-    done = pipeline()
+    done = pipeline("--until", "train")
     assert done.returncode == 0, done.stderr
     assert how_it_went(done)["train"] == "ran"
     assert (toy / "train.txt").read_text().startswith("whole")
