@@ -41,7 +41,7 @@ def versions(once, linear_benchmarked, tmp_path_factory, stage, engine, mlflow_d
 
     def make():
         root = tmp_path_factory.mktemp("promote")
-        for version, changes in {"1": {}, "2": {"seed": 8}}.items():
+        for version, changes in {"1": {}, "2": {"seed": 8, "optimize": {"candidates": ["onnxruntime"]}}}.items():
             subprocess.run(["cp", "-r", str(linear_benchmarked), str(root / version)], check=True)
             stages = promotion.STAGES[1:] if changes else promotion.STAGES[-2:]
             promotion.make(root / version, stage, stages, package={"repository": NAME}, **changes)
