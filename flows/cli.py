@@ -38,9 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run the pipeline in this checkout")
-    run.add_argument("--params", metavar="FILE", help="a file laid over params.yaml; the run gets a worktree of its own")
+    run.add_argument("--params", metavar="FILE", help="a file laid over params.yaml; runs the last commit in a separate worktree")
     run.add_argument("--until", choices=get_args(Until), default="accept", help="the last stage to run (default: accept)")
-    run.add_argument("--commit", metavar="NAME", help="a commit, branch or tag to run in a worktree of its own (default: this checkout)")
+    run.add_argument("--commit", metavar="NAME", help="a commit, branch or tag to run in a separate worktree (default: this checkout)")
     run.add_argument("--deployment", metavar="NAME", help="let a worker run it, such as develop-to-deploy/local, and follow it")
     run.add_argument("--name", metavar="NAME", help="name of the run in Prefect and MLflow (default: two random words)")
     run.add_argument("--no-register", action="store_true", help="do not register the accepted candidate as challenger")
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--root", metavar="FOLDER", help="folder added to the import path (default: . or code.root)")
     doctor.add_argument("--seconds", type=float, default=120, metavar="N", help="time for the whole examination (default: 120)")
     doctor.add_argument("--checkpoint", metavar="FOLDER", help="trained weights (default: fresh random weights)")
-    doctor.add_argument("--json", action="store_true", help="for machines")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(command=_doctor)
 
     compare = commands.add_parser("compare-graph-modes", help="benchmark eager and static graphs of Paddle and PyTorch on this machine")
@@ -93,14 +93,14 @@ def _parser() -> argparse.ArgumentParser:
 
     trace = commands.add_parser("trace", help="show the commit, data and params that an image or container was made from")
     trace.add_argument("name", metavar="IMAGE|CONTAINER")
-    trace.add_argument("--json", action="store_true", help="for machines")
+    trace.add_argument("--json", action="store_true", help="print JSON")
     trace.set_defaults(command=_trace)
 
     runs = commands.add_parser("runs", help="list, show, compare and remove the runs of this checkout").add_subparsers(
         required=True, metavar="WHAT"
     )
     listed = runs.add_parser("list", help="the runs, the newest first")
-    listed.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many (default: 20)")
+    listed.add_argument("--limit", type=int, default=20, metavar="N", help="how many to print (default: 20)")
     listed.set_defaults(command=_runs_list)
     shown = runs.add_parser("show", help="all that is known of one run")
     shown.add_argument("name", metavar="NAME|ID")
@@ -170,7 +170,9 @@ def _ci(arguments: argparse.Namespace) -> int:
         return 0
     print("\n".join(ci.lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force", flush=True)
     commit = workspace.commit(checkout) if arguments.deployment else None
-    state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit, trigger="CI")
+    retrain = (arguments.deployment or "").startswith("retrain/")
+    why = {"reason": "CI", "force": arguments.force} if retrain else {"trigger": "CI"}
+    state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit, **why)
     ci.write(local, state, changed, report)
     print(f"report  {report}")
     return end(state)

@@ -39,13 +39,17 @@ def deploy(local: Local) -> None:
 async def _make_pools() -> None:
     """Create the work pools of prefect.yaml, or give those that exist the job template of this Prefect."""
     from prefect import get_client
-    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+    from prefect.exceptions import ObjectAlreadyExists
     from prefect.workers.utilities import get_default_base_job_template_for_infrastructure_type
 
     async with get_client() as client:
         for name, kind in POOLS.items():
-            template = await get_default_base_job_template_for_infrastructure_type(kind)
-            await client.create_work_pool(WorkPoolCreate(name=name, type=kind, base_job_template=template or {}), overwrite=True)
+            template = await get_default_base_job_template_for_infrastructure_type(kind) or {}
+            try:
+                await client.create_work_pool(WorkPoolCreate(name=name, type=kind, base_job_template=template))
+            except ObjectAlreadyExists:  # `overwrite=True` would also remove its concurrency limit, and end its pause
+                await client.update_work_pool(name, WorkPoolUpdate(base_job_template=template))
 
 
 def work(local: Local, *, pool: str = "local") -> int:

@@ -43,5 +43,5 @@ def _drift(arguments: argparse.Namespace) -> int:
     if local.prefect_url():
         local.use()
         if new := drift_check.tell(local, result):
-            print(f"told Prefect about {', '.join(new)}")
+            print(f"sent to Prefect as events: {', '.join(new)}")
     return 0 if result else GateFailed.exit_code

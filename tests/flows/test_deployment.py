@@ -83,12 +83,15 @@ def test_ui_prints_both_addresses_and_they_answer(served):
             assert b"<html" in answer.read().lower()
 
 
-def test_ui_again_finds_what_runs(served):
+def test_ui_again_finds_what_runs_and_keeps_the_limit_of_a_pool(served):
     checkout, environment, printed = served
     ports = {"PREFECT_PORT": "1", "MLFLOW_PORT": "1"}
+    limit = [PREFECT, "work-pool", "set-concurrency-limit", "local", "3"]
+    subprocess.run(limit, cwd=checkout, env=environment, check=True, capture_output=True)
     again = subprocess.run([PROGRAM, "ui"], cwd=checkout, env=environment | ports, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr
     assert again.stdout == printed
+    assert api(checkout, "work_pools/filter", {"work_pools": {"name": {"any_": ["local"]}}})[0]["concurrency_limit"] == 3
 
 
 def test_the_form_has_every_section_with_its_descriptions(served):
@@ -171,14 +174,14 @@ def test_drift_becomes_an_event_and_one_retraining_that_says_so(served, tmp_path
     assert "no drift found in 2 features of 1,000 requests" in same.stdout
     drifted = check([900, 100, 0])
     assert drifted.returncode == 3, drifted.stderr
-    assert "told Prefect about x[0], x[1]" in drifted.stdout
+    assert "sent to Prefect as events: x[0], x[1]" in drifted.stdout
     (run,) = wait_for(retrainings)
     assert run["parameters"] == {"reason": "drift of x[0], x[1]"}
     wait_for(lambda: retrainings()[0]["name"] == "retrain: drift of x[0], x[1]", seconds=120)
     subprocess.run([PREFECT, "flow-run", "cancel", run["id"]], cwd=checkout, env=environment, check=True, capture_output=True)
     wait_for(lambda: retrainings()[0]["state_type"] == "CANCELLED", seconds=120)
     assert {"retrain", "drift of x[0], x[1]"} <= set(retrainings()[0]["tags"])
-    assert "told Prefect" not in check([900, 100, 0]).stdout, "it knows"
+    assert "sent to Prefect" not in check([900, 100, 0]).stdout, "it knows"
     wanted = {"event": {"name": ["paddleship.drift"]}}
     events = api(checkout, "events/filter", {"filter": wanted})
     assert sorted(one["payload"]["feature"] for one in events["events"]) == ["x[0]", "x[1]"]
@@ -279,6 +282,18 @@ def test_cancel_ends_the_whole_process_tree(served):
     wait_for(lambda: state() == "CANCELLED", seconds=60)
     assert "KILLED" in [status for status, failure in mlflow_runs(checkout) if failure == "ended by TerminationSignal"]
     assert yaml.safe_load((folder / "params.yaml").read_text())["model"]["factory"].endswith(":hang"), "the folder of the run is kept"
+
+
+def test_a_ci_job_lets_retrain_run_its_commit_and_reports_from_the_run_that_it_started(served, tmp_path):
+    checkout, environment, _ = served
+    command = [PROGRAM, "ci", "--deployment", "retrain/local", "--until", "prepare", "--force", "--report", str(tmp_path / "ci.md")]
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = [one for one in api(checkout, "flow_runs/filter", {}) if one["name"] == "retrain: CI"]
+    assert run["state_name"] == "Completed"
+    text = (tmp_path / "ci.md").read_text()
+    assert text.startswith("**All gates passed.**")
+    assert f"of commit `{git(checkout, 'rev-parse', 'HEAD').strip()}`" in text
 
 
 def running_in(folder):
