@@ -104,12 +104,14 @@ def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Cal
 
 
 @contextmanager
-def turn(folder: Path, work: str, *, on_line: Callable[[str], None]) -> Iterator[None]:
-    """A block that one run at a time may execute in a folder; the kernel releases the lock when a run is killed."""
-    path = folder / ".dvc" / "tmp" / f"paddleship-{work}.lock"
+def turn(path: Path, *, other: str, on_line: Callable[[str], None]) -> Iterator[None]:
+    """A block that one run at a time may execute, with the lock `path`, which the kernel releases when a run is killed.
+
+    `other` says in the message of a waiting run what the other one does.
+    """
     lock = locks.take(path)
     if lock is None:
-        on_line(f"waiting: another run uses {folder.name} ({work})")
+        on_line(f"waiting: another run {other}")
         lock = locks.wait_for(path)
     with lock:
         yield

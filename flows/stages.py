@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import chdir, suppress
+from contextlib import AbstractContextManager, chdir, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -161,10 +162,11 @@ def refresh_imports(root: Path) -> list[str]:
 def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool = False) -> StageStatus:
     """Run one stage and print its lines. Returns whether it ran, was restored (also from the remote's cache) or was unchanged.
 
-    Waits for another run in the same folder. Raises the error class of the stage's exit code with the stage's message, and StageKilled. No
-    process of the stage is left afterwards.
+    Waits for another run in the same folder, and for one that runs the same stage on the same inputs. Raises the error class of the stage's
+    exit code with the stage's message, and StageKilled. No process of the stage is left afterwards.
     """
-    with repro.turn(root, "stage", on_line=on_line):
+    own = repro.turn(root / ".dvc/tmp/paddleship-stage.lock", other=f"uses {root.name}", on_line=on_line)
+    with own, _turn(root, stage, on_line=on_line):
         _forget_dead_holders(root)
         deadline = time.monotonic() + _BUSY_S
         while True:
@@ -254,6 +256,22 @@ def bring(root: Path, names: Sequence[str]) -> None:
             raise Unavailable(
                 f"the outs of {', '.join(names)} are neither in DVC's cache nor in its remote ({_last_words(done)}): run it again"
             )
+
+
+def _turn(root: Path, stage: Stage, *, on_line: Callable[[str], None]) -> AbstractContextManager[None]:
+    """A block that one run at a time may execute for a stage on the same inputs: the next one restores its outs from the cache.
+
+    All worktrees share DVC's cache of runs, whose entries DVC must not write in one process while it reads them in another.
+    """
+    try:
+        with chdir(root), _repo(root) as repo, repo.lock:
+            (known,) = repo.stage.collect(stage.address)
+            inputs = [known.cmd, {str(dep): _hash_of(dep, {}) for dep in known.deps}]
+            folder = Path(repo.cache.legacy.path) / "turns"
+    except _dvc_error():
+        return nullcontext()  # busy or broken: DVC reports it
+    key = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+    return repro.turn(folder / f"{key}.lock", other=f"runs {stage.name} on the same inputs", on_line=on_line)
 
 
 def _forget_dead_holders(root: Path) -> None:

@@ -271,6 +271,16 @@ def test_two_isolated_runs_with_different_params_go_side_by_side_and_leave_the_c
     assert how_it_went(pipeline("--until", "train", "--params", files[0])) == dict.fromkeys(ALL[:3], "restored")
 
 
+def test_of_runs_beside_each_other_one_runs_a_stage_on_the_same_inputs_and_the_others_restore_it(toy, pipeline):
+    files = [overlay(toy, f"{epochs}.yaml", train={"epochs": epochs}) for epochs in (11, 12, 13)]
+    with ThreadPoolExecutor(len(files)) as pool:
+        runs = list(pool.map(lambda file: pipeline("--until", "train", "--params", file, TOY_SECONDS_PREPARE="3"), files))
+    assert [done.returncode for done in runs] == [0, 0, 0], "".join(done.stderr for done in runs)
+    assert sorted(how_it_went(done)["prepare"] for done in runs) == ["ran", "restored", "restored"]
+    assert {how_it_went(done)["train"] for done in runs} == {"ran"}
+    assert any("waiting: another run runs prepare on the same inputs" in done.stderr for done in runs)
+
+
 def test_an_isolated_run_keeps_its_folder_when_it_fails_and_warns_of_uncommitted_work(toy, let, pipeline):
     let("train", "miss the gate")
     git(toy, "commit", "-qam", "a gate")
