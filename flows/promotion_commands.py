@@ -83,7 +83,7 @@ def _ledger(arguments: argparse.Namespace) -> int:
     try:
         elsewhere = Registry(local.tracking_uri(), params.name, artifact_root=local.artifact_root).entries()
     except Unavailable as trouble:
-        print(f"only what was noted on this machine: {trouble}", file=sys.stderr)
+        print(f"only the entries of this machine's ledger file: {trouble}", file=sys.stderr)
         elsewhere = []
     ledger = Ledger(checkout / params.promote.ledger, params.name, elsewhere=elsewhere)
     if at is None:

@@ -277,7 +277,7 @@ def _turn(root: Path, stage: Stage, *, on_line: Callable[[str], None]) -> Abstra
 def _forget_dead_holders(root: Path) -> None:
     """Remove from DVC's list of locked files the processes that have ended, and a list that was cut off while it was written.
 
-    DVC keeps what a killed command read for ever, and takes another process of the same pid for it; it refuses a list that is cut off.
+    DVC never removes what a killed command read, mistakes another process of the same pid for it, and refuses a list that is cut off.
     """
     from dvc.lock import make_lock
 

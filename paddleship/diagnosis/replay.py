@@ -247,7 +247,7 @@ def _findings(
         return [no_layer(asked, candidate, limit)]
     call, children = wrong.call, [error for error in asked if error.call.parent == wrong.call.number]
     found = wrong.reason or f"its error is {wrong.ratio:.3g} × eager's own noise"
-    message = f"{call.label} is the first that departs from the truth in {candidate.name}: {found}"
+    message = f"{call.label} is the first whose output differs from the reference in {candidate.name}: {found}"
     if children:
         message += f"; the {len(children)} it calls are right alone, so it is what its forward does with them"
     if call.times > 1:
@@ -268,7 +268,7 @@ def no_layer(asked: Sequence[LayerError], candidate: Candidate, limit: float) ->
         return Finding(
             "wrong-layer", "note", message, "export again; the fault may be in this export or in inputs that the replay did not run"
         )
-    message = f"the model itself departs from the truth in {candidate.name} by {whole.ratio:.3g} × eager's own noise"
+    message = f"the model itself differs from the reference in {candidate.name} by {whole.ratio:.3g} × eager's own noise"
     message += f" ({whole.candidate:.2g} of the size of its answer), and none of the {len(asked) - 1} sublayers does so alone"
     return Finding("wrong-layer", "note", message, "no single layer or line is wrong; rounding errors add up: ship another candidate")
 

@@ -1,4 +1,4 @@
-"""What a proof covers: rows, sizes, ids and branches that were asked, weights that were compared, and what was not."""
+"""What a proof covers: rows, sizes, ids and branches that were tried, weights that were compared, and what was not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Coverage:
     `sizes` maps every dynamic dimension to its smallest and largest size, `ids` every integer input with a declared range to the share of
     the range that was asked. `sides` counts the sides of the program's branches and loops, and those that an input took. `weights` is the
     smallest share of any candidate that was compared, `left` the largest share that was not compared in its place, by reason. `batches`
-    lists the batch sizes that were asked. `unexercised` names outputs and inputs that the cases do not exercise.
+    lists the batch sizes that were tried. `unexercised` names outputs and inputs that the cases do not exercise.
     """
 
     rows: int

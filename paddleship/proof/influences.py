@@ -104,7 +104,7 @@ class _Search:
             lines, variables, words = child.call("reads")
             self._found.facts = {"calls": calls, "clock": lines, "environment": {name: {} for name in variables}}
             if moved := self._moved(first, last):
-                what = f"what was asked before: after {calls} questions, with the same seeds and time, {moved}"
+                what = f"earlier calls: after {calls} calls, with the same seeds and time, {moved}"
                 return self._add(Cause.HISTORY, what, changed)
             if self._clock(child, last):
                 return self._found

@@ -203,7 +203,7 @@ def _say_outcome(name: str, judgement: Judgement, say: Say, *, precision: str = 
     if not judgement:
         say(f"{name}: not proven: {reason}")
     elif not sound:
-        say(f"{name}: not proven: it agrees with eager in what was asked, which proves nothing, see the findings")
+        say(f"{name}: not proven: it agrees with eager on every case, which proves nothing here, see the findings")
     elif precision == "float32":
         say(f"{name}: proven, noise ratio {judgement.metrics['noise_ratio']:.2f}")
     else:

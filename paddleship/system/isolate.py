@@ -244,7 +244,7 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
 
 
 def _let_crashes_end_the_process() -> None:
-    """Remove Paddle's handlers of fatal signals, if Paddle is loaded: where the crash has damaged the heap, they wait for ever."""
+    """Remove Paddle's handlers of fatal signals, if Paddle is loaded: where the crash has damaged the heap, they never return."""
     if (paddle := sys.modules.get("paddle")) is not None:
         paddle.disable_signal_handler()
 

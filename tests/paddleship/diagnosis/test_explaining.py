@@ -400,7 +400,7 @@ def test_a_model_whose_rounding_adds_up_agrees_with_its_proof_and_blames_no_laye
     assert not error(0, None, 1e-4, 1.2e-7).adds_up(8, 1)
     said = replay.no_layer([whole, part], candidate, 8)
     assert (said.kind, said.severity) == ("wrong-layer", "note")
-    assert "the model itself departs from the truth in paddle-onednn by 11.7 × eager's own noise" in said.message
+    assert "the model itself differs from the reference in paddle-onednn by 11.7 × eager's own noise" in said.message
     assert "disagree" not in said.message
     assert "disagree" in replay.no_layer([part], candidate, 8).message
 

@@ -220,13 +220,13 @@ def test_a_variable_that_is_set_is_removed(find, monkeypatch):
 def test_answers_that_change_with_the_number_of_questions_are_an_error_with_the_line_that_counts(find, name):
     (finding,) = find(name)[0]
     assert (finding.kind, finding.severity) == ("hidden-influence", "error")
-    assert finding.message.startswith("the answers change with what was asked before: after ")
+    assert finding.message.startswith("the answers change with earlier calls: after ")
     assert finding.where.endswith(f"their_influences.py:{line_of(name, '# writes it')}")
 
 
 def test_a_generator_that_no_seed_reaches_is_state_between_questions(find):
     (finding,) = find("Generator")[0]
-    assert "what was asked before" in finding.message
+    assert "earlier calls" in finding.message
 
 
 def test_a_factory_that_draws_without_a_seed_answers_differently_in_every_process(find):
