@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ def not_served(runtime: Registration) -> tuple[str, ...]:
 def image_bytes(runtime: Registration, candidate: Path) -> int | None:
     """Bytes on top of the base image, without compiled Python; None if a pinned package is unknown or not installed here."""
     try:
-        pins, pruned = requirements.of(runtime), matcher(not_served(runtime))
+        pins, pruned = requirements.of(runtime), not_served(runtime)
         packages = sum(_package_bytes(name, pruned) for name in requirements.names(pins))
     except (CandidateError, PackageNotFoundError):
         return None
@@ -36,7 +37,9 @@ def matcher(patterns: Sequence[str]) -> PathSpec[Any]:
     return PathSpec.from_lines("gitignore", [f"/{pattern}" for pattern in patterns])
 
 
-def _package_bytes(name: str, pruned: PathSpec[Any]) -> int:
+@cache  # candidates share packages with thousands of files
+def _package_bytes(name: str, patterns: tuple[str, ...]) -> int:
+    pruned = matcher(patterns)
     files = [file for file in distribution(name).files or [] if not {"..", "__pycache__"} & set(file.parts)]
     kept = [Path(str(file.locate())) for file in files if not pruned.match_file(file.as_posix())]
     return sum(path.stat().st_size for path in kept if path.is_file())
