@@ -18,7 +18,10 @@ from paddleship.system import isolate, locks
 from tests import warm, warm_command
 
 REPOSITORY = Path(__file__).parents[1]
-LIBRARY = REPOSITORY / "tests/paddleship"
+ORDER = (  # files that mostly wait apart from each other, the long ones of the library before the short ones
+    *("paddleship/loadgen", "benchmarks", "e2e", "paddleship/shipped/serving", "flows", "paddleship/acceptance", "infra", "tasks"),
+    *(f"paddleship/{name}" for name in ("doctor", "proof", "benchmark", "diagnosis", "conversion")),
+)
 WARM = (  # what is about processes spawns its children
     "benchmarks",
     "paddleship",
@@ -35,9 +38,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is long, and end with the short files, so that all workers end at about the same time."""
-    waits = [LIBRARY / name for name in ("acceptance", "loadgen", "shipped/serving")]  # beside what computes
-    items.sort(key=lambda item: item.path.is_relative_to(LIBRARY) and not any(item.path.is_relative_to(folder) for folder in waits))
+    """Leave out what is long, and put the files in the order of ORDER."""
+    places = [REPOSITORY / "tests" / name for name in ORDER]
+    items.sort(key=lambda item: next((place for place, folder in enumerate(places) if item.path.is_relative_to(folder)), len(places)))
     if not config.getoption("long"):
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
