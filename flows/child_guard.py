@@ -18,9 +18,14 @@ from flows import imports
 def main() -> None:
     pipe, module, *arguments = sys.argv[1:]
     imports.keep_what_they_make()
-    threading.Thread(target=_hold, args=(int(pipe),), daemon=True).start()
+    end_with(int(pipe))
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def end_with(pipe: int) -> None:
+    """End the process group of this process as soon as nobody holds the other end of the pipe."""
+    threading.Thread(target=_hold, args=(pipe,), daemon=True).start()
 
 
 def _hold(pipe: int) -> None:

@@ -12,7 +12,7 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import dead_runs, leftovers, legs, outcome, snapshots, stage_runs, stages, summary, unchanged, workspace
+from flows import dead_runs, dvc_process, leftovers, legs, outcome, snapshots, stage_runs, stages, summary, unchanged, workspace
 from flows.local import Local
 from flows.repro import StageStatus
 from flows.stages import Stage, Until
@@ -70,6 +70,7 @@ def develop_to_deploy(
 
 def _run(place: Workspace, until: Until, pools: Mapping[str, str], *, register: bool, trigger: str | None) -> State[Any]:
     """Run the stages in this place and report to MLflow, Prefect and the terminal. Raises PaddleshipError if they cannot begin."""
+    dvc_process.get_ready(place.root)
     values, graph, checkout = place.params(), stages.graph(place.root, until=until), place.checkout
     fingerprint(values, place.root)
     _require_data(place, values, graph)

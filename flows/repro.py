@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from flows import dvc_process
+from flows.dvc_process import Command
 from paddleship.system import locks
 
 _RESTORED = re.compile(r"Stage '.*' is cached - skipping run|Pulling data for ")
@@ -73,33 +74,20 @@ class ReproResult:
 
 def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool) -> ReproResult:
     """Run `dvc repro` for one stage, in a process group that ends with this process."""
-    how = "--force" if force else "--pull"
-    here, pipe = os.pipe()
-    command = [sys.executable, "-m", "flows.child_guard", str(here), "dvc", "--wait-for-lock", "repro", "--single-item", how, address]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    process = subprocess.Popen(
-        command,
-        cwd=root,
-        env={**os.environ, **environment, "PATH": path, "PYTHONUNBUFFERED": "1"},
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=(here,),
-        start_new_session=True,
-    )
-    os.close(here)
+    environment = {**os.environ, **environment, "PATH": path, "PYTHONUNBUFFERED": "1"}
+    arguments = ("--wait-for-lock", "repro", "--single-item", "--force" if force else "--pull", address)
     ended = ReproResult()
-    try:
-        for line in process.stdout or ():
-            text = line.rstrip()
-            ended.read(text)
-            if text and not text.startswith((*_DVC_NOISE, *_ERROR)) and not _STALE_LOCK.search(text):
-                on_line(text)
-        ended.returncode = process.wait()
-    finally:
-        _end_group(process)
-        os.close(pipe)
+    with dvc_process.command(root, *arguments, environment=environment) as process:
+        try:
+            for line in process.stdout:
+                text = line.rstrip()
+                ended.read(text)
+                if text and not text.startswith((*_DVC_NOISE, *_ERROR)) and not _STALE_LOCK.search(text):
+                    on_line(text)
+            ended.returncode = process.wait()
+        finally:
+            _end_group(process)
     return ended
 
 
@@ -117,7 +105,7 @@ def turn(path: Path, *, other: str, on_line: Callable[[str], None]) -> Iterator[
         yield
 
 
-def _end_group(process: subprocess.Popen[str]) -> None:
+def _end_group(process: Command) -> None:
     """End the stage and its descendants: first SIGTERM, then SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
@@ -127,12 +115,9 @@ def _end_group(process: subprocess.Popen[str]) -> None:
             time.sleep(0.05)
         if not works:
             break
-    process.wait()
-    if process.stdout:
-        process.stdout.close()
 
 
-def _works(leader: subprocess.Popen[str]) -> bool:
+def _works(leader: Command) -> bool:
     """Whether a process of the group works. A zombie does not: it stays where nobody waits for orphans, as in a container without init."""
     import psutil
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, nullcontext, suppress
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from flows import repro
+from flows import dvc_process, repro
 from flows.repro import ReproResult, StageStatus
 from paddleship import errors
 from paddleship.errors import BadInput, PaddleshipError, Unavailable, without_credentials
@@ -288,21 +288,22 @@ def _forget_dead_holders(root: Path) -> None:
     with suppress(_dvc_error()), make_lock(str(folder / "rwlock.lock"), tmp_dir=str(folder)):  # if it is busy, DVC tells
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
-            reading = {file: [one for one in found if _lives(one)] for file, found in held.get("read", {}).items()}
-            writing = {file: one for file, one in held.get("write", {}).items() if _lives(one)}
+            reading = {file: [one for one in found if _lives(one, root)] for file, found in held.get("read", {}).items()}
+            writing = {file: one for file, one in held.get("write", {}).items() if _lives(one, root)}
             write_text(path, json.dumps({"write": writing, "read": {file: left for file, left in reading.items() if left}}))
         except (ValueError, AttributeError, KeyError, TypeError):
             path.unlink()
 
 
-def _lives(holder: Mapping[str, Any]) -> bool:
-    """Whether a process of DVC's list is alive, and not another one with its pid."""
+def _lives(holder: Mapping[str, Any], root: Path) -> bool:
+    """Whether a process of DVC's list is alive, and not another one with its pid: `dvc`, or a fork of the process that imports DVC here."""
     import psutil
 
     try:
-        return " ".join(psutil.Process(int(holder["pid"])).cmdline()).endswith(str(holder["cmd"]).partition(" ")[2])
+        command = psutil.Process(int(holder["pid"])).cmdline()
     except psutil.Error:
         return False
+    return " ".join(command).endswith(str(holder["cmd"]).partition(" ")[2]) or dvc_process.is_of(command, root)
 
 
 def _differences(dep: Any, outs: Mapping[str, Any]) -> list[str]:
@@ -338,11 +339,13 @@ def _failure(stage: Stage, ended: ReproResult) -> PaddleshipError:
 
 
 def _dvc(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "dvc", *arguments], cwd=root, capture_output=True, text=True, check=False)
+    with dvc_process.command(root, *arguments, environment=os.environ) as process:
+        said = process.stdout.read()
+        return subprocess.CompletedProcess(arguments, process.wait(), said)
 
 
 def _last_words(done: subprocess.CompletedProcess[str]) -> str:
-    lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines() or ["no message"]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("ERROR")] or done.stdout.splitlines() or ["no message"]
     return without_credentials(lines[-1]).removeprefix("ERROR: ")[:300]
 
 

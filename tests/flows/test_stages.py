@@ -242,7 +242,7 @@ def test_the_lock_of_a_killed_dvc_is_taken_without_a_word(fetched, holders):
 
 
 def test_a_stage_ends_at_once_where_nobody_waits_for_its_orphans():
-    leader = subprocess.Popen(["sleep", "60"], process_group=0, stdout=subprocess.PIPE, text=True)
+    leader = subprocess.Popen(["sleep", "60"], process_group=0)
     orphan = subprocess.Popen(["true"], process_group=leader.pid)
     wait_for(lambda: psutil.Process(orphan.pid).status() == psutil.STATUS_ZOMBIE)
     started = time.monotonic()
@@ -254,7 +254,7 @@ def test_a_stage_ends_at_once_where_nobody_waits_for_its_orphans():
 
 def test_what_a_stage_left_behind_is_ended_before_it_counts_as_ended(monkeypatch):
     ignoring = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
-    leader = subprocess.Popen(["sleep", "60"], process_group=0, stdout=subprocess.PIPE, text=True)
+    leader = subprocess.Popen(["sleep", "60"], process_group=0)
     with subprocess.Popen([sys.executable, "-c", ignoring], process_group=leader.pid, stdout=subprocess.PIPE, text=True) as left:
         assert left.stdout.readline() == "up\n"
         monkeypatch.setattr(repro, "_GRACE_S", 0.2)

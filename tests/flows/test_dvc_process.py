@@ -1,0 +1,113 @@
+"""DVC's commands are forks of one process, and end as programs do: with their exit codes, and with the process that asked for them."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from flows import dvc_process
+from flows.dvc_process import command
+from paddleship.errors import Unavailable
+from tests.flows.helpers import is_alive, wait_for
+
+ASK = """
+import os, sys
+from pathlib import Path
+from flows.dvc_process import command
+
+with command(Path.cwd(), "repro", "--single-item", "prepare", environment=os.environ) as running:
+    for line in running.stdout:
+        print(line, end="", flush=True)
+"""
+
+
+@pytest.fixture
+def fetched(toy):
+    """The toy with its raw data."""
+    (toy / "data/raw").mkdir()
+    (toy / "data/raw/rows").write_text("rows\n")
+    return toy
+
+
+def dvc(folder, *arguments, **environment):
+    with command(folder, *arguments, environment={**os.environ, **environment}) as running:
+        return running.stdout.read(), running.wait()
+
+
+def importer():
+    """The process that imports DVC for this one."""
+    return psutil.Process(dvc_process._importer.process.pid)
+
+
+def test_each_has_its_own_output_and_exit_code_and_dvc_is_imported_once(toy):
+    listed, code = dvc(toy, "stage", "list", "--name-only")
+    assert ("prepare" in listed.split(), code) == (True, 0)
+    first = importer().pid
+    words, code = dvc(toy, "repro", "nothing")
+    assert "nothing" in words
+    assert code == 255
+    assert importer().pid == first
+
+
+def test_an_environment_of_any_size_gets_there_and_is_that_of_this_command_only(toy):
+    told = "import os; print(len(os.environ.get('LONG', '')))"
+    long = dict.fromkeys(("LONG", "LONGER", "LONGEST"), "x" * 100_000)  # more than a message of a socket can hold
+    dvc(toy, "stage", "add", "--run", "--name", "tell", f'{sys.executable} -c "{told}" > told.txt', **long)
+    assert (toy / "told.txt").read_text() == "100000\n"
+    dvc(toy, "repro", "--force", "tell")
+    assert (toy / "told.txt").read_text() == "0\n"
+
+
+def test_what_a_block_leaves_is_killed_with_it_and_the_next_command_gets_its_own_answer(fetched, let):
+    let("prepare", "hang")
+    with suppress(KeyboardInterrupt), command(fetched, "repro", "--single-item", "prepare", environment=os.environ) as running:
+        wait_for((fetched / "pids").exists)
+        raise KeyboardInterrupt
+    assert running.poll() == -signal.SIGKILL
+    wait_for(lambda: not any(is_alive(int(pid)) for pid in (fetched / "pids").read_text().split()))
+    assert dvc(fetched, "root") == (".\n", 0)
+
+
+def test_if_the_process_that_imports_dvc_is_killed_its_command_was_killed_and_the_next_one_has_a_new_one(fetched, let):
+    let("prepare", "hang")
+    with command(fetched, "repro", "--single-item", "prepare", environment=os.environ) as running:
+        wait_for((fetched / "pids").exists)
+        importer().kill()
+        assert running.wait() == -signal.SIGKILL
+    wait_for(lambda: not any(is_alive(int(pid)) for pid in (fetched / "pids").read_text().split()))
+    assert dvc(fetched, "root") == (".\n", 0)
+
+
+def test_a_process_that_cannot_import_dvc_is_one_error(toy, monkeypatch):
+    monkeypatch.setattr(dvc_process, "_importer", None)
+    (toy / "broken").mkdir()
+    (toy / "broken" / "sitecustomize.py").write_text("import os; os._exit(9)")
+    monkeypatch.setenv("PYTHONPATH", str(toy / "broken"))
+    with pytest.raises(Unavailable, match="the process that runs DVC was killed"):
+        dvc(toy, "root")
+
+
+@pytest.mark.spawned
+def test_it_ends_with_the_process_that_asked_however_that_ends(fetched, let):
+    let("prepare", "hang")
+    asking = subprocess.Popen([sys.executable, "-c", ASK], cwd=fetched, stdout=subprocess.PIPE, text=True)
+    wait_for((fetched / "pids").exists)
+    below = psutil.Process(asking.pid).children(recursive=True)
+    assert any(dvc_process.is_of(process.cmdline(), fetched) for process in below)
+    asking.kill()
+    asking.wait()
+    wait_for(lambda: not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in below))
+    asking.stdout.close()
+
+
+def test_a_folder_that_was_made_anew_is_the_new_one(toy):
+    dvc(toy, "root")
+    shutil.copytree(toy, toy.with_name("kept"))
+    shutil.rmtree(toy)
+    shutil.copytree(toy.with_name("kept"), toy)
+    assert dvc(toy, "root") == (".\n", 0)
