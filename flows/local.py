@@ -16,7 +16,6 @@ from paddleship.shipped.common.files import write_text
 FOLDER = ".paddleship"
 HEARTBEAT_S = 30  # seconds between heartbeats of a flow run; after three missing ones it counts as crashed
 _JOBS = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"  # of MLflow's GenAI part: eight processes and a gigabyte that are not used here
-_PREFECT = "prefect.server.api.server:create_app"
 _OUR_SETTINGS = "# Written by `make ui`, removed by `make stop`.\n"
 
 
@@ -86,10 +85,11 @@ class Local:
         self.use()
         if there := self.prefect_url():
             return lambda: servers.require(there, name="Prefect", variable="PREFECT_API_URL")
-        url = f"http://127.0.0.1:{servers.free_port()}"
-        command = [sys.executable, "-m", "uvicorn", "--log-level", "error", "--port", url.rpartition(":")[2], "--factory"]
-        environment = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-        wait = servers.temporary([*command, _PREFECT], health=f"{url}/api/health", environment=environment)
+        port = servers.free_port()
+        url = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-m", "flows.prefect_server", str(port)]
+        environment = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1", "PYTHONSAFEPATH": "1"}
+        wait = servers.temporary(command, health=f"{url}/api/health", environment=environment)
         os.environ |= {"PREFECT_API_URL": f"{url}/api", "PREFECT_UI_URL": ""}  # it has no pages to link to
         return wait
 

@@ -90,7 +90,7 @@ def temporary(command: Sequence[str], *, health: str, environment: Mapping[str, 
             if process.poll() is not None or time.monotonic() > deadline:
                 log.seek(0)
                 last = (log.read().decode(errors="replace").strip().splitlines() or ["no output"])[-1]
-                raise Unavailable(f"{command[-1]} did not start ({last[:200]}): start a server with `make ui`, and run again")
+                raise Unavailable(f"Prefect's temporary server did not start ({last[:200]}): start a server with `make ui`, and run again")
             time.sleep(0.05)
 
     return wait

@@ -380,7 +380,7 @@ def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, e
         left = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
         programs = [" ".join(psutil.Process(pid).cmdline()) for pid in left]
         process.kill()
-    assert any("uvicorn" in program for program in programs), "Prefect's temporary server is among them"
+    assert any("flows.prefect_server" in program for program in programs), "Prefect's temporary server is among them"
     wait_for(lambda: not any(is_alive(pid) for pid in {*left, *stage}))
 
 
