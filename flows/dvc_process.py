@@ -95,7 +95,7 @@ class _Importer:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", _PROGRAM, str(theirs.fileno()), str(folder)],
                 cwd=folder,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONSAFEPATH": "1"},  # the folder may hold another version of flows/
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,

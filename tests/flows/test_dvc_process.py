@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from flows import dvc_process
 from flows.dvc_process import command
 from paddleship.errors import Unavailable
-from tests.flows.helpers import is_alive, wait_for
+from tests.flows.helpers import hanging, is_alive, wait_for
 
 ASK = """
 import os, sys
@@ -21,8 +22,7 @@ from pathlib import Path
 from flows.dvc_process import command
 
 with command(Path.cwd(), "repro", "--single-item", "prepare", environment=os.environ) as running:
-    for line in running.stdout:
-        print(line, end="", flush=True)
+    running.wait()
 """
 
 
@@ -95,14 +95,16 @@ def test_a_process_that_cannot_import_dvc_is_one_error(toy, monkeypatch):
 @pytest.mark.spawned
 def test_it_ends_with_the_process_that_asked_however_that_ends(fetched, let):
     let("prepare", "hang")
-    asking = subprocess.Popen([sys.executable, "-c", ASK], cwd=fetched, stdout=subprocess.PIPE, text=True)
-    wait_for((fetched / "pids").exists)
-    below = psutil.Process(asking.pid).children(recursive=True)
-    assert any(dvc_process.is_of(process.cmdline(), fetched) for process in below)
-    asking.kill()
-    asking.wait()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = [sys.executable, "-c", ASK]
+    with subprocess.Popen(command, cwd=fetched, env={**os.environ, "PATH": path}, stdout=subprocess.DEVNULL) as asking:
+        try:
+            hanging(fetched)
+            below = psutil.Process(asking.pid).children(recursive=True)
+            assert any(dvc_process.is_of(process.cmdline(), fetched) for process in below)
+        finally:
+            asking.kill()
     wait_for(lambda: not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in below))
-    asking.stdout.close()
 
 
 def test_a_folder_that_was_made_anew_is_the_new_one(toy):
@@ -110,4 +112,12 @@ def test_a_folder_that_was_made_anew_is_the_new_one(toy):
     shutil.copytree(toy, toy.with_name("kept"))
     shutil.rmtree(toy)
     shutil.copytree(toy.with_name("kept"), toy)
+    assert dvc(toy, "root") == (".\n", 0)
+
+
+@pytest.mark.spawned
+def test_the_code_that_runs_it_is_ours_whatever_the_folder_holds(toy):
+    """It may be a worktree of a commit with another version of it."""
+    (toy / "flows").mkdir()
+    (toy / "flows" / "__init__.py").write_text("raise SystemExit(9)\n")
     assert dvc(toy, "root") == (".\n", 0)
