@@ -53,7 +53,7 @@ class Command:
 def command(folder: Path, *arguments: str, environment: Mapping[str, str]) -> Iterator[Command]:
     """Run `dvc` in a process group of its own, which ends with the block, and with this process however that ends.
 
-    One at a time in this process. Raises Unavailable if the process that imports DVC was killed.
+    One at a time in this process. Raises Unavailable if the process that imports DVC has ended.
     """
     with _turn:
         channel = _importer_for(folder).channel
@@ -134,7 +134,7 @@ def _ask(channel: socket.socket, request: str, guard: int, output: int) -> int:
         for descriptor in (given, guard, output):
             os.close(descriptor)
     if not answer:
-        raise Unavailable("the process that runs DVC was killed: check memory limits, then run again")
+        raise Unavailable("the process that imports DVC ended: see its message above, or check memory limits, then run again")
     return int(answer)
 
 

@@ -88,7 +88,7 @@ def test_a_process_that_cannot_import_dvc_is_one_error(toy, monkeypatch):
     (toy / "broken").mkdir()
     (toy / "broken" / "sitecustomize.py").write_text("import os; os._exit(9)")
     monkeypatch.setenv("PYTHONPATH", str(toy / "broken"))
-    with pytest.raises(Unavailable, match="the process that runs DVC was killed"):
+    with pytest.raises(Unavailable, match="the process that imports DVC ended"):
         dvc(toy, "root")
 
 
