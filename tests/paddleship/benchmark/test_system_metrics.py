@@ -102,12 +102,12 @@ def _burn(seconds):
 
 
 def test_work_of_our_own_children_is_not_that_of_others():
-    before = system_metrics.own_seconds()
+    before, monitor = system_metrics.own_seconds(), system_metrics.LoadMonitor()
     child = multiprocessing.get_context("spawn").Process(target=_burn, args=(0.3,))
     child.start()
     child.join()
     assert system_metrics.own_seconds() - before >= 0.25
-    assert 0 <= system_metrics.LoadMonitor().seen().busy_share <= 1
+    assert 0 <= monitor.seen().busy_share <= 1  # of more than the kernel's tick of 10 ms
 
 
 def test_the_size_of_a_folder_is_that_of_its_files(tmp_path):
