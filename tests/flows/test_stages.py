@@ -248,6 +248,7 @@ def test_a_stage_ends_at_once_where_nobody_waits_for_its_orphans():
     started = time.monotonic()
     repro._end_group(leader)
     assert time.monotonic() - started < repro._GRACE_S / 2
+    leader.wait()
     assert psutil.Process(orphan.pid).status() == psutil.STATUS_ZOMBIE
     orphan.wait()
 
@@ -260,3 +261,4 @@ def test_what_a_stage_left_behind_is_ended_before_it_counts_as_ended(monkeypatch
         monkeypatch.setattr(repro, "_GRACE_S", 0.2)
         repro._end_group(leader)
         assert left.wait(5) == -signal.SIGKILL
+    leader.wait()
