@@ -38,7 +38,7 @@ KINDS: dict[str, str] = {
     "hidden-influence": "the eager model's answers change with the clock, an environment variable or earlier calls",
     "no-float64": "the eager model does not run in float64 as a whole; the report names what is used instead",
     "failed-control": "deliberately wrong answers pass the checks of this run, so its results prove nothing",
-    "not-exercised": "an output was empty or constant for every input that was tried, or an input had no influence: nothing is proven about it",
+    "not-exercised": "an output was empty or constant for every input that was tried, or an input had no influence: that is not proven",
     "drawn-only": "an output or a branch was exercised by drawn inputs only, by no row of the data",
     "nan-weights": "the weights hold NaN or infinity",
     "out-of-time": "the examination ran out of time before this was known",
