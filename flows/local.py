@@ -89,7 +89,7 @@ class Local:
         url = f"http://127.0.0.1:{port}"
         command = [sys.executable, "-m", "flows.prefect_server", str(port)]
         environment = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1", "PYTHONSAFEPATH": "1"}
-        wait = servers.temporary(command, health=f"{url}/api/health", environment=environment)
+        wait = servers.temporary("Prefect's temporary server", command, health=f"{url}/api/health", environment=environment)
         os.environ |= {"PREFECT_API_URL": f"{url}/api", "PREFECT_UI_URL": ""}  # it has no pages to link to
         return wait
 

@@ -72,7 +72,7 @@ class ServerProcess:
         return url
 
 
-def temporary(command: Sequence[str], *, health: str, environment: Mapping[str, str]) -> Callable[[], None]:
+def temporary(name: str, command: Sequence[str], *, health: str, environment: Mapping[str, str]) -> Callable[[], None]:
     """Start a server that ends with this process, and return what waits until it answers at `health`, or raises Unavailable.
 
     It has a session of its own, because an interrupt at the terminal goes to all processes there: this one would then have no server
@@ -90,7 +90,7 @@ def temporary(command: Sequence[str], *, health: str, environment: Mapping[str, 
             if process.poll() is not None or time.monotonic() > deadline:
                 log.seek(0)
                 last = (log.read().decode(errors="replace").strip().splitlines() or ["no output"])[-1]
-                raise Unavailable(f"Prefect's temporary server did not start ({last[:200]}): start a server with `make ui`, and run again")
+                raise Unavailable(f"{name} did not start ({last[:200]}): start a server with `make ui`, and run again")
             time.sleep(0.05)
 
     return wait

@@ -22,6 +22,14 @@ def toy(tmp_path):
 
 
 @pytest.fixture
+def fetched(toy):
+    """The toy with its raw data."""
+    (toy / "data/raw").mkdir()
+    (toy / "data/raw/rows").write_text("rows\n")
+    return toy
+
+
+@pytest.fixture
 def let(toy):
     """Make a stage of the toy do something, as `STAGE` knows it: miss the gate, warn, hang, hang unless FILE exists, be killed …"""
     return lambda stage, how: (toy / "how" / stage).write_text(f"{how}\n")

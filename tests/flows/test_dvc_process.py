@@ -26,14 +26,6 @@ with command(Path.cwd(), "repro", "--single-item", "prepare", environment=os.env
 """
 
 
-@pytest.fixture
-def fetched(toy):
-    """The toy with its raw data."""
-    (toy / "data/raw").mkdir()
-    (toy / "data/raw/rows").write_text("rows\n")
-    return toy
-
-
 def dvc(folder, *arguments, **environment):
     with command(folder, *arguments, environment={**os.environ, **environment}) as running:
         return running.stdout.read(), running.wait()
@@ -66,25 +58,24 @@ def test_an_environment_of_any_size_gets_there_and_is_that_of_this_command_only(
 def test_what_a_block_leaves_is_killed_with_it_and_the_next_command_gets_its_own_answer(fetched, let):
     let("prepare", "hang")
     with suppress(KeyboardInterrupt), command(fetched, "repro", "--single-item", "prepare", environment=os.environ) as running:
-        wait_for((fetched / "pids").exists)
+        stage = hanging(fetched)
         raise KeyboardInterrupt
     assert running.poll() == -signal.SIGKILL
-    wait_for(lambda: not any(is_alive(int(pid)) for pid in (fetched / "pids").read_text().split()))
+    wait_for(lambda: not any(is_alive(pid) for pid in stage))
     assert dvc(fetched, "root") == (".\n", 0)
 
 
 def test_if_the_process_that_imports_dvc_is_killed_its_command_was_killed_and_the_next_one_has_a_new_one(fetched, let):
     let("prepare", "hang")
     with command(fetched, "repro", "--single-item", "prepare", environment=os.environ) as running:
-        wait_for((fetched / "pids").exists)
+        stage = hanging(fetched)
         importer().kill()
         assert running.wait() == -signal.SIGKILL
-    wait_for(lambda: not any(is_alive(int(pid)) for pid in (fetched / "pids").read_text().split()))
+    wait_for(lambda: not any(is_alive(pid) for pid in stage))
     assert dvc(fetched, "root") == (".\n", 0)
 
 
 def test_a_process_that_cannot_import_dvc_is_one_error(toy, monkeypatch):
-    monkeypatch.setattr(dvc_process, "_importer", None)
     (toy / "broken").mkdir()
     (toy / "broken" / "sitecustomize.py").write_text("import os; os._exit(9)")
     monkeypatch.setenv("PYTHONPATH", str(toy / "broken"))

@@ -27,14 +27,6 @@ def run(root, stage=PREPARE, **more):
     return stages.run(root, stage, environment=more, on_line=lines.append), lines
 
 
-@pytest.fixture
-def fetched(toy):
-    """The toy with its raw data."""
-    (toy / "data/raw").mkdir()
-    (toy / "data/raw/rows").write_text("rows\n")
-    return toy
-
-
 def test_the_graph_is_that_of_dvc_yaml_in_run_order(toy):
     graph = stages.graph(toy)
     assert [stage.name for stage in graph] == ["fetch", "prepare", "train", "export", "accept"]
