@@ -72,7 +72,7 @@ def accepted(controls: Sequence[Control], rule: str) -> list[Finding]:
 def _finding(output: str, passed: Sequence[Control]) -> Finding:
     words = "; ".join(f"{control.change} ({control.measured})" for control in passed)
     what = "in the unit of eager's own noise" if passed[0].rule == FLOAT32 else "by the rule for lower precision"
-    message = f"answers to {output!r} that are deliberately wrong pass {what}: {words}: nothing can be proven about it"
+    message = f"answers to {output!r} that are clearly wrong pass {what}: {words}: nothing can be proven about it"
     advice = (
         "eager float32 is too inaccurate for this output: look for a choice between nearly equal values (top-k, argmax, thresholds) or "
         "cancellation"
