@@ -9,6 +9,7 @@ import signal
 import sys
 import tarfile
 import tempfile
+import textwrap
 import threading
 import time
 import uuid
@@ -131,7 +132,7 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
         if line := event.get("stream", "").strip():
             last = line
             if line.startswith("Step") and " : LABEL " not in line:
-                print(line)
+                print(textwrap.shorten(line, 100, placeholder=" ..."))
     if not built:
         raise Unavailable(f"the Docker engine ended the build without a result (after {last!r}): start it, then run the same command again")
     return client.images.get(built)

@@ -30,6 +30,21 @@ def test_the_image_holds_only_what_the_server_needs(packaged, engine):
         assert f"'{foreign}'" not in listing
 
 
+def test_a_start_of_the_image_compiles_no_python(packaged, engine):
+    ask = """
+import os, sys
+import onnxruntime
+from paddleship.shipped.serving import app, connections, health, model
+files = [module.__cached__ for module in sys.modules.values() if getattr(module, "__cached__", None)]
+print(len(files), [file for file in files if not os.path.exists(file)])
+"""
+    arguments = {"entrypoint": "python", "remove": True, "network_disabled": True, "read_only": True}
+    said = engine.containers.run(packaged[1]["image_id"], ["-c", ask], **arguments).decode()
+    modules, missing = said.split(maxsplit=1)
+    assert int(modules) > 200
+    assert missing.strip() == "[]"
+
+
 def test_the_image_runs_as_nobody_and_watches_its_health(packaged, engine):
     config = engine.images.get(packaged[1]["image_id"]).attrs["Config"]
     assert config["User"] == "10001:10001"
