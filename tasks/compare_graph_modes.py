@@ -26,7 +26,7 @@ Found = dict[str, dict[ModeName, ModeResult]]
 def compare_graph_modes(params: Params) -> Report:
     """Measure all modes of each network, judge the claims, and write the page and its pictures."""
     settings, reports = params.graph_modes, Path(params.paths.reports)
-    devices = isolate.run("devices", _devices, timeout_s=settings.timeout_s)
+    devices = isolate.run("devices", network_setup.device_count, timeout_s=settings.timeout_s)
     device = "gpu" if devices else "cpu"
     found: Found = {}
     missing: dict[str, str] = {}
@@ -70,13 +70,6 @@ def _enough(network: str, rows: Mapping[ModeName, ModeResult], missing: str | No
 
 def _say(line: str) -> None:
     print(line, flush=True)
-
-
-def _devices() -> int:
-    """The number of accelerators that this Paddle can use."""
-    import paddle
-
-    return int(paddle.device.cuda.device_count()) if paddle.is_compiled_with_cuda() else 0
 
 
 def _facts(params: Params, device: str, found: Found, missing: dict[str, str]) -> list[str]:

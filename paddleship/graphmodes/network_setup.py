@@ -75,6 +75,13 @@ class NetworkSetup:
         return array.astype(self.dtype) if array.dtype.kind == "f" else array
 
 
+def device_count() -> int:
+    """The number of accelerators that this Paddle can use."""
+    import paddle
+
+    return int(paddle.device.cuda.device_count()) if paddle.is_compiled_with_cuda() else 0
+
+
 def make(network: NetworkName, params: Params, folder: Path, *, device: str = "cpu") -> NetworkSetup:
     """Write rows, fresh weights and the exported program of a network into `folder`. Raises DataError, CandidateError."""
     settings = params.graph_modes

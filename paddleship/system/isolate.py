@@ -12,13 +12,14 @@ import re
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from paddleship.errors import CandidateError, Defect, OutOfTime, PaddleshipError, ProcessDied, ProcessHung
@@ -34,6 +35,7 @@ _NAMES_ERROR = re.compile(r"\[ERROR\]|\w+Error: |terminate called|what\(\):")
 _LOOK_S = 0.5  # between checks of a child that has not answered
 _LOG_BYTES = 10_000_000  # kept of a child's output; a runtime may print at every request
 _LAST_BYTES = 100_000
+_one_start = threading.Lock()  # __main__ is shared by all threads
 
 
 class Isolated:
@@ -59,7 +61,8 @@ class Isolated:
         os.close(handle)
         self._log = Path(log)
         self._process = context.Process(target=_serve, args=(theirs, dict(environment or {}), log), name=name, daemon=True)
-        self._process.start()
+        with _empty_main():
+            self._process.start()
         theirs.close()
         try:
             self.answer = self._exchange("load", (factory, arguments))
@@ -177,6 +180,18 @@ def run(name: str, function: Callable[..., Any], *arguments: Any, timeout_s: flo
     """Call a function in a child process and return its result."""
     with Isolated(name, function, *arguments, timeout_s=timeout_s, environment=environment) as child:
         return child.answer
+
+
+@contextmanager
+def _empty_main() -> Iterator[None]:
+    """Show an empty `__main__`: a spawned child imports the program that it finds there, all of a stage's modules, before its own work."""
+    with _one_start:
+        program = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = program
 
 
 def threads(count: int) -> dict[str, str]:

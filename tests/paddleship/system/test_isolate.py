@@ -196,6 +196,25 @@ def test_a_child_that_hangs_in_c_does_not_outlive_its_parent(tmp_path, request):
     assert not alive
 
 
+PROGRAM = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+sys.path[:0] = [{root!r}]
+from paddleship.system import isolate
+
+print("the program", flush=True)
+with ThreadPoolExecutor(4) as pool:
+    found = list(pool.map(lambda count: isolate.run("child", divmod, 7, count, timeout_s=60), (1, 2, 3, 4)))
+print(found, sys.modules["__main__"].found is found)
+"""
+
+
+def test_a_child_does_not_import_the_program_that_starts_it(tmp_path, request):
+    (tmp_path / "program.py").write_text(PROGRAM.format(root=str(request.config.rootpath)))
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["the program", "[(7, 0), (3, 1), (2, 1), (1, 3)] True"]
+
+
 def test_what_a_child_started_ends_with_it():
     with isolate.Isolated("parent", Parent, timeout_s=20) as child:
         started = psutil.Process(child.call("start"))
