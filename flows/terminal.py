@@ -9,7 +9,9 @@ _ENDS = ("Finished in state ", "Task run failed with state")
 
 
 def tell_errors_once() -> None:
-    """Hide Prefect's messages about the end of the flow run and of failed tasks on the terminal; call after Prefect is imported."""
+    """Hide Prefect's messages about the end of the flow run and of failed tasks on the terminal."""
+    import prefect.main  # noqa: F401 it sets up logging
+
     for handler in logging.getLogger().handlers:
         if not any(isinstance(known, _NotTheEnd) for known in handler.filters):
             handler.addFilter(_NotTheEnd())

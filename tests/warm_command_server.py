@@ -24,7 +24,7 @@ _AT_START = {
     "GLOG_minloglevel": "2",
 }
 _PRELOAD = (
-    *("fastapi", "httpx", "rich.console", "rich.table", "alembic", "docker", "ruamel.yaml", "networkx", "psutil"),
+    *("fastapi", "httpx", "rich.console", "rich.table", "alembic", "docker", "ruamel.yaml", "networkx", "psutil", "pynvml"),
     *(
         "mlflow",
         "mlflow.cli",
@@ -40,15 +40,17 @@ _PRELOAD = (
         "paddle2onnx",
         "pandas",
         "pyarrow.parquet",
+        "pyarrow.dataset",
         "scipy.stats",
         "matplotlib.figure",
         "matplotlib.backends.backend_agg",
         "tritonclient.http",
     ),
-    *("dvc.repo", "dvc.cli", "dvc.commands.repro", "dvc.api"),
+    *("dvc.repo", "dvc.cli", "dvc.cli.parser", "dvc.commands.repro", "dvc.api", "dvc.repo.datasets", "dvc.repo.plots", "dvc.dirs"),
     *("flows.here", "flows.ci", "flows.runs", "flows.leftovers", "flows.promotion_commands", "flows.deployment", "flows.rolling_back"),
     *("tasks.fingerprint", "tasks.trace", "tasks.tracking.run", "paddleship.config.preflight", "paddleship.config.catalogue"),
 )
+_FLOWS = tuple(f"flows.{name}" for name in ("pipeline", "promote", "rolling_back", "sweep", "retrain", "drift_check"))
 _PREFECT = tuple(
     f"prefect.{name}"
     for name in (
@@ -114,16 +116,17 @@ def _tell(caller, number):
 
 
 def _import_prefect():
-    """Import Prefect without its settings, which `Local.use` sets before a command imports it: each command reads its own at first use.
+    """Import Prefect and the flows without Prefect's settings, which `Local.use` sets before a command imports it.
 
-    Importing it reads them in two places: the global context, and at the end of `prefect.main`, to set up logging.
+    Importing it reads them in two places: the global context, which each command reads at first use, and at the end of `prefect.main`,
+    to set up logging: each command imports that module.
     """
     import prefect
     from prefect import context
     from prefect.logging import configuration
 
     set_up, configuration.setup_logging = configuration.setup_logging, lambda: None
-    for name in _PREFECT:
+    for name in (*_PREFECT, "prefect_docker", "prefect_kubernetes", *_FLOWS):
         importlib.import_module(name)
     configuration.setup_logging = set_up
     del sys.modules["prefect.main"], prefect.main
