@@ -25,11 +25,11 @@ from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.spec import TensorSpec
 
 _MEASURES = (
-    "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio", "cases_asked_again",
+    "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio", "cases_repeated",
     "departure_ratio", "departure_share",
     "max_abs_diff", "max_rel_diff", "required_atol", "max_ulp", "cosine",
     "flip_rate", "flip_rate_low", "flip_rate_high", "metric", "metric_drop", "metric_drop_low", "metric_drop_high",
-    "output_agreement", "output_flip_rate", "walked_agreement", "walked_row_error", "weights_compared_share", "weights_exact_share",
+    "output_agreement", "output_flip_rate", "all_ids_agreement", "all_ids_row_error", "weights_compared_share", "weights_exact_share",
 )  # fmt: skip
 _KEPT = ("digest", "precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
 

@@ -194,7 +194,7 @@ def question(
     batch = invariance.batch_variance(evidence, given, noise_limit=settings.noise_limit)
     changes = {"repeat_ratio": repeat, "threads_ratio": threads, "batch_ratio": batch}
     judgement = invariance_checks.add(judgement, changes, invariance_checks.limits(judgement, settings, precision=precision))
-    judgement = replace(judgement, metrics={**judgement.metrics, "cases_asked_again": len(places)})
+    judgement = replace(judgement, metrics={**judgement.metrics, "cases_repeated": len(places)})
     return invariance_checks.hold_to_eager(judgement, evidence, given, settings=settings) if exact else judgement
 
 

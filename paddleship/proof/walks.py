@@ -41,8 +41,8 @@ def checks(evidence: Evidence, answers: Sequence[Arrays], *, rounding: float) ->
         return []
     worst, row = min(agreements, key=lambda words: agreements[words]), max(rows, key=lambda words: rows[words])
     return [
-        Check.at_least("walked_agreement", agreements[worst], LEAST_WALKED, advice=_ADVICE.format(worst)),
-        Check.at_most("walked_row_error", rows[row], 1.0, advice=_ADVICE.format(row)),
+        Check.at_least("all_ids_agreement", agreements[worst], LEAST_WALKED, advice=_ADVICE.format(worst)),
+        Check.at_most("all_ids_row_error", rows[row], 1.0, advice=_ADVICE.format(row)),
     ]
 
 

@@ -405,11 +405,11 @@ def test_moved_embedding_rows_of_ids_that_no_held_out_row_has_are_refused_in_a_l
         for name, moved in (("honest", ()), ("many", (496, 896)), ("few", (896, 992)))
     }
     found = prove(source_model, cases=table_cases(source_model), **made).judgements
-    walked = {name: failed(judgement) & {"walked_agreement", "walked_row_error"} for name, judgement in found.items()}
+    walked = {name: failed(judgement) & {"all_ids_agreement", "all_ids_row_error"} for name, judgement in found.items()}
     assert not walked["honest"]
-    assert found["honest"].metrics["walked_agreement"] > 0.99
+    assert found["honest"].metrics["all_ids_agreement"] > 0.99
     assert walked["many"]
-    assert "walked_row_error" in walked["few"]
+    assert "all_ids_row_error" in walked["few"]
 
 
 def test_callers_with_large_batches_that_overwrite_each_other_are_found(source_model_of):
@@ -426,7 +426,7 @@ def test_callers_of_a_slow_candidate_that_overwrite_each_other_are_found_with_th
     source_model = source_model_of("Plain")
     race = prove(source_model, race=ModelUnderTest(Shared, (source_model,), share=NoInferenceThread)).judgements["race"]
     assert failed(race) == {"threads_ratio"}
-    assert race.metrics["cases_asked_again"] == 2
+    assert race.metrics["cases_repeated"] == 2
 
 
 def asked(*shapes):
