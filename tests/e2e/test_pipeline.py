@@ -158,6 +158,7 @@ def test_another_machine_measures_again_and_does_nothing_else_again(shipped):
         assert stale(shipped) == {"benchmark"}
 
 
+@pytest.mark.long  # in a fresh clone of flows/test_ci only what changed runs
 def test_a_fresh_clone_that_pulls_the_data_repeats_nothing(shipped, with_tables):
     clone = shipped.parent / "clone"
     subprocess.run(["git", "clone", "-q", str(shipped), str(clone)], check=True)

@@ -16,9 +16,12 @@ def _forked(warm_commands):
 
 
 @pytest.fixture
-def toy(tmp_path):
-    """A committed checkout in a folder of its own, with the remote of the repository's .dvc/config beside it."""
-    return toys.make(tmp_path / "toy")
+def toy(tmp_path, mlflow_db):
+    """A committed checkout in a folder of its own, with an MLflow store, and with the remote of the repository's .dvc/config beside it."""
+    made = toys.make(tmp_path / "toy")
+    (made / ".paddleship").mkdir()
+    shutil.copy(mlflow_db, made / ".paddleship" / "mlflow.db")
+    return made
 
 
 @pytest.fixture
@@ -44,10 +47,8 @@ def environment(tmp_path, prefect_url):
 
 
 @pytest.fixture
-def pipeline(toy, environment, mlflow_db):
+def pipeline(toy, environment):
     """Run the pipeline in the toy, as `make pipeline` does."""
-    (toy / ".paddleship").mkdir()
-    shutil.copy(mlflow_db, toy / ".paddleship" / "mlflow.db")
 
     def run(*arguments, checkout=toy, **more):
         command = [PROGRAM, "run", "--until", "export", *arguments]

@@ -1,6 +1,7 @@
 """`paddleship ci` in a toy checkout, the workflow files that call it, and what it says of a champion."""
 
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -43,13 +44,15 @@ def released(toy, pipeline):
     return toy.parent / "clone"
 
 
-def test_in_a_fresh_clone_only_what_changed_runs_and_the_report_names_it(released, job):
+def test_in_a_fresh_clone_only_what_changed_runs_and_the_report_names_it(released, job, mlflow_db):
     done = job(released)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("nothing changed since dvc.lock")
     assert (released / "reports/ci.md").read_text().startswith("Nothing changed since dvc.lock")
     assert not (released / "export.txt").exists()
     assert not (released / ".paddleship/mlflow.db").exists()
+    (released / ".paddleship").mkdir(exist_ok=True)
+    shutil.copy(mlflow_db, released / ".paddleship")
     for change in ("how/export", ""):
         if change:
             (released / change).write_text("better\n")
@@ -138,7 +141,7 @@ def test_latencies_of_two_machines_are_not_compared():
     assert rows["image MB"] == ["2", "–", ""]
 
 
-def test_the_champion_is_the_version_of_that_alias_or_none(toy, job, mlflow_db):
+def test_the_champion_is_the_version_of_that_alias_or_none(toy, job):
     assert job(toy, "--until", "prepare").returncode == 0
     uri = f"sqlite:///{toy}/.paddleship/mlflow.db"
     (made,) = runs.find(uri)

@@ -205,6 +205,7 @@ def test_outside_a_checkout_the_run_says_where_to_go(tmp_path, pipeline):
     assert "is not in a checkout" in last_error(done)
 
 
+@pytest.mark.long  # the next stage is killed each time that it is tried
 def test_a_killed_stage_is_tried_again(toy, let, pipeline):
     let("train", "be killed once")
     done = pipeline("--until", "train")

@@ -18,10 +18,8 @@ from tests.flows.helpers import DVC, REPOSITORY, git, prefect_api
 
 
 @pytest.fixture
-def retrain(toy, environment, mlflow_db, prefect_url):
+def retrain(toy, environment, prefect_url):
     """Run the flow in the toy several times in one process, each after a commit; the name and message of each last state."""
-    (toy / ".paddleship").mkdir()
-    (toy / ".paddleship/mlflow.db").write_bytes(mlflow_db.read_bytes())
 
     def run(*steps):
         command = [sys.executable, "-m", "tests.flows.retrain_in_turn", json.dumps(steps)]

@@ -15,13 +15,11 @@ from tests.flows.helpers import PROGRAM, git
 
 
 @pytest.fixture
-def stored(toy, mlflow_db, reviews_params, monkeypatch):
+def stored(toy, reviews_params, monkeypatch):
     """Three runs of the toy, the second with params of its own and the third refused by a gate; and how to see them."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     local = Local(toy)
-    local.state.mkdir()
-    (local.state / "mlflow.db").write_bytes(mlflow_db.read_bytes())
     for number, (epochs, failure) in enumerate([(8, None), (9, None), (8, GateFailed("x is 3"))]):
         tags = {"mlflow.runName": f"run-{number}", "prefect_flow_run": f"0000-{number}-abcdefg{number}"}
         values = reviews_params({"train": {"epochs": epochs}})

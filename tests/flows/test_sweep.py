@@ -64,7 +64,7 @@ def _stage(name, beside, *needs):
 
 
 @pytest.fixture
-def swept(toy, environment, mlflow_db):
+def swept(toy, environment):
     """Start `paddleship sweep` in a toy of two stages, with these epochs as its space."""
     beside = toy.parent
     graph = {"train": _stage("train", beside), "benchmark": _stage("benchmark", beside, "train.txt")}
@@ -73,8 +73,6 @@ def swept(toy, environment, mlflow_db):
     git(toy, "rm", "-rq", "--cached", "data")
     shutil.rmtree(toy / "data")
     git(toy, "commit", "-qam", "two stages")
-    (toy / ".paddleship").mkdir()
-    shutil.copy(mlflow_db, toy / ".paddleship" / "mlflow.db")
 
     def start(*arguments, epochs=(1, 2, 3), path="train.epochs", **settings):
         (beside / "space.yaml").write_text(yaml.safe_dump({"sweep": {"space": {path: list(epochs)}, **settings}}))

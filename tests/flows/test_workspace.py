@@ -93,7 +93,7 @@ def test_a_worktree_is_removed_and_the_checkout_never(toy):
 def test_an_overlay_is_checked_against_the_commit_before_a_folder_is_made(toy):
     with pytest.raises(ParamsError, match=r"mine\.yaml: unknown key 'train\.epoch' \(did you mean 'epochs'\?\)"):
         workspace.overlaid(toy, {"train": {"epoch": 1}}, origin="mine.yaml")
-    assert not (toy / ".paddleship").exists()
+    assert not (toy / ".paddleship/runs").exists()
 
 
 def test_uncommitted_work_is_named_and_the_lock_is_not_work(toy):
