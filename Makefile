@@ -42,8 +42,8 @@ ci: setup ## what a CI job runs: the pipeline if something changed, and reports/
 ui: setup ## start Prefect's and MLflow's pages on loopback: [PREFECT_PORT=4200] [MLFLOW_PORT=5000]
 	@$(BIN)/paddleship ui
 
-worker: setup ## run a worker for the deployments of a work pool, in the foreground: [POOL=name]
-	@$(BIN)/paddleship worker $(if $(POOL),--pool $(POOL))
+worker: setup ## run a worker for the deployments of a work pool, in the foreground: [POOL=name] [LIMIT=runs at a time]
+	@$(BIN)/paddleship worker $(if $(POOL),--pool $(POOL)) $(if $(LIMIT),--limit $(LIMIT))
 
 stop: setup ## stop what `make ui` started
 	@$(BIN)/paddleship stop

@@ -128,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("deploy", help="register the deployments with the Prefect server of PREFECT_API_URL").set_defaults(command=_deploy)
     worker = commands.add_parser("worker", help="run a worker for the deployments of a work pool, in the foreground")
     worker.add_argument("--pool", default="local", help="docker: the training image; any other name: processes (default: local)")
+    worker.add_argument("--limit", type=int, metavar="N", help="run at most N flow runs at a time (default: as many as the pool allows)")
     worker.set_defaults(command=_worker)
     commands.add_parser("stop", help="stop what `ui` started").set_defaults(command=_stop)
     return parser
@@ -312,7 +313,7 @@ def _worker(arguments: argparse.Namespace) -> int:
     _, local = here()
     from flows import deployment
 
-    return deployment.work(local, pool=arguments.pool)
+    return deployment.work(local, pool=arguments.pool, limit=arguments.limit)
 
 
 def _stop(_arguments: argparse.Namespace) -> int:

@@ -52,12 +52,14 @@ async def _make_pools() -> None:
                 await client.update_work_pool(name, WorkPoolUpdate(base_job_template=template))
 
 
-def work(local: Local, *, pool: str = "local") -> int:
+def work(local: Local, *, pool: str = "local", limit: int | None = None) -> int:
     """Run a worker of a pool until it is interrupted. Returns its exit code. Raises BadInput and Unavailable.
 
-    A pool of processes is created if needed, and stages of runs on other machines can be sent to it from then on. With
-    PREFECT_WORKER_WEBSERVER_PORT set, it answers health checks at that port.
+    It runs at most `limit` flow runs at a time. A pool of processes is created if needed, and stages of runs on other machines can be sent
+    to it from then on. With PREFECT_WORKER_WEBSERVER_PORT set, it answers health checks at that port.
     """
+    if limit is not None and limit < 1:
+        raise BadInput(f"--limit is {limit}, and such a worker would never run anything: give 1 or more")
     kind = POOLS.get(pool, "process")
     name = f"{pool}-{platform.node()}-{os.getpid()}"
     command = [_command(), "worker", "start", "--pool", pool, "--type", kind, "--name", name]
@@ -67,6 +69,8 @@ def work(local: Local, *, pool: str = "local") -> int:
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
         CHECKOUT: str(local.checkout),
     }
+    if limit is not None:
+        command += ["--limit", str(limit)]
     if "PREFECT_WORKER_WEBSERVER_PORT" in os.environ:
         command.append("--with-healthcheck")
     if kind == "process":

@@ -19,7 +19,16 @@ branch=${BRANCH:-$(git symbolic-ref --quiet --short HEAD)} || refuse "no branch 
 case "$git$branch" in *[\"\\]*) refuse "$git and $branch must have no quotes and no backslashes" ;; esac
 case "$variables" in *'"env"'*) refuse "env cannot be set here: put secrets into the Secret paddleship-env, and the rest into job_template.json" ;; esac
 
-"$prefect" work-pool create "$pool" --type kubernetes --base-job-template infra/kubernetes/job_template.json --overwrite
+[ -n "${PREFECT_API_URL:-}" ] || "$prefect" config view --hide-sources | grep -q "^PREFECT_API_URL=" ||
+    refuse "no Prefect server is chosen: set PREFECT_API_URL, or start one with \`make ui\`"
+
+template=infra/kubernetes/job_template.json
+if found=$("$prefect" work-pool inspect "$pool" --output json 2>/dev/null); then
+    case "$found" in *'"type": "kubernetes"'*) ;; *) refuse "the work pool $pool exists, and is not of the type kubernetes: give another name" ;; esac
+    "$prefect" work-pool update "$pool" --base-job-template "$template" # keeps its concurrency limit and its pause
+else
+    "$prefect" work-pool create "$pool" --type kubernetes --base-job-template "$template"
+fi
 env=$(printf '{"env": {"PADDLESHIP_GIT": "%s", "PADDLESHIP_BRANCH": "%s"}}' "$git" "$branch")
 PADDLESHIP_POOL=$pool "$prefect" --no-prompt deploy --prefect-file infra/kubernetes/prefect.yaml --name "$pool" \
     --job-variable "$variables" --job-variable "image=$image" --job-variable "$env"

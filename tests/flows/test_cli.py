@@ -51,6 +51,12 @@ def test_a_worker_without_a_server_says_how_to_get_one(toy):
     assert done.stderr == "error: no Prefect server is running: run `make ui` first\n"
 
 
+def test_a_worker_that_would_never_run_anything_is_refused(toy):
+    done = subprocess.run([PROGRAM, "worker", "--limit", "0"], cwd=toy, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "error: --limit is 0" in done.stderr
+
+
 def test_a_docker_worker_without_an_engine_says_how_to_get_one_or_do_without(toy):
     environment = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:1/api", "DOCKER_HOST": "tcp://127.0.0.1:1"}
     command = [PROGRAM, "worker", "--pool", "docker"]

@@ -184,6 +184,14 @@ def test_secrets_that_the_server_would_store_are_refused(url, variables, words):
     assert "secret@" not in done.stderr
 
 
+def test_without_a_server_nothing_is_registered(tmp_path):
+    done = register(
+        {"PATH": os.environ["PATH"], "PREFECT_HOME": str(tmp_path)}, "k8s", "a/b:1", GIT_URL="https://git.example/r.git", BRANCH="main"
+    )
+    assert done.returncode == 2
+    assert "no Prefect server is chosen: set PREFECT_API_URL" in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_leg_runs_in_a_pod_with_a_clone_of_its_own(toy, pipeline, environment, prefect_url, tmp_path):
@@ -197,10 +205,12 @@ def test_a_leg_runs_in_a_pod_with_a_clone_of_its_own(toy, pipeline, environment,
     done = register(environment, "k8s", "a/b:1", json.dumps({"gpu": 1}), GIT_URL=origin, BRANCH=branch)
     assert done.returncode == 1, "a variable that does not exist"
     assert "'gpu' was unexpected" in done.stdout + done.stderr
+    subprocess.run([PREFECT, "work-pool", "set-concurrency-limit", "k8s", "3"], env=environment, check=True)
     done = register(environment, "k8s", "a/b:1", json.dumps({"gpus": 1}), GIT_URL=origin, BRANCH=branch)
     assert done.returncode == 0, done.stdout + done.stderr
     deployment = prefect_api(prefect_url, "deployments/name/run-stages/k8s")
     assert deployment["tags"] == ["stages", "kubernetes"]
+    assert prefect_api(prefect_url, "work_pools/k8s")["concurrency_limit"] == 3
     pods = tmp_path / "pods"
     pods.mkdir()
     with (pods / "worker.log").open("w") as log:

@@ -35,7 +35,7 @@ def gpu(shared, environment):
     (target.parent / "paddleship-remote").symlink_to(shared.parent / "paddleship-remote")
     log = target.parent / "worker.log"
     with log.open("w") as stream:
-        command = [PROGRAM, "worker", "--pool", "gpu"]
+        command = [PROGRAM, "worker", "--pool", "gpu", "--limit", "2"]
         ours = environment | {"PREFECT_HOME": str(target.parent / "prefect")}
         worker = subprocess.Popen(command, cwd=target, env=ours, stdout=stream, stderr=stream, start_new_session=True)
     try:
