@@ -16,6 +16,7 @@ from paddleship.shipped.common.files import write_text
 FOLDER = ".paddleship"
 HEARTBEAT_S = 30  # seconds between heartbeats of a flow run; after three missing ones it counts as crashed
 _JOBS = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"  # of MLflow's GenAI part: eight processes and a gigabyte that are not used here
+_OURS = {"PYTHONSAFEPATH": "1"}  # the server's code is that of this installation, not of the folder that it starts in
 _OUR_SETTINGS = "# Written by `make ui`, removed by `make stop`.\n"
 
 
@@ -87,9 +88,8 @@ class Local:
             return lambda: servers.require(there, name="Prefect", variable="PREFECT_API_URL")
         port = servers.free_port()
         url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "flows.prefect_server", str(port)]
-        environment = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1", "PYTHONSAFEPATH": "1"}
-        wait = servers.temporary("Prefect's temporary server", command, health=f"{url}/api/health", environment=environment)
+        environment = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", **_OURS}
+        wait = servers.temporary("Prefect's temporary server", _prefect_server(port), health=f"{url}/api/health", environment=environment)
         os.environ |= {"PREFECT_API_URL": f"{url}/api", "PREFECT_UI_URL": ""}  # it has no pages to link to
         return wait
 
@@ -130,9 +130,10 @@ class Local:
             state=self.state,
             port=self.prefect_port,
             port_variable="PREFECT_PORT",
-            command=[_program("prefect"), "server", "start", "--host", "127.0.0.1", "--port", str(self.prefect_port)],
+            command=_prefect_server(self.prefect_port),
             health="/api/health",
             environment={
+                **_OURS,
                 "PREFECT_HOME": str(self.prefect_home),
                 "PREFECT_API_URL": api,
                 "PREFECT_SERVER_UI_API_URL": api,  # otherwise the page would use port 4200
@@ -151,6 +152,10 @@ class Local:
             health="/health",
             environment={_JOBS: os.environ.get(_JOBS, "false")},
         )
+
+
+def _prefect_server(port: int) -> list[str]:
+    return [sys.executable, "-m", "flows.prefect_server", str(port)]
 
 
 def _program(name: str) -> str:

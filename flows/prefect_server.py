@@ -1,17 +1,43 @@
-"""`python -m flows.prefect_server PORT`: Prefect's server on loopback, for one run."""
+"""`python -m flows.prefect_server PORT`: Prefect's server on loopback, as `prefect server start` starts it."""
 
 from __future__ import annotations
 
+import gc
+import itertools
 import sys
+import threading
+import time
 
 from flows import imports
+
+_EVERY_S = 1.0
 
 
 def main() -> None:
     imports.keep_what_they_make()
     import uvicorn
+    from prefect.server.api.server import create_app
 
-    uvicorn.run("prefect.server.api.server:create_app", factory=True, port=int(sys.argv[1]), log_level="error")
+    app = create_app(final=True)
+    collect_garbage_in_a_thread()
+    uvicorn.run(app, port=int(sys.argv[1]), log_level="warning")
+
+
+def collect_garbage_in_a_thread() -> None:
+    """Have a thread search what is made from now on for garbage, and no other thread.
+
+    Freeing a cursor of SQLite waits while its connection waits for the database, up to 60 s. If the thread of the event loop frees it,
+    whoever has the database cannot go on to release it, and the server answers nobody until that wait ends.
+    """
+    gc.freeze()
+    gc.disable()
+    threading.Thread(target=_collect, daemon=True).start()
+
+
+def _collect() -> None:
+    for generation in itertools.cycle((*[1] * 59, 2)):
+        time.sleep(_EVERY_S)
+        gc.collect(generation)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,50 @@
+"""Prefect's server as `make ui` and runs start it."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+FREED_WHILE_ITS_CONNECTION_WAITS = """
+    import asyncio
+    import sys
+    import aiosqlite
+    from flows.prefect_server import collect_garbage_in_a_thread
+
+    async def main(path):
+        first = await aiosqlite.connect(path, isolation_level=None)
+        second = await aiosqlite.connect(path, isolation_level=None, check_same_thread=False)
+        await first.execute("PRAGMA journal_mode = WAL")
+        await first.execute("CREATE TABLE rows (number)")
+        await second.execute("PRAGMA busy_timeout = 4000")
+        unread = [await second.execute("SELECT 1 UNION SELECT 2")]
+        unread.append(unread)
+        await second.commit()  # until then, the connection's thread holds the cursor too
+        await first.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.ensure_future(second.execute("INSERT INTO rows VALUES (2)"))
+        await asyncio.sleep(0.2)
+        del unread
+        for _ in range(200_000):
+            garbage = []
+            garbage.append(garbage)
+        await asyncio.sleep(1.3)
+        await first.execute("COMMIT")
+        try:
+            await waiting
+        finally:
+            await first.close()
+            await second.close()
+
+    if sys.argv[2] == "in a thread":
+        collect_garbage_in_a_thread()
+    asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(("collected", "said"), [("in a thread", ""), ("anywhere", "database is locked")])
+def test_garbage_that_must_wait_for_the_database_does_not_stop_the_event_loop(tmp_path, collected, said):
+    command = [sys.executable, "-c", textwrap.dedent(FREED_WHILE_ITS_CONNECTION_WAITS), str(tmp_path / "rows.db"), collected]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode == 0) == (not said), done.stderr
+    assert said in done.stderr
