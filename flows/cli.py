@@ -172,8 +172,8 @@ def _ci(arguments: argparse.Namespace) -> int:
     print("\n".join(ci.lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force", flush=True)
     commit = workspace.commit(checkout) if arguments.deployment else None
     retrain = (arguments.deployment or "").startswith("retrain/")
-    why = {"reason": "CI", "force": arguments.force} if retrain else {"trigger": "CI"}
-    state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit, **why)
+    forced = {"force": arguments.force} if retrain else {}
+    state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit, trigger="CI", **forced)
     ci.write(local, state, changed, report)
     print(f"report  {report}")
     return end(state)

@@ -21,12 +21,12 @@ _ENDED = ("Completed", BadInput.outcome, GateFailed.outcome)  # another run of t
 
 
 def _name() -> str:
-    return f"retrain: {flow_run.parameters.get('reason', '')}"[:_NAME_CHARACTERS]
+    return f"retrain: {flow_run.parameters.get('trigger', '')}"[:_NAME_CHARACTERS]
 
 
 @flow(name="retrain", flow_run_name=_name, validate_parameters=True, log_prints=False)
 def retrain(
-    reason: str = "by hand",
+    trigger: str = "by hand",
     commit: str | None = None,
     watch: Literal["everything", "data"] = "everything",
     params_file: str | None = None,
@@ -37,7 +37,7 @@ def retrain(
     """Run the pipeline on the current data if something that matters changed since dvc.lock, and not again for a version that it ran.
 
     Args:
-        reason: Why; part of the name and the tags of this run, and the tag trigger in MLflow.
+        trigger: Why this run was started; part of its name and its tags, and the tag trigger in MLflow.
         commit: A branch of the git remote, whose last commit is fetched, or a commit or tag; default: the checked-out commit.
         watch: everything: params, code, data and installed versions; data: only run if data.raw changed.
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
@@ -46,7 +46,7 @@ def retrain(
         force: Run although nothing changed, or although the same version was run before.
     """
     log = get_run_logger()
-    _tag(reason)
+    _tag(trigger)
     try:
         checkout = workspace.checkout_of(Path.cwd())
         local = Local.of(checkout)
@@ -59,9 +59,9 @@ def retrain(
     if not force and (idle := _nothing_new(local, found, only_data=watch == "data")):
         log.info(idle)
         return Completed(name="NothingNew", message=idle)
-    log.info("%s: %s", reason, "; ".join(ci.lines(found.changed)) or "nothing changed, and force is set")
+    log.info("%s: %s", trigger, "; ".join(ci.lines(found.changed)) or "nothing changed, and force is set")
     given: dict[str, Any] = {"params_file": params_file, "until": until, "register_model": register_model}
-    state: State[Any] = develop_to_deploy(**given, isolated=True, commit=found.commit, trigger=reason, return_state=True)
+    state: State[Any] = develop_to_deploy(**given, isolated=True, commit=found.commit, trigger=trigger, return_state=True)
     if state.name in _ENDED:
         current.note(local, found.version, run=str(flow_run.name), outcome=str(state.name))
     return type(state)(type=state.type, name=state.name, message=state.message)
@@ -78,6 +78,6 @@ def _nothing_new(local: Local, found: current.Current, *, only_data: bool) -> st
     return None
 
 
-def _tag(reason: str) -> None:
+def _tag(trigger: str) -> None:
     with get_client(sync_client=True) as client:
-        client.update_flow_run(flow_run.id, tags=[*dict.fromkeys([*(flow_run.tags or []), "retrain", reason])])
+        client.update_flow_run(flow_run.id, tags=[*dict.fromkeys([*(flow_run.tags or []), "retrain", trigger])])

@@ -142,8 +142,8 @@ def test_the_forms_of_retrain_and_drift_say_what_to_fill_in_and_their_schedules_
         assert words in json.dumps(properties)
         assert [schedule["active"] for schedule in found[name]["schedules"]] == [False] * (2 if name == "retrain" else 1)
     weekly, data = sorted(found["retrain"]["schedules"], key=lambda schedule: len(schedule["parameters"]))
-    assert weekly["parameters"] == {"reason": "schedule"}
-    assert data["parameters"] == {"reason": "new data", "watch": "data"}
+    assert weekly["parameters"] == {"trigger": "schedule"}
+    assert data["parameters"] == {"trigger": "new data", "watch": "data"}
 
 
 def request_sample(folder, *, requests):
@@ -176,7 +176,7 @@ def test_drift_becomes_an_event_and_one_retraining_that_says_so(served, tmp_path
     assert drifted.returncode == 3, drifted.stderr
     assert "sent to Prefect as events: x[0], x[1]" in drifted.stdout
     (run,) = wait_for(retrainings)
-    assert run["parameters"] == {"reason": "drift of x[0], x[1]"}
+    assert run["parameters"] == {"trigger": "drift of x[0], x[1]"}
     wait_for(lambda: retrainings()[0]["name"] == "retrain: drift of x[0], x[1]", seconds=120)
     subprocess.run([PREFECT, "flow-run", "cancel", run["id"]], cwd=checkout, env=environment, check=True, capture_output=True)
     wait_for(lambda: retrainings()[0]["state_type"] == "CANCELLED", seconds=120)

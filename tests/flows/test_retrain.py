@@ -1,4 +1,4 @@
-"""The flow `retrain` in the toy checkout: what it runs, what it does not run again, and where its reason is."""
+"""The flow `retrain` in the toy checkout: what it runs, what it does not run again, and where its trigger is shown."""
 
 import json
 import os
@@ -39,17 +39,17 @@ def commit_lock(toy):
     git(toy, "commit", "-qm", "lock")
 
 
-def test_what_changed_runs_once_with_its_reason_and_a_missed_gate_is_not_tried_again(toy, retrain, prefect_url):
-    drift = {"reason": f"drift of x[0] {uuid.uuid4()}"}
+def test_what_changed_runs_once_with_its_trigger_and_a_missed_gate_is_not_tried_again(toy, retrain, prefect_url):
+    drift = {"trigger": f"drift of x[0] {uuid.uuid4()}"}
     missed, again = retrain(("miss the gate", drift), ("miss the gate", drift))
     assert missed.startswith("GateFailed: score is 3")
     assert again.startswith("NothingNew: nothing new: the same params, code, data and versions were run on ")
     assert again.endswith(": GateFailed)")
     uri = f"sqlite:///{toy}/.paddleship/mlflow.db"
     found = runs.find(uri)
-    assert [run.tags["trigger"] for run in found] == [drift["reason"]]
-    named = prefect_api(prefect_url, "flow_runs/filter", {"flow_runs": {"tags": {"all_": ["retrain", drift["reason"]]}}})
-    assert [one["name"] for one in named] == [f"retrain: {drift['reason']}"] * 2
+    assert [run.tags["trigger"] for run in found] == [drift["trigger"]]
+    named = prefect_api(prefect_url, "flow_runs/filter", {"flow_runs": {"tags": {"all_": ["retrain", drift["trigger"]]}}})
+    assert [one["name"] for one in named] == [f"retrain: {drift['trigger']}"] * 2
     assert [run for one in named if (run := runs.of_flow_run(uri, one["id"]))] == found, "`paddleship ci` reports from it"
 
 
