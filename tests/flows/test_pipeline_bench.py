@@ -17,6 +17,7 @@ SECONDS = {
 
 
 @pytest.mark.slow
+@pytest.mark.long  # `make pipeline-bench` does it in each of its forms
 def test_copies_of_a_run_are_runs_to_both_servers_and_to_git(toy, environment, with_tables):
     del environment["PREFECT_API_URL"], environment["PREFECT_HOME"]
     with_tables(toy)
