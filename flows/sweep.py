@@ -191,7 +191,7 @@ def _conclude(shared: variants.Sweep, found: list[Variant], tracker: Tracker, ru
     report.started_at, report.host = flow_run.scheduled_start_time, host.fingerprint()
     report.write(shared.folder / _REPORT)
     tracker.log_report(report, shared.folder / _REPORT, cached=False)
-    view = tracker.share_sweep(shared.name)
+    view = tracker.share_sweep(shared.name, title=report.headline)
     _publish(found, chosen, report, shared.folder / _REPORT, links={"MLflow run": tracker.url, "Which variant is better": view})
     tracker.finish(failure)
     _show(shared, found, chosen, report, links={"this sweep": tracker.url, "its variants": view})
@@ -216,8 +216,8 @@ def _register(best: Variant, runner: Runner) -> PaddleshipError | None:
 
     @task(name="register", task_run_name="register", cache_policy=NO_CACHE)
     def run() -> Any:
-        log.info("variant %d (%s) is registered", best.number, best.label)
-        end = runner.run(best, say=log.info, began=lambda _: None, register=True)
+        log.info("registering variant %d (%s)", best.number, best.label)
+        end = runner.run(best, say=lambda words: log.info("registration: %s", words), began=lambda _: None, register=True)
         return [end] if end.outcome == DONE else outcome.failed(errors.of_outcome(end.outcome)(end.reason))
 
     state = run(return_state=True)

@@ -1,7 +1,8 @@
 """Compare variants by score, latency and size, find those that no other one beats, and choose one of them.
 
-A difference counts only where the intervals of both values are apart. Two latencies were measured one after the other, so they are
-compared only on one machine, and only if both measurements are valid. Two scores are compared only on the same test rows.
+A difference counts only where the intervals of both values are apart, in size from 1% on. Two latencies were measured one after the
+other, so they are compared only on one machine, and only if both measurements are valid. Two scores are compared only on the same test
+rows.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from paddleship.statistics.estimates import Difference, Interval
 from paddleship.sweep.variant import Figures
 
 OBJECTIVES = ("score", "latency", "size")
+_SIZE_EFFECT = 0.01
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Choice:
 def compare(objective: str, one: Figures, other: Figures) -> Difference:
     """What `one` is against `other` in one objective."""
     if objective == "size":
-        return _apart(Interval(*3 * (one.size_bytes,)), Interval(*3 * (other.size_bytes,)))
+        return _apart(_around(one.size_bytes, _SIZE_EFFECT), _around(other.size_bytes, _SIZE_EFFECT))
     if objective == "latency":
         comparable = one.valid and other.valid and one.measured_on == other.measured_on
         return _apart(one.p50_ms, other.p50_ms) if comparable else Difference.CANNOT_TELL
@@ -112,6 +114,10 @@ def _apart(one: Interval, other: Interval) -> Difference:
     if one.high < other.low:
         return Difference.BETTER
     return Difference.WORSE if other.high < one.low else Difference.CANNOT_TELL
+
+
+def _around(value: float, effect: float) -> Interval:
+    return Interval(value, value * (1 - effect / 2), value * (1 + effect / 2))
 
 
 def _negative(interval: Interval) -> Interval:

@@ -69,12 +69,12 @@ class Tracker:
         experiment = self._facts.get("experiment_id")
         return view.link(self._uri, experiment) if self._uri.startswith("http") and experiment else None
 
-    def share_sweep(self, name: str) -> str | None:
-        """Share the view of a sweep's winners. Returns its address; None without a server."""
+    def share_sweep(self, name: str, *, title: str) -> str | None:
+        """Share the view of a sweep's winners, under a title. Returns its address; None without a server."""
         experiment = self._facts.get("experiment_id")
         if not experiment:
             return None
-        self._send(lambda: view.share(connect(self._uri), experiment, sweep=name))
+        self._send(lambda: view.share(connect(self._uri), experiment, sweep=name, title=title))
         return view.link(self._uri, experiment, sweep=name) if self._uri.startswith("http") else None
 
     @property

@@ -73,7 +73,10 @@ def of_name(uri: str, model: str, name: str) -> Run | None:
 
 
 def link_variant(uri: str, run: Run, *, sweep: str, parent: str | None, label: str) -> None:
-    """Tag the run of a sweep's variant and its candidates, and make it a child of the sweep's run."""
+    """Tag the run of a sweep's variant and its candidates, and make it a child of the sweep's run; its winner is named after the variant.
+
+    If the run is done, earlier runs of the same variant lose these tags, so that the view of the sweep shows each variant once.
+    """
     client = connect(uri)
     tags = {"sweep": sweep, "sweep_variant": label}
     for key, value in {**tags, **({_PARENT: parent} if parent else {})}.items():
@@ -82,6 +85,14 @@ def link_variant(uri: str, run: Run, *, sweep: str, parent: str | None, label: s
     for child in _candidates(client, run.experiment_id, source):
         for key, value in tags.items():
             client.set_tag(child.info.run_id, key, value)
+        if child.data.tags.get("winner") == "True":
+            client.update_run(child.info.run_id, name=f"{label}: {child.data.tags['variant']}")
+    if run.outcome == "done":
+        current = {run.run_id, source, *(child.info.run_id for child in _candidates(client, run.experiment_id, source))}
+        for tagged in list(_pages(client, [run.experiment_id], f"tags.sweep = '{sweep}'")):
+            if tagged.data.tags.get("sweep_variant") == label and tagged.info.run_id not in current:
+                for key in tags:
+                    client.delete_tag(tagged.info.run_id, key)
 
 
 def champion(uri: str, model: str) -> tuple[str, Run] | None:

@@ -37,9 +37,9 @@ _PARETO = {
 }
 
 
-def share(client: Any, experiment_id: str, *, sweep: str | None = None) -> None:
+def share(client: Any, experiment_id: str, *, sweep: str | None = None, title: str = "Which candidate is better") -> None:
     """Write the view of all candidates, or of a sweep's winners, into the experiment, unless it is there in this form already."""
-    tag, state = f"{_TAGS}{sweep or KEY}", _encoded(sweep)
+    tag, state = f"{_TAGS}{sweep or KEY}", _encoded(sweep, title)
     if _known_version() and client.get_experiment(experiment_id).tags.get(tag) != state:
         client.set_experiment_tag(experiment_id, tag, state)
 
@@ -64,13 +64,13 @@ def _known_version() -> bool:
     return str(VERSION).startswith(_TRIED)
 
 
-def _encoded(sweep: str | None) -> str:
+def _encoded(sweep: str | None, title: str) -> str:
     """The view in MLflow's format: JSON, deflated, in base64."""
-    text = json.dumps(_state(sweep), separators=(",", ":"), sort_keys=True)
+    text = json.dumps(_state(sweep, title), separators=(",", ":"), sort_keys=True)
     return "deflate;" + base64.b64encode(zlib.compress(text.encode())).decode()
 
 
-def _state(sweep: str | None) -> dict[str, Any]:
+def _state(sweep: str | None, title: str) -> dict[str, Any]:
     bars = [_chart("BAR", words, metricKey=metric) for metric, words in _BARS.items()]
     pareto = [_chart("SCATTER", words, xaxis=_axis(x), yaxis=_axis(y)) for words, (x, y) in _PARETO.items()]
     return {
@@ -84,9 +84,7 @@ def _state(sweep: str | None) -> dict[str, Any]:
         "selectedColumns": [*(["tags.`sweep_variant`"] if sweep else []), *_COLUMNS],
         "runsHiddenMode": "SHOW_ALL",
         "hideEmptyCharts": True,
-        "compareRunSections": [
-            {"uuid": KEY, "name": f"Which {'variant' if sweep else 'candidate'} is better", "display": True, "isReordered": True}
-        ],
+        "compareRunSections": [{"uuid": KEY, "name": title, "display": True, "isReordered": True}],
         "compareRunCharts": [*bars, *pareto],
         "isAccordionReordered": True,
     }

@@ -24,7 +24,7 @@ BETTER, WORSE, CANNOT_TELL = Difference.BETTER, Difference.WORSE, Difference.CAN
         ("latency", {"p50": 0.5, "measured_on": "another machine"}, {"p50": 1.0}, CANNOT_TELL),
         ("latency", {"p50": 0.5, "valid": False}, {"p50": 1.0}, CANNOT_TELL),
         ("size", {"size": 99}, {"size": 100}, BETTER),
-        ("size", {"size": 100}, {"size": 100}, CANNOT_TELL),
+        ("size", {"size": 1000}, {"size": 1009}, CANNOT_TELL),
     ],
 )
 def test_a_difference_counts_only_where_it_can_be_told(objective, one, other, expected):

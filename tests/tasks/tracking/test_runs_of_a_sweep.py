@@ -36,7 +36,7 @@ def test_a_variant_is_a_child_of_the_sweep_and_stays_when_the_sweep_is_deleted(s
     variant.finish()
     run = runs.of_name(store, "reviews", NAME)
     runs.link_variant(store, run, sweep="reviews-1f0c2a9b", parent=sweep.run_id, label="epochs=2")
-    assert sweep.share_sweep("reviews-1f0c2a9b") is None, "a store without a server has no pages"
+    assert sweep.share_sweep("reviews-1f0c2a9b", title="epochs=2 is best") is None, "a store without a server has no pages"
     sweep.finish()
     linked = client(store).get_run(run.run_id)
     assert linked.data.tags["mlflow.parentRunId"] == sweep.run_id
@@ -44,7 +44,22 @@ def test_a_variant_is_a_child_of_the_sweep_and_stays_when_the_sweep_is_deleted(s
     assert {one.data.tags["sweep"] for one in candidates.values()} == {"reviews-1f0c2a9b"}
     winners = client(store).search_runs([run.experiment_id], view._filter("reviews-1f0c2a9b"))
     assert [one.data.tags["sweep_variant"] for one in winners] == ["epochs=2"]
+    assert [one.info.run_name for one in winners] == ["epochs=2: onnxruntime"]
     assert "mlflow.sharedViewState.reviews-1f0c2a9b" in client(store).get_experiment(run.experiment_id).tags
     runs.delete(store, runs.named(runs.find(store), "reviews-1f0c2a9b"))
     assert [one.name for one in runs.find(store)] == [NAME]
     assert children(store, run.run_id).keys() == candidates.keys()
+
+
+def test_a_variant_that_ran_again_is_in_the_view_once(store, begun, reports):
+    sweep = begun("reviews-1f0c2a9b", "flow-s")
+    for number in range(2):
+        again = begun(NAME, f"flow-{number}")
+        for report in reports[0]:
+            again.log_report(report, reports[1], cached=False)
+        again.finish()
+        run = runs.of_name(store, "reviews", NAME)
+        runs.link_variant(store, run, sweep="reviews-1f0c2a9b", parent=sweep.run_id, label="epochs=2")
+    sweep.finish()
+    winners = client(store).search_runs([run.experiment_id], view._filter("reviews-1f0c2a9b"))
+    assert [one.data.tags["mlflow.parentRunId"] for one in winners] == [run.run_id]
