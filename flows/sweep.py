@@ -191,7 +191,7 @@ def _conclude(shared: variants.Sweep, found: list[Variant], tracker: Tracker, ru
     report.started_at, report.host = flow_run.scheduled_start_time, host.fingerprint()
     report.write(shared.folder / _REPORT)
     tracker.log_report(report, shared.folder / _REPORT, cached=False)
-    view = tracker.share_sweep(shared.name, title=report.headline)
+    view = tracker.share_sweep(shared.name, title=f"Chosen: {best.label}" if best else "No variant can be chosen")
     _publish(found, chosen, report, shared.folder / _REPORT, links={"MLflow run": tracker.url, "Which variant is better": view})
     tracker.finish(failure)
     _show(shared, found, chosen, report, links={"this sweep": tracker.url, "its variants": view})
