@@ -190,10 +190,10 @@ def _task(name: str, work: Callable[[], Any]) -> Any:
 
 
 def _page(report: Report) -> str:
-    """The evidence as Markdown."""
-    lines = [f"**{report.headline}**", "", "| gate | measured | limit | |", "|---|---|---|---|"]
+    """The evidence as Markdown; the gates are a list, because Prefect's form cuts wide tables off."""
+    lines = [f"**{report.headline}**", ""]
     lines += [
-        f"| {check.name} | {_cell(check.measured)} | {_cell(check.limit)} | {'passed' if check.passed else 'refused'} |"
+        f"* {'passed' if check.passed else '**refused**'}: {check.name}: {_cell(check.measured)} (limit: {_cell(check.limit)})"
         for check in report.verdict.checks
     ]
     if report.metrics:
@@ -207,5 +207,7 @@ def _page(report: Report) -> str:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        value = ", ".join(f"{name}: {part}" for name, part in value.items())
     text = f"{value:.5g}" if isinstance(value, float) else str(value)
     return text.replace("|", "\\|").replace("\n", " ")

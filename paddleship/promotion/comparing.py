@@ -147,5 +147,7 @@ def _example(rows: Rows, place: int, champion: Array, challenger: Array) -> dict
 
 def _shown(value: Any) -> str:
     array = np.asarray(value)
+    if array.dtype.kind == "f":
+        array = np.array([float(f"{number:.5g}") for number in array.ravel()]).reshape(array.shape)
     text = str(array.item() if array.size == 1 else value if isinstance(value, str) else array.tolist())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"

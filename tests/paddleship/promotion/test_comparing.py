@@ -78,6 +78,7 @@ def test_a_regression_is_compared_by_its_score_and_shows_the_largest_differences
     assert 0 < found.drop.value < 1
     assert found.flips is None
     assert [one["row"]["text"][:5] for one in found.examples] == ["row 7"]
+    assert found.examples[0]["champion"] == str(float(f"{labels[7]:.5g}")), "five digits"
 
 
 def test_a_score_that_cannot_be_made_is_no_score_and_its_gate_refuses():
