@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -82,17 +82,22 @@ def link_variant(uri: str, run: Run, *, sweep: str, parent: str | None, label: s
     for key, value in {**tags, **({_PARENT: parent} if parent else {})}.items():
         client.set_tag(run.run_id, key, value)
     source = run.tags.get("candidates_of", run.run_id)
-    for child in _candidates(client, run.experiment_id, source):
+    candidates = _candidates(client, run.experiment_id, source)
+    for candidate in candidates:
         for key, value in tags.items():
-            client.set_tag(child.info.run_id, key, value)
-        if child.data.tags.get("winner") == "True":
-            client.update_run(child.info.run_id, name=f"{label}: {child.data.tags['variant']}")
+            client.set_tag(candidate.info.run_id, key, value)
+        if candidate.data.tags.get("winner") == "True":
+            client.update_run(candidate.info.run_id, name=f"{label}: {candidate.data.tags['variant']}")
     if run.outcome == "done":
-        current = {run.run_id, source, *(child.info.run_id for child in _candidates(client, run.experiment_id, source))}
-        for tagged in list(_pages(client, [run.experiment_id], f"tags.sweep = '{sweep}'")):
-            if tagged.data.tags.get("sweep_variant") == label and tagged.info.run_id not in current:
-                for key in tags:
-                    client.delete_tag(tagged.info.run_id, key)
+        _unlink_earlier(client, run, tags, current={run.run_id, source, *(candidate.info.run_id for candidate in candidates)})
+
+
+def _unlink_earlier(client: Any, run: Run, tags: Mapping[str, str], *, current: set[str]) -> None:
+    """Take the tags of a sweep's variant from all runs but the current ones."""
+    for tagged in list(_pages(client, [run.experiment_id], f"tags.sweep = '{tags['sweep']}'")):
+        if tagged.info.run_id not in current and tags.items() <= tagged.data.tags.items():
+            for key in tags:
+                client.delete_tag(tagged.info.run_id, key)
 
 
 def champion(uri: str, model: str) -> tuple[str, Run] | None:
