@@ -55,12 +55,12 @@ async def _make_pools() -> None:
 def work(local: Local, *, pool: str = "local", limit: int | None = None) -> int:
     """Run a worker of a pool until it is interrupted. Returns its exit code. Raises BadInput and Unavailable.
 
-    It runs at most `limit` flow runs at a time. A pool of processes is created if needed, and stages of runs on other machines can be sent
-    to it from then on. With PREFECT_WORKER_WEBSERVER_PORT set, it answers health checks at that port.
+    It runs at most `limit` flow runs at a time. A pool that does not exist is created, for processes, and stages of runs on other machines
+    can be sent to it from then on. With PREFECT_WORKER_WEBSERVER_PORT set, it answers health checks at that port.
     """
     if limit is not None and limit < 1:
         raise BadInput(f"--limit is {limit}, and such a worker would never run anything: give 1 or more")
-    kind = POOLS.get(pool, "process")
+    kind = "docker" if pool == "docker" else _made_for(local, pool)
     name = f"{pool}-{platform.node()}-{os.getpid()}"
     command = [_command(), "worker", "start", "--pool", pool, "--type", kind, "--name", name]
     environment = {
@@ -74,35 +74,46 @@ def work(local: Local, *, pool: str = "local", limit: int | None = None) -> int:
     if "PREFECT_WORKER_WEBSERVER_PORT" in os.environ:
         command.append("--with-healthcheck")
     if kind == "process":
-        _offer_stages(local, pool)
+        _offer_stages(pool)
     else:
-        environment["DOCKER_HOST"] = _engine(local.checkout)
+        environment["DOCKER_HOST"] = _engine(local.checkout, pool)
         (local.checkout / "data").mkdir(exist_ok=True)  # containers mount it; otherwise the engine would create it as root
     os.chdir(local.checkout)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a script starts with `&`, and then Prefect's worker outlives SIGTERM too
     os.execve(command[0], command, environment)  # noqa: S606 the worker takes this process's place, and its signals
 
 
-def _offer_stages(local: Local, pool: str) -> None:
-    """Create a pool of processes and its deployment of `run-stages`, if they do not exist. Raises BadInput and Unavailable."""
+def _made_for(local: Local, pool: str) -> str:
+    """What a pool runs, `process` or `docker`; a pool that does not exist is created, for processes. Raises BadInput and Unavailable."""
     local.use()
     os.environ["PREFECT_API_URL"] = url = _url(local)
     servers.require(url, name="Prefect", variable="PREFECT_API_URL")
     from prefect import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.exceptions import ObjectAlreadyExists
-    from prefect.utilities.callables import parameter_schema
     from prefect.workers.process import ProcessWorker
-
-    from flows.run_stages import run_stages
 
     with get_client(sync_client=True) as client:
         with suppress(ObjectAlreadyExists):
             template = ProcessWorker.get_default_base_job_template()
             client.create_work_pool(WorkPoolCreate(name=pool, type="process", base_job_template=template))
             print(f"the work pool {pool!r} is new: created, for processes", flush=True)
-        if (kind := client.read_work_pool(pool).type) != "process":
-            raise BadInput(f"the work pool {pool!r} is of the type {kind}, and this runs workers of processes: give another --pool")
+        kind = client.read_work_pool(pool).type
+    if kind not in POOLS.values():
+        raise BadInput(
+            f"the work pool {pool!r} is of the type {kind}, and this starts workers of processes and of Docker: give another --pool"
+        )
+    return kind
+
+
+def _offer_stages(pool: str) -> None:
+    """Create the deployment of `run-stages` of a pool of processes, or update it."""
+    from prefect import get_client
+    from prefect.utilities.callables import parameter_schema
+
+    from flows.run_stages import run_stages
+
+    with get_client(sync_client=True) as client:
         client.create_deployment(
             client.create_flow(run_stages),
             pool,
@@ -169,10 +180,12 @@ def cancel(flow_run_id: Any) -> None:
         client.set_flow_run_state(flow_run_id, Cancelling())
 
 
-def _engine(checkout: Path) -> str:
-    """The address of an engine that has every image of prefect.yaml. Raises Unavailable."""
+def _engine(checkout: Path, pool: str) -> str:
+    """The address of an engine that has the images which prefect.yaml names for a pool. Raises Unavailable."""
     if find_spec("prefect_docker") is None:
-        raise Unavailable("prefect-docker, which the pool docker needs, is not installed: run `make setup`, or add the extra docker-worker")
+        raise Unavailable(
+            f"prefect-docker, which the pool {pool} needs, is not installed: run `make setup`, or add the extra docker-worker"
+        )
     from tasks import image
 
     try:
@@ -180,21 +193,21 @@ def _engine(checkout: Path) -> str:
     except Unavailable:
         raise Unavailable(
             "no Docker engine is reachable: run `make engine`, or start one and set DOCKER_HOST; "
-            "`make worker` and the deployment compare-graph-modes/local need none"
+            f"the pool {pool} needs one, and the pool local does not"
         ) from None
     with closing(client):
-        for name in _images(checkout):
+        for name in _images(checkout, pool):
             if not image.exists(client, name):
                 raise Unavailable(f"the engine has no image {name!r}, and images are not pulled: run `make train-image`")
         return image.host_of(client)
 
 
-def _images(checkout: Path) -> list[str]:
-    """The images of the deployments in prefect.yaml."""
+def _images(checkout: Path, pool: str) -> list[str]:
+    """The images of a pool's deployments in prefect.yaml."""
     import yaml
 
     deployments = yaml.safe_load((checkout / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
-    named = (one["work_pool"].get("job_variables", {}).get("image") for one in deployments)
+    named = (one["work_pool"].get("job_variables", {}).get("image") for one in deployments if one["work_pool"]["name"] == pool)
     return sorted({name for name in named if name})
 
 

@@ -7,8 +7,11 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from pathlib import Path
+
+from tests.flows.helpers import wait_for
 
 NETWORK = "10.213.77"
 SERVER = f"{NETWORK}.1"  # where all servers listen
@@ -91,6 +94,26 @@ def power_off(process):
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(30)
+
+
+@contextlib.contextmanager
+def served(folder, command, *, address, **environment):
+    """A server, from when it answers at its address."""
+    folder.mkdir()
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=folder, env=os.environ | environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        wait_for(lambda: process.poll() is not None or _answers(address), seconds=120)
+        assert process.poll() is None, (folder / "log").read_text()
+        yield
+    finally:
+        power_off(process)
+
+
+def _answers(address):
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(address) == 0
 
 
 def processes_of(machine, module):

@@ -7,7 +7,6 @@ remote, Prefect's and MLflow's servers, and nothing else. The machine with the e
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ import yaml
 
 from flows.servers import free_port
 from tasks import image
-from tests.e2e.machines import SERVER, Machine, are_possible, bridge, power_off, processes_of
+from tests.e2e.machines import SERVER, Machine, are_possible, bridge, power_off, processes_of, served
 from tests.flows.helpers import git, wait_for
 from tests.flows.test_pipeline import row_of
 
@@ -39,26 +38,6 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     return tmp_path_factory.mktemp("machines")
-
-
-@contextlib.contextmanager
-def served(folder, command, *, port, **environment):
-    """A server, from when it answers on its port."""
-    folder.mkdir()
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=folder, env=os.environ | environment, stdout=log, stderr=log, start_new_session=True)
-    try:
-        wait_for(lambda: process.poll() is not None or answers(port), seconds=120)
-        assert process.poll() is None, (folder / "log").read_text()
-        yield
-    finally:
-        power_off(process)
-
-
-def answers(port):
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex((SERVER, port)) == 0
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +77,7 @@ def servers(base, spaces, linear_checkout_of, with_tables, engine):
     ours = {"PREFECT_API_URL": api, "MLFLOW_TRACKING_URI": f"http://{SERVER}:{mlflow_port}", "COLUMNS": "200"}
     with contextlib.ExitStack() as stack:
         for port, command, environment in wanted:
-            stack.enter_context(served(base / f"server-{port}", command.split(), port=port, **environment))
+            stack.enter_context(served(base / f"server-{port}", command.split(), address=(SERVER, port), **environment))
         yield kept | KEYS | ours | {"ORIGIN": f"git://{SERVER}:{git_port}/origin.git"}
 
 

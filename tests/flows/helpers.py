@@ -14,6 +14,7 @@ from sqlalchemy import create_engine, text
 
 REPOSITORY = Path(__file__).parents[2]
 DVC = str(Path(sys.executable).parent / "dvc")
+PREFECT = str(Path(sys.executable).parent / "prefect")
 PROGRAM = str(Path(sys.executable).parent / "paddleship")
 OUTCOMES = ("ran", "restored", "unchanged", "failed", "not run")
 STAGES = ("fetch", "prepare", "train", "export", "accept")
@@ -22,6 +23,11 @@ STAGES = ("fetch", "prepare", "train", "export", "accept")
 def git(folder, *arguments):
     who = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"]
     return subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def register_pool(environment, *arguments, **more):
+    command = [str(REPOSITORY / "infra/register_pool.sh"), *arguments]
+    return subprocess.run(command, env={**environment, "PREFECT": PREFECT, **more}, capture_output=True, text=True, check=False)
 
 
 def wait_for(condition, *, seconds=60):

@@ -63,7 +63,7 @@ def test_a_docker_worker_without_an_engine_says_how_to_get_one_or_do_without(toy
     done = subprocess.run(command, cwd=toy, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 4
     assert done.stderr.startswith("error: no Docker engine is reachable: run `make engine`")
-    assert "compare-graph-modes/local" in done.stderr
+    assert "the pool docker needs one, and the pool local does not" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -5,19 +5,16 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 import yaml
 
 from flows import servers
-from tests.flows.helpers import PROGRAM, git, is_alive, mlflow_runs, prefect_api, wait_for
+from tests.flows.helpers import PREFECT, PROGRAM, git, is_alive, mlflow_runs, prefect_api, wait_for
 
-PREFECT = str(Path(sys.executable).parent / "prefect")
 SLOW_MODEL = "\n\ndef hang(**_):\n    import time\n\n    open('hanging', 'w').close()\n    time.sleep(600)\n"
 
 pytestmark = pytest.mark.slow

@@ -4,19 +4,16 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import sysconfig
 import uuid
-from pathlib import Path
 
 import pytest
 import yaml
 
 from flows import deployment
 from tasks import image
-from tests.flows.helpers import PROGRAM, mlflow_runs
+from tests.flows.helpers import PREFECT, PROGRAM, mlflow_runs
 
-PREFECT = str(Path(sys.executable).parent / "prefect")
 APP = ("paddleship", "tasks", "flows", "examples", "params.yaml", "pyproject.toml")
 
 pytestmark = [pytest.mark.slow, pytest.mark.engine]
@@ -39,7 +36,7 @@ def checkout(linear_checkout_of, with_tables):
 @pytest.fixture(scope="module")
 def name(checkout):
     """Of the image that the deployment asks for."""
-    (name,) = deployment._images(checkout)
+    (name,) = deployment._images(checkout, "docker")
     return name
 
 

@@ -10,7 +10,7 @@ TYPES = {"type", "anyOf", "allOf", "oneOf", "enum", "const", "$ref"}
 
 
 def deployments():
-    files = (REPOSITORY / "prefect.yaml", REPOSITORY / "infra/kubernetes/prefect.yaml")
+    files = (REPOSITORY / "prefect.yaml", REPOSITORY / "infra/stages.yaml")
     return [one for path in files for one in yaml.safe_load(path.read_text())["deployments"]]
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,10 +16,9 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun
 from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration
 
-from tests.flows.helpers import REPOSITORY, git, how_it_went, prefect_api
+from tests.flows.helpers import PREFECT, PROGRAM, REPOSITORY, git, how_it_went, prefect_api, register_pool
 
 FOLDER = REPOSITORY / "infra/kubernetes"
-PREFECT = str(Path(sys.executable).parent / "prefect")
 GPU = {
     "gpus": 2,
     "cpu_limit": "8",
@@ -165,33 +163,6 @@ def test_the_worker_may_do_nothing_beyond_jobs_and_pods_of_its_namespace():
     }
 
 
-def register(environment, *arguments, **more):
-    command = [str(FOLDER / "register.sh"), *arguments]
-    return subprocess.run(command, env={**environment, "PREFECT": PREFECT, **more}, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.parametrize(
-    ("url", "variables", "words"),
-    [
-        ("https://me:secret@git.example/r.git", "{}", "put it into the Secret paddleship-git"),
-        ("https://git.example/r.git", '{"env": {"TOKEN": "secret@"}}', "put secrets into the Secret paddleship-env"),
-    ],
-)
-def test_secrets_that_the_server_would_store_are_refused(url, variables, words):
-    done = register({"PATH": os.environ["PATH"]}, "k8s", "a/b:1", variables, GIT_URL=url, BRANCH="main")
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "secret@" not in done.stderr
-
-
-def test_without_a_server_nothing_is_registered(tmp_path):
-    done = register(
-        {"PATH": os.environ["PATH"], "PREFECT_HOME": str(tmp_path)}, "k8s", "a/b:1", GIT_URL="https://git.example/r.git", BRANCH="main"
-    )
-    assert done.returncode == 2
-    assert "no Prefect server is chosen: set PREFECT_API_URL" in done.stderr
-
-
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_leg_runs_in_a_pod_with_a_clone_of_its_own(toy, pipeline, environment, prefect_url, tmp_path):
@@ -202,15 +173,18 @@ def test_a_leg_runs_in_a_pod_with_a_clone_of_its_own(toy, pipeline, environment,
     origin = f"file://{toy.parent / 'origin.git'}"
     git(toy, "remote", "add", "origin", origin)
     branch = git(toy, "symbolic-ref", "--short", "HEAD").strip()
-    done = register(environment, "k8s", "a/b:1", json.dumps({"gpu": 1}), GIT_URL=origin, BRANCH=branch)
+    done = register_pool(environment, "kubernetes", "k8s", "a/b:1", json.dumps({"gpu": 1}), GIT_URL=origin, BRANCH=branch)
     assert done.returncode == 1, "a variable that does not exist"
     assert "'gpu' was unexpected" in done.stdout + done.stderr
     subprocess.run([PREFECT, "work-pool", "set-concurrency-limit", "k8s", "3"], env=environment, check=True)
-    done = register(environment, "k8s", "a/b:1", json.dumps({"gpus": 1}), GIT_URL=origin, BRANCH=branch)
+    done = register_pool(environment, "kubernetes", "k8s", "a/b:1", json.dumps({"gpus": 1}), GIT_URL=origin, BRANCH=branch)
     assert done.returncode == 0, done.stdout + done.stderr
     deployment = prefect_api(prefect_url, "deployments/name/run-stages/k8s")
     assert deployment["tags"] == ["stages", "kubernetes"]
     assert prefect_api(prefect_url, "work_pools/k8s")["concurrency_limit"] == 3
+    refused = subprocess.run([PROGRAM, "worker", "--pool", "k8s"], cwd=toy, env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: the work pool 'k8s' is of the type kubernetes")
     pods = tmp_path / "pods"
     pods.mkdir()
     with (pods / "worker.log").open("w") as log:
