@@ -10,6 +10,7 @@ from pathlib import Path
 
 from paddleship.errors import Unavailable
 
+DAY_S = 24 * 3600
 _SOURCE = Path(__file__).with_name("clock.c")
 
 

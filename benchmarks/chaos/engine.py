@@ -61,6 +61,9 @@ class Engine:
                 child.send_signal(signal.SIGKILL)
         process.wait()
 
+    def kill_containers(self) -> None:
+        self._docker("kill", *self.containers())
+
     def load(self, tag: str) -> None:
         """Take an image from the engine that others use."""
         with closing(image.connect()) as client:

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from contextlib import closing
 
 from benchmarks.chaos.bench import Bench, Row
-from benchmarks.chaos.clock import Clock
+from benchmarks.chaos.clock import DAY_S, Clock
 from benchmarks.chaos.means import at_work, fill, serving, slow, small_disk, well
 
 _STAGES = ("prepare", "train", "export")
 _DISK_BYTES = 60_000_000
-_DAY_S = 24 * 3600
 
 Fault = Callable[[Bench, Row, bool], None]
 
@@ -113,7 +112,7 @@ def clock_jumps(bench: Bench, row: Row, _short: bool) -> None:
         with bench.checkout() as checkout:
             process = checkout.start(**slow("train"), **clock.environment)
             at_work(checkout, "train", process)
-            clock.jump_to(days * _DAY_S)
+            clock.jump_to(days * DAY_S)
             well(checkout.end_of(process))
             row.add(bench.again(checkout))
 

@@ -18,6 +18,7 @@ import yaml
 from benchmarks.chaos import engine as engines
 from benchmarks.chaos.bench import Bench, Row
 from benchmarks.chaos.checkout import Checkout, Run, wait_until
+from benchmarks.chaos.clock import DAY_S, Clock
 from benchmarks.chaos.engine import REGISTRY, Engine
 from benchmarks.chaos.judge import Undisturbed, judge
 from benchmarks.chaos.means import at_work, well
@@ -135,6 +136,37 @@ def stages_killed(shipping: Shipping, row: Row, short: bool) -> None:
         row.right += 0 if wrong or row.repeated else row.times
 
 
+def stages_power_off(shipping: Shipping, row: Row, short: bool) -> None:
+    """All processes of a run are killed at a random moment of it; the engine goes on, with what it runs."""
+    moments = random.Random(0)  # noqa: S311 the same moments in every bench
+    for _ in range(1 if short else 10):
+        with shipping.bench.checkout() as checkout:
+            process = checkout.start()
+            time.sleep(moments.uniform(0, shipping.expected.seconds))
+            checkout.power_off()
+            process.wait()
+            kept = checkout.finished()
+            row.add(shipping.judge(checkout, checkout.run(), kept=kept))
+
+
+def stages_clock_jumps(shipping: Shipping, row: Row, _short: bool) -> None:
+    """The wall clock of a run jumps a day ahead or back while `train` works, again while `accept` works, and is true in between.
+
+    `benchmark` is spared: MLPerf's load generator waits for moments of the kernel's clock, which the library does not change.
+    """
+    clock = Clock.make(shipping.bench.folder)
+    for days in (1, -1):
+        clock.jump_to(0)
+        with shipping.bench.checkout() as checkout:
+            process = checkout.start(**clock.environment)
+            for stage, seconds in (("train", days * DAY_S), ("optimize", 0), ("accept", days * DAY_S)):
+                at_work(checkout, stage, process)
+                clock.jump_to(seconds)
+            well(checkout.end_of(process))
+            kept = checkout.finished()
+            row.add(shipping.judge(checkout, checkout.run(), kept=kept))
+
+
 def registry_down(shipping: Shipping, row: Row, _short: bool) -> None:
     """The image registry is down when a version is promoted: before its image is pushed, and while the pulled one is judged."""
     shipping.promoted()
@@ -176,12 +208,14 @@ def two_promotions(shipping: Shipping, row: Row, _short: bool) -> None:
 
 
 def engine_restarted(shipping: Shipping, row: Row, short: bool) -> None:
-    """The engine is killed while a stage uses it, and started again."""
-    for stage in ("accept",) if short else ("package", "accept"):
+    """The engine is killed while a stage uses it, without and with its containers, and started again."""
+    for stage, containers in (("accept", False),) if short else (("package", False), ("accept", False), ("accept", True)):
         with shipping.after() as checkout:
             _set(checkout.root, {"package": {"repository": "paddleship/chaos-again"}})  # so that both stages run
             process = checkout.start()
             at_work(checkout, stage, process, after_s=2)
+            if containers:
+                shipping.engine.kill_containers()
             shipping.engine.kill("dockerd")
             first = checkout.end_of(process)
             shipping.engine.start()
@@ -218,4 +252,6 @@ FAULTS: dict[str, Fault] = {
     "promotion-power-off": promotion_power_off,
     "engine-restarted": engine_restarted,
     "stages-killed": stages_killed,
+    "stages-power-off": stages_power_off,
+    "stages-clock-jumps": stages_clock_jumps,
 }
