@@ -182,27 +182,26 @@ def _tell(seconds: Seconds) -> None:
     print("measured: " + ", ".join(f"{name} {values[-1]:.1f}" for name, values in seconds.items()), flush=True)
 
 
-def _figures(seconds: Seconds) -> dict[str, float]:
-    """Medians, and what each case adds to the bare stages of the same round."""
-    found = {name: statistics.median(values) for name, values in seconds.items()}
+def _with_differences(seconds: Seconds) -> Seconds:
+    """With what each case adds to the bare stages of its round, and how much more a run takes beside many stored runs than few."""
+    found = dict(seconds)
     for name in ("dvc", "first", "warm", "warm_with_ui"):
-        found[f"{name}_adds"] = statistics.median(whole - bare for whole, bare in zip(seconds[name], seconds["bare"], strict=True))
+        found[f"{name}_adds"] = [whole - bare for whole, bare in zip(seconds[name], seconds["bare"], strict=True)]
     if "8_at_once" in seconds:
         pairs = zip(seconds["8_at_once"], seconds["bare_8_at_once"], strict=True)
-        found["8_at_once_add_each"] = statistics.median((whole - bare) / _AT_ONCE for whole, bare in pairs)
-    stored_runs = [seconds[name] for name in seconds if name.startswith("stored_")]
-    few, many = stored_runs[0], stored_runs[-1]
-    found["growth_percent"] = 100 * (statistics.median(b / a for a, b in zip(few, many, strict=True)) - 1)
-    return {name: round(value, 2) for name, value in found.items()}
+        found["8_at_once_add_each"] = [(whole - bare) / _AT_ONCE for whole, bare in pairs]
+    few, *_, many = (seconds[name] for name in seconds if name.startswith("stored_"))
+    found["growth_percent"] = [100 * (b / a - 1) for a, b in zip(few, many, strict=True)]
+    return found
 
 
 def _conclude(seconds: Seconds, *, goals: bool) -> None:
-    figures = _figures(seconds)
+    samples = _with_differences(seconds)
+    figures = {name: round(statistics.median(values), 2) for name, values in samples.items()}
     print()
     for name, value in figures.items():
-        spread = f"   {min(seconds[name]):.1f} to {max(seconds[name]):.1f}" if name in seconds else ""
         goal = f"   goal: under {_GOALS[name]:g}" if name in _GOALS else ""
-        print(f"{name:24}{value:8.1f}{spread}{goal}")
+        print(f"{name:24}{value:8.1f}   {min(samples[name]):.1f} to {max(samples[name]):.1f}{goal}")
     print(json.dumps({**figures, **{f"goal_{name}": goal for name, goal in _GOALS.items()}, "host": host.fingerprint()}))
     sys.exit(3 if goals and any(figures[name] >= goal for name, goal in _GOALS.items()) else 0)
 
