@@ -48,7 +48,7 @@ class DockerTarget:
         self._api(f"set server model/{place} state drain")
         there = self._server(place)
         if there is not None and (there.image.id != image_id or there.status != "running"):
-            there.remove(force=True, v=True)
+            image.remove_container(there)
             there = None
         if there is None:
             self._create(place, image_id)
@@ -66,7 +66,7 @@ class DockerTarget:
                 return
             time.sleep(_POLL_S)
         words = server.logs(tail=20).decode(errors="replace").strip()[-400:]
-        server.remove(force=True, v=True)
+        image.remove_container(server)
         raise Unavailable(
             f"the new server did not become ready in {timeout_s:g} s, and the old one still serves ({words}): read its image's log"
         )
@@ -86,13 +86,13 @@ class DockerTarget:
             if place != active and server is not None:
                 self._wait(lambda place=place: self._sessions(place) == 0, self._settings.drain_s)  # type: ignore[misc]
                 server.stop(timeout=_STOP_S)
-                server.remove(force=True, v=True)
+                image.remove_container(server)
 
     def remove(self) -> None:
         """Take everything of this target away."""
         for name in (*(self._server_name(place) for place in PLACES), self._proxy_name):
             if (found := self._container(name)) is not None:
-                found.remove(force=True, v=True)
+                image.remove_container(found)
         for network in self._client.networks.list(names=[self._network, f"{self._network}-front"]):
             network.remove()
 
@@ -108,7 +108,7 @@ class DockerTarget:
                 f"another name, or remove it with `docker rm -f {self._proxy_name}`, which ends its clients' requests"
             )
         if proxy is not None and proxy.status != "running":
-            proxy.remove(force=True)
+            image.remove_container(proxy)
             proxy = None
         if proxy is None:
             inside, front = (
@@ -128,7 +128,7 @@ class DockerTarget:
                 inside.connect(proxy)
                 proxy.start()
             except docker.errors.APIError as error:
-                proxy.remove(force=True)
+                image.remove_container(proxy)
                 raise Unavailable(
                     f"the port {address} of promote.target cannot be opened ({error.explanation or error}): choose another, or free it"
                 ) from None

@@ -14,8 +14,9 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +63,17 @@ def connect() -> Any:
 
 @contextmanager
 def engine() -> Iterator[Any]:
-    """A client of the first engine that answers, for a block. Raises Unavailable, also if the engine stops answering in the block."""
+    """A client of the first engine that answers, for a block. Raises Unavailable, also if the engine refuses or stops answering in it."""
     from requests.exceptions import RequestException
     from urllib3.exceptions import HTTPError
+
+    import docker
 
     with closing(connect()) as client:
         try:
             yield client
+        except docker.errors.APIError as error:
+            raise Unavailable(f"the Docker engine refused a request ({error.explanation or error}): see the engine's log") from error
         except (RequestException, HTTPError) as error:
             reason = " ".join(str(error).split())[:160]
             raise Unavailable(f"the Docker engine stopped answering ({reason}): start it, then run the same command again") from error
@@ -144,7 +149,7 @@ def contents(client: Any, image: str) -> dict[str, str]:
     try:
         return {part: tree_sha256(_hashes(container, f"{_HOME}/{part}")) for part in CONTENTS}
     finally:
-        container.remove(force=True, v=True)
+        remove_container(container)
 
 
 def _hashes(container: Any, folder: str) -> dict[str, str]:
@@ -219,6 +224,21 @@ def remove(client: Any, found: Any) -> bool:
     except docker.errors.APIError:
         return False
     return True
+
+
+def remove_container(container: Any) -> None:
+    """Remove a container that may run, with its volumes, and return when it is gone, also if another process is removing it."""
+    import docker
+
+    try:
+        container.remove(force=True, v=True)
+    except docker.errors.NotFound:
+        pass
+    except docker.errors.APIError as error:
+        if error.status_code != HTTPStatus.CONFLICT:  # the answer while another removal is in progress
+            raise
+        with suppress(docker.errors.NotFound):
+            container.wait(condition="removed")
 
 
 def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
@@ -313,7 +333,7 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterat
             made.require_not_stopped()
     finally:
         if container is not None:
-            container.remove(force=True, v=True)
+            remove_container(container)
         network.remove()
 
 
@@ -347,7 +367,7 @@ def _remove_leftovers(client: Any) -> None:
     """Remove containers and networks of killed acceptances; those of living processes stay, also in other pid namespaces."""
     for container in client.containers.list(all=True, filters={"label": _OWNER}, ignore_removed=True):
         if _is_left_over(container.labels):
-            container.remove(force=True, v=True)
+            remove_container(container)
     for network in client.networks.list(filters={"label": _OWNER}):
         if _is_left_over(network.attrs["Labels"]):
             network.remove()

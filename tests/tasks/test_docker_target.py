@@ -5,13 +5,16 @@ import socket
 import subprocess
 import threading
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+import docker
 from benchmarks.promote.constant_load import sending
 from paddleship.config.params import Target
 from paddleship.errors import BadInput, Unavailable
+from tasks import image
 from tasks.docker_target import DockerTarget
 
 REPOSITORY = Path(__file__).parents[2]
@@ -183,3 +186,13 @@ def test_another_address_is_a_clear_error(engine, target, settings, images, old)
 def test_a_server_gets_no_request_before_the_proxy_found_it_ready(target, settings, images):
     put(target, images["late"])
     assert says(settings) == "late"
+
+
+def test_a_container_that_others_remove_too_is_gone_when_its_removal_returns(engine, images):
+    name = f"unit-removal-{os.getpid()}"
+    identity = engine.containers.run(images["one"], name=name, detach=True).id
+    found = [engine.containers.get(identity) for _ in range(8)]
+    with ThreadPoolExecutor(len(found)) as pool:
+        list(pool.map(image.remove_container, found))
+    with pytest.raises(docker.errors.NotFound):
+        engine.containers.get(name)

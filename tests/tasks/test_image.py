@@ -63,6 +63,15 @@ def _ask_after_the_end_of(server):
         client.images.get("any")
 
 
+@pytest.mark.engine
+def test_what_an_engine_refuses_is_told_with_its_reason(engine):
+    with (
+        pytest.raises(Unavailable, match=r"the Docker engine refused a request \(.*No such image.*\): see the engine's log"),
+        image.engine() as client,
+    ):
+        client.containers.create("paddleship/no-such-image")
+
+
 def sandbox(**state):
     container = SimpleNamespace(reload=lambda: None, attrs={"State": state}, stop=lambda **_: None)
     return image.Sandbox(container, "127.0.0.1", 8000)
