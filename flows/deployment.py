@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from paddleship.errors import BadInput, Unavailable, without_credentials
 
 if TYPE_CHECKING:
     from prefect import State
+    from prefect.client.schemas.objects import WorkPool
 
 CHECKOUT = "PADDLESHIP_CHECKOUT"  # names the clone of a worker, in which the flow runs of its pool begin
 _POLL_S = 1
@@ -30,37 +31,42 @@ POOLS = {"local": "process", "docker": "docker"}  # of prefect.yaml, with their 
 def deploy(local: Local) -> None:
     """Create the work pools, register prefect.yaml, and create the automations. Raises Unavailable."""
     os.environ["PREFECT_API_URL"] = _url(local)
-    asyncio.run(_make_pools())
+    for name, kind in POOLS.items():
+        asyncio.run(_have_pool(name, kind, renew=True))
     _prefect(local, "--no-prompt", "deploy", "--all")
     automations.watch_heartbeats()
     automations.retrain_on_drift()
 
 
-async def _make_pools() -> None:
-    """Create the work pools of prefect.yaml, or give those that exist the job template of this Prefect."""
+async def _have_pool(name: str, kind: str, *, renew: bool = False) -> tuple[WorkPool, bool]:
+    """The work pool of that name, created for `kind` if there is none, and whether it is new.
+
+    `renew` gives one that exists the job template of this Prefect.
+    """
     from prefect import get_client
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists
     from prefect.workers.utilities import get_default_base_job_template_for_infrastructure_type
 
     async with get_client() as client:
-        for name, kind in POOLS.items():
-            template = await get_default_base_job_template_for_infrastructure_type(kind) or {}
-            try:
-                await client.create_work_pool(WorkPoolCreate(name=name, type=kind, base_job_template=template))
-            except ObjectAlreadyExists:  # `overwrite=True` would also remove its concurrency limit, and end its pause
+        template = await get_default_base_job_template_for_infrastructure_type(kind) or {}
+        try:
+            return await client.create_work_pool(WorkPoolCreate(name=name, type=kind, base_job_template=template)), True
+        except ObjectAlreadyExists:
+            if renew:  # `overwrite=True` above would also remove its concurrency limit, and end its pause
                 await client.update_work_pool(name, WorkPoolUpdate(base_job_template=template))
+            return await client.read_work_pool(name), False
 
 
 def work(local: Local, *, pool: str = "local", limit: int | None = None) -> int:
     """Run a worker of a pool until it is interrupted. Returns its exit code. Raises BadInput and Unavailable.
 
-    It runs at most `limit` flow runs at a time. A pool that does not exist is created, for processes, and stages of runs on other machines
-    can be sent to it from then on. With PREFECT_WORKER_WEBSERVER_PORT set, it answers health checks at that port.
+    It runs at most `limit` flow runs at a time. A pool that does not exist is created, and stages of runs on other machines can be sent to
+    one of processes from then on. With PREFECT_WORKER_WEBSERVER_PORT set, it answers health checks at that port.
     """
     if limit is not None and limit < 1:
         raise BadInput(f"--limit is {limit}, and such a worker would never run anything: give 1 or more")
-    kind = "docker" if pool == "docker" else _made_for(local, pool)
+    kind = _kind_of(local, pool)
     name = f"{pool}-{platform.node()}-{os.getpid()}"
     command = [_command(), "worker", "start", "--pool", pool, "--type", kind, "--name", name]
     environment = {
@@ -77,28 +83,25 @@ def work(local: Local, *, pool: str = "local", limit: int | None = None) -> int:
         _offer_stages(pool)
     else:
         environment["DOCKER_HOST"] = _engine(local.checkout, pool)
-        (local.checkout / "data").mkdir(exist_ok=True)  # containers mount it; otherwise the engine would create it as root
+        if pool in POOLS:  # the containers of prefect.yaml mount it; otherwise the engine would create it as root
+            (local.checkout / "data").mkdir(exist_ok=True)
     os.chdir(local.checkout)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a script starts with `&`, and then Prefect's worker outlives SIGTERM too
     os.execve(command[0], command, environment)  # noqa: S606 the worker takes this process's place, and its signals
 
 
-def _made_for(local: Local, pool: str) -> str:
-    """What a pool runs, `process` or `docker`; a pool that does not exist is created, for processes. Raises BadInput and Unavailable."""
+def _kind_of(local: Local, pool: str) -> str:
+    """What a pool runs, `process` or `docker`; a pool that does not exist is created, for processes unless POOLS says otherwise.
+
+    Raises BadInput and Unavailable.
+    """
     local.use()
     os.environ["PREFECT_API_URL"] = url = _url(local)
     servers.require(url, name="Prefect", variable="PREFECT_API_URL")
-    from prefect import get_client
-    from prefect.client.schemas.actions import WorkPoolCreate
-    from prefect.exceptions import ObjectAlreadyExists
-    from prefect.workers.process import ProcessWorker
-
-    with get_client(sync_client=True) as client:
-        with suppress(ObjectAlreadyExists):
-            template = ProcessWorker.get_default_base_job_template()
-            client.create_work_pool(WorkPoolCreate(name=pool, type="process", base_job_template=template))
-            print(f"the work pool {pool!r} is new: created, for processes", flush=True)
-        kind = client.read_work_pool(pool).type
+    there, new = asyncio.run(_have_pool(pool, POOLS.get(pool, "process")))
+    kind = there.type
+    if new:
+        print(f"the work pool {pool!r} is new: created, for {'processes' if kind == 'process' else 'containers'}", flush=True)
     if kind not in POOLS.values():
         raise BadInput(
             f"the work pool {pool!r} is of the type {kind}, and this starts workers of processes and of Docker: give another --pool"

@@ -57,8 +57,8 @@ def test_a_worker_that_would_never_run_anything_is_refused(toy):
     assert "error: --limit is 0" in done.stderr
 
 
-def test_a_docker_worker_without_an_engine_says_how_to_get_one_or_do_without(toy):
-    environment = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:1/api", "DOCKER_HOST": "tcp://127.0.0.1:1"}
+def test_a_docker_worker_without_an_engine_says_how_to_get_one_or_do_without(toy, prefect_url):
+    environment = {**os.environ, "PREFECT_API_URL": prefect_url, "DOCKER_HOST": "tcp://127.0.0.1:1"}
     command = [PROGRAM, "worker", "--pool", "docker"]
     done = subprocess.run(command, cwd=toy, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 4
@@ -68,10 +68,10 @@ def test_a_docker_worker_without_an_engine_says_how_to_get_one_or_do_without(toy
 
 
 @pytest.mark.engine
-def test_a_docker_worker_without_its_image_says_how_to_build_it(toy, engine):
+def test_a_docker_worker_without_its_image_says_how_to_build_it(toy, engine, prefect_url):
     deployment = {"work_pool": {"name": "docker", "job_variables": {"image": "paddleship/nowhere:1"}}}
     (toy / "prefect.yaml").write_text(yaml.safe_dump({"deployments": [deployment]}))
-    environment = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:1/api"}
+    environment = {**os.environ, "PREFECT_API_URL": prefect_url}
     command = [PROGRAM, "worker", "--pool", "docker"]
     done = subprocess.run(command, cwd=toy, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 4
