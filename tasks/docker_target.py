@@ -130,7 +130,7 @@ class DockerTarget:
             except docker.errors.APIError as error:
                 image.remove_container(proxy)
                 raise Unavailable(
-                    f"the port {address} of promote.target cannot be opened ({error.explanation or error}): choose another, or free it"
+                    f"the port {address} of promote.target cannot be opened ({image.reason(error)}): choose another, or free it"
                 ) from None
         if not self._wait(lambda: self._answers(), 10):
             raise Unavailable(f"the proxy {self._proxy_name} does not answer: see `docker logs {self._proxy_name}`")
@@ -226,7 +226,7 @@ class DockerTarget:
         try:
             done = self._client.containers.get(self._proxy_name).exec_run(["bash", "-c", _BASH, "api", command])
         except docker.errors.APIError as error:
-            raise Unavailable(f"the proxy {self._proxy_name} cannot be asked ({error.explanation or error}): see `docker ps -a`") from None
+            raise Unavailable(f"the proxy {self._proxy_name} cannot be asked ({image.reason(error)}): see `docker ps -a`") from None
         text: str = done.output.decode(errors="replace")
         if done.exit_code:
             raise Unavailable(f"the proxy {self._proxy_name} does not answer ({text.strip()[-200:]}): see `docker logs {self._proxy_name}`")

@@ -73,10 +73,16 @@ def engine() -> Iterator[Any]:
         try:
             yield client
         except docker.errors.APIError as error:
-            raise Unavailable(f"the Docker engine refused a request ({error.explanation or error}): see the engine's log") from error
+            raise Unavailable(f"the Docker engine refused a request ({reason(error)}): see the engine's log") from error
         except (RequestException, HTTPError) as error:
-            reason = " ".join(str(error).split())[:160]
-            raise Unavailable(f"the Docker engine stopped answering ({reason}): start it, then run the same command again") from error
+            raise Unavailable(
+                f"the Docker engine stopped answering ({reason(error)}): start it, then run the same command again"
+            ) from error
+
+
+def reason(error: Exception) -> str:
+    """What an engine says of an error, on one line and cut."""
+    return " ".join(str(getattr(error, "explanation", None) or error).split())[:160]
 
 
 def host_of(client: Any) -> str:
@@ -117,9 +123,8 @@ def require_base(client: Any, image: str, *, recipe: str = "infra/base_image.sh"
     try:
         return client.images.pull(image)
     except docker.errors.DockerException as error:
-        reason = " ".join(str(error).split())[:160]
         raise Unavailable(
-            f"base image {image!r} is neither in the engine nor in a registry that answers ({reason}): "
+            f"base image {image!r} is neither in the engine nor in a registry that answers ({reason(error)}): "
             f"run `{recipe} {image}`, or `docker load` it"
         ) from None
 
@@ -206,7 +211,7 @@ def untag(client: Any, identity: str, *tags: str) -> None:
             try:
                 client.images.remove(tag, force=True)
             except docker.errors.APIError as error:
-                print(f"the tag {tag} could not be removed ({error.explanation or error}): remove it with `docker rmi {tag}`")
+                print(f"the tag {tag} could not be removed ({reason(error)}): remove it with `docker rmi {tag}`")
 
 
 def labelled(client: Any, label: str) -> list[Any]:
@@ -227,7 +232,10 @@ def remove(client: Any, found: Any) -> bool:
 
 
 def remove_container(container: Any) -> None:
-    """Remove a container that may run, with its volumes, and return when it is gone, also if another process is removing it."""
+    """Remove a container that may run, with its volumes, and return when it is gone, also if another process is removing it.
+
+    Raises Unavailable if that other removal fails.
+    """
     import docker
 
     try:
@@ -238,7 +246,10 @@ def remove_container(container: Any) -> None:
         if error.status_code != HTTPStatus.CONFLICT:  # the answer while another removal is in progress
             raise
         with suppress(docker.errors.NotFound):
-            container.wait(condition="removed")
+            failed = container.wait(condition="removed").get("Error")
+            if failed:
+                said = " ".join(failed["Message"].split())[:160]
+                raise Unavailable(f"the Docker engine did not remove {container.name} ({said}): see the engine's log") from None
 
 
 def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
 import pytest
+from docker.errors import APIError
 
 from paddleship.errors import Unavailable
 from paddleship.system import processes
@@ -94,3 +95,30 @@ def test_a_container_that_was_stopped_here_was_not_stopped_by_somebody_else():
     ours.stop(timeout_s=1)
     ours.container.attrs["State"] = {"Running": False, "ExitCode": 143}
     ours.require_not_stopped()
+
+
+@pytest.mark.parametrize(("error", "said"), [(ValueError("two\n  lines"), "two lines"), (ValueError("x" * 500), "x" * 160)])
+def test_an_engines_reason_is_one_line(error, said):
+    assert image.reason(error) == said
+
+
+class _BeingRemoved:
+    """A container that another process is removing, and whose removal ends as an engine answers it."""
+
+    name = "busy"
+
+    def __init__(self, ended: dict[str, str] | None) -> None:
+        self._ended = ended
+
+    def remove(self, **_):
+        raise APIError("409", response=SimpleNamespace(status_code=409))
+
+    def wait(self, *, condition):
+        assert condition == "removed"
+        return {"StatusCode": 0, "Error": self._ended}
+
+
+def test_a_removal_that_fails_in_another_process_is_an_error():
+    image.remove_container(_BeingRemoved(None))
+    with pytest.raises(Unavailable, match=r"did not remove busy \(device is busy\): see the engine's log"):
+        image.remove_container(_BeingRemoved({"Message": "device is\n busy"}))
