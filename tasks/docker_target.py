@@ -94,7 +94,7 @@ class DockerTarget:
             if (found := self._container(name)) is not None:
                 image.remove_container(found)
         for network in self._client.networks.list(names=[self._network, f"{self._network}-front"]):
-            network.remove()
+            image.remove_network(network)
 
     def _ensure_proxy(self) -> None:
         """Have the proxy running. Raises BadInput where it stands at another address, Unavailable where that one is in use."""

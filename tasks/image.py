@@ -252,6 +252,14 @@ def remove_container(container: Any) -> None:
                 raise Unavailable(f"the Docker engine did not remove {container.name} ({said}): see the engine's log") from None
 
 
+def remove_network(network: Any) -> None:
+    """Remove a network, also if another process removes it meanwhile."""
+    import docker
+
+    with suppress(docker.errors.NotFound):
+        network.remove()
+
+
 def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
     """The kind and name of `name` ("image …" or "container …"), and its image's labels. Raises BadInput."""
     import docker
@@ -345,7 +353,7 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterat
     finally:
         if container is not None:
             remove_container(container)
-        network.remove()
+        remove_network(network)
 
 
 def locked_down(*, memory_bytes: int) -> dict[str, Any]:
@@ -381,7 +389,7 @@ def _remove_leftovers(client: Any) -> None:
             remove_container(container)
     for network in client.networks.list(filters={"label": _OWNER}):
         if _is_left_over(network.attrs["Labels"]):
-            network.remove()
+            remove_network(network)
 
 
 def _is_left_over(labels: Mapping[str, str]) -> bool:

@@ -196,3 +196,12 @@ def test_a_container_that_others_remove_too_is_gone_when_its_removal_returns(eng
         list(pool.map(image.remove_container, found))
     with pytest.raises(docker.errors.NotFound):
         engine.containers.get(name)
+
+
+def test_a_network_that_others_remove_too_is_gone_when_its_removal_returns(engine):
+    identity = engine.networks.create(f"unit-removal-{os.getpid()}", internal=True).id
+    found = [engine.networks.get(identity) for _ in range(8)]
+    with ThreadPoolExecutor(len(found)) as pool:
+        list(pool.map(image.remove_network, found))
+    with pytest.raises(docker.errors.NotFound):
+        engine.networks.get(identity)
