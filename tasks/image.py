@@ -80,7 +80,7 @@ def engine() -> Iterator[Any]:
             ) from error
 
 
-def reason(error: Exception) -> str:
+def reason(error: Exception | str) -> str:
     """What an engine says of an error, on one line and cut."""
     return " ".join(str(getattr(error, "explanation", None) or error).split())[:160]
 
@@ -248,7 +248,7 @@ def remove_container(container: Any) -> None:
         with suppress(docker.errors.NotFound):
             failed = container.wait(condition="removed").get("Error")
             if failed:
-                said = " ".join(failed["Message"].split())[:160]
+                said = reason(failed["Message"])
                 raise Unavailable(f"the Docker engine did not remove {container.name} ({said}): see the engine's log") from None
 
 
