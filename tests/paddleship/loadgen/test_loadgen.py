@@ -194,6 +194,15 @@ def test_an_error_ends_a_long_server_run_early(run):
     assert time.monotonic() - started < 60
 
 
+@pytest.fixture
+def interruptible():
+    """A shell starts its background commands with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: type(scenario).__name__)
 def test_an_interrupt_from_the_keyboard_ends_the_run_and_not_the_process(run, scenario):
     calls = []
