@@ -19,6 +19,7 @@ from paddleship.system import locks
 
 _RESTORED = re.compile(r"Stage '.*' is cached - skipping run|Pulling data for ")
 _EXIT = re.compile(r"exited with (-?\d+)")
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
 _DVC_NOISE = (
     "Use `dvc push`",
     "To track the changes",
@@ -56,6 +57,12 @@ class ReproResult:
     @property
     def is_busy(self) -> bool:
         return "is busy, it is being blocked by" in self.dvc_error
+
+    @property
+    def dvc_errno(self) -> int | None:
+        """The number of the system's error that ended DVC itself, if it printed one."""
+        found = _ERRNO.search(self.dvc_error)
+        return int(found[1]) if found else None
 
     def read(self, line: str) -> None:
         if line.startswith("Running stage '"):

@@ -19,6 +19,7 @@ from flows.repro import ReproResult, StageStatus
 from paddleship import errors
 from paddleship.errors import BadInput, PaddleshipError, Unavailable, without_credentials
 from paddleship.shipped.common.files import sha256, write_text
+from paddleship.system import disk
 
 Until = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
 LAST: Until = get_args(Until)[-1]
@@ -333,6 +334,8 @@ def _failure(stage: Stage, ended: ReproResult) -> PaddleshipError:
         return StageKilled(f"{stage.name} was killed by {signal.Signals(number).name}: check memory limits, then run again")
     if ended.is_busy:
         return Unavailable(f"another DVC command works in this checkout ({ended.dvc_error}): wait for it, then run again")
+    if not ended.stage_code and (step := disk.NEXT_STEPS.get(ended.dvc_errno or 0)):
+        return Unavailable(f"DVC cannot run {stage.name} ({ended.dvc_error}): {step}, then run again")
     if not ended.stage_code:
         return BadInput(f"DVC cannot run {stage.name} ({ended.dvc_error or 'no message'}): fix it, or see `dvc status {stage.address}`")
     return errors.of_exit_code(code)(ended.stage_error or f"{stage.name} failed with exit code {code}: its log above says why")

@@ -13,7 +13,7 @@
     │   └── RequestError        one request to the server (answered with 4xx, never an exit)
     ├── OutOfTime           2   a deadline was over before the work was done
     ├── GateFailed          3   a measured value missed its limit; the report is on disk
-    ├── Unavailable         4   something outside paddleship is missing or in use: Docker engine, base image, port, server, folder
+    ├── Unavailable         4   something outside paddleship is missing, full or in use: Docker engine, base image, server, disk, folder
     └── Cancelled         130   somebody cancelled it, or all that it waited for; an interrupt ends with this code too
 
     Defect                  1   code of paddleship failed in a child process; it carries that process's traceback

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
-import os
 import signal
 import sys
 import time
@@ -14,21 +12,13 @@ from pathlib import Path
 
 from paddleship.config import params, preflight, workspace_paths
 from paddleship.config.params import Params
-from paddleship.errors import GateFailed, PaddleshipError, Unavailable
+from paddleship.errors import GateFailed, PaddleshipError
 from paddleship.reports.report import Report
 from paddleship.shipped.common import files
 from paddleship.shipped.common.paddle_logs import silence_paddle
-from paddleship.system import defects, host, locks
+from paddleship.system import defects, disk, host, locks
 
 Verb = Callable[[Params], Report]
-
-_NEXT = {
-    errno.ENOSPC: "free some space there",
-    errno.EDQUOT: "free some of your quota there",
-    errno.EROFS: "name folders in `paths` that can be written",
-    errno.EACCES: "allow this user to use it, or name other folders in `paths`",
-    errno.EPERM: "allow this user to use it, or name other folders in `paths`",
-}
 
 
 def run(verb: Verb, values: Params) -> Report:
@@ -77,9 +67,7 @@ def _run_here(verb: Verb, path: Path) -> Report:
         sys.path.insert(0, str(Path(values.code.root).resolve()))
         with files.home(), locks.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
             return run(verb, values)
-    except OSError as error:
-        if error.errno not in _NEXT:
-            raise
-        place = repr(str(error.filename)) if error.filename else "a file"
-        reason = os.strerror(error.errno)
-        raise Unavailable(f"{verb.__name__} cannot use {place} ({reason}): {_NEXT[error.errno]}, and run it again") from error
+    except (OSError, PaddleshipError) as error:
+        if outside := disk.unavailable(error, what=verb.__name__):
+            raise outside from error
+        raise

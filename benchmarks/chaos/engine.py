@@ -92,7 +92,10 @@ def require() -> None:
     """Raise Unavailable where no engine can be started beside that of others."""
     for program in ("ip", "nsenter", "docker", "dockerd", "docker-registry"):
         if shutil.which(program) is None:
-            raise Unavailable(f"{program} is not installed, and some faults need an engine and a registry of their own: name other faults")
+            raise Unavailable(
+                f"{program} is not installed, and some faults need an engine and a registry of their own: "
+                "install it (Debian: iproute2, util-linux, docker.io, docker-registry), or name other faults"
+            )
     if os.getuid() != 0:
         raise Unavailable("only root can start the engine that some faults need: name other faults")
 

@@ -21,7 +21,7 @@ from benchmarks.chaos.checkout import Checkout, Run, wait_until
 from benchmarks.chaos.clock import DAY_S, Clock
 from benchmarks.chaos.engine import REGISTRY, Engine
 from benchmarks.chaos.judge import Undisturbed, judge
-from benchmarks.chaos.means import at_work, well
+from benchmarks.chaos.means import at_work, fill, small_disk, well
 from benchmarks.chaos.toy import REPOSITORY
 from flows.stages import Until
 from paddleship.config import params
@@ -29,6 +29,7 @@ from paddleship.errors import Unavailable
 from paddleship.promotion.ledger import Event, Ledger
 
 _BASE = "python:3.11-slim"
+_DISK_BYTES = 500_000_000
 _QUICK: dict[str, Any] = {
     "train": {"epochs": 2},
     "optimize": {"candidates": ["onnxruntime"], "tune_seconds": 0},
@@ -167,6 +168,26 @@ def stages_clock_jumps(shipping: Shipping, row: Row, _short: bool) -> None:
             row.add(shipping.judge(checkout, checkout.run(), kept=kept))
 
 
+def stages_disk_full(shipping: Shipping, row: Row, short: bool) -> None:
+    """The disk of the checkout and of temporary files is full while a stage works, and has space again for the next command.
+
+    The engine has a disk of its own.
+    """
+    with small_disk(shipping.bench.folder / "disk", _DISK_BYTES) as disk:
+        temporary = disk / "tmp"
+        temporary.mkdir()
+        for stage in ("optimize",) if short else get_args(Until):
+            with shipping.bench.checkout(disk) as checkout:
+                process = checkout.start(TMPDIR=str(temporary))
+                at_work(checkout, stage, process, after_s=0.5)
+                ballast = fill(disk)
+                first = checkout.end_of(process)
+                ballast.unlink()
+                kept = checkout.finished()
+                repeated, wrong = shipping.judge(checkout, checkout.run(TMPDIR=str(temporary)), kept=kept)
+                row.add((repeated, [f"{stage}: {what}" for what in wrong + _unless_it_ended_with(Unavailable.exit_code, first)]))
+
+
 def registry_down(shipping: Shipping, row: Row, _short: bool) -> None:
     """The image registry is down when a version is promoted: before its image is pushed, and while the pulled one is judged."""
     shipping.promoted()
@@ -254,4 +275,5 @@ FAULTS: dict[str, Fault] = {
     "stages-killed": stages_killed,
     "stages-power-off": stages_power_off,
     "stages-clock-jumps": stages_clock_jumps,
+    "stages-disk-full": stages_disk_full,
 }

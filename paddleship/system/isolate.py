@@ -25,7 +25,7 @@ from typing import Any
 from paddleship.errors import CandidateError, Defect, OutOfTime, PaddleshipError, ProcessDied, ProcessHung
 from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.shipped.common.references import user_line
-from paddleship.system import deadline, defects, processes
+from paddleship.system import deadline, defects, disk, processes
 
 Factory = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, to be called in a child process
 
@@ -42,8 +42,9 @@ class Isolated:
     """The object `factory(*arguments)` in a child process; `call` runs its methods there.
 
     `timeout_s` limits each call and the construction. Raises ProcessDied or ProcessHung if the child dies or hangs, and the child's
-    exception if it is in paddleship.errors. Any other exception becomes a Defect with the child's traceback if paddleship is at fault,
-    otherwise a CandidateError. Raises OutOfTime at the deadline of the block in which it was created.
+    exception if it is in paddleship.errors. Any exception about a full disk becomes Unavailable; any other one becomes a Defect with the
+    child's traceback if paddleship is at fault, otherwise a CandidateError. Raises OutOfTime at the deadline of the block in which it was
+    created.
     """
 
     def __init__(
@@ -251,8 +252,6 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
             else:
                 value = getattr(made, method)(*arguments)
             answer = (True, value)
-        except (PaddleshipError, Defect) as error:
-            answer = (False, error)
         except Exception as error:
             answer = (False, _raised(error))
         pipe.send(answer)
@@ -264,8 +263,12 @@ def _let_crashes_end_the_process() -> None:
         paddle.disable_signal_handler()
 
 
-def _raised(error: Exception) -> CandidateError | Defect:
-    """The error for an exception outside paddleship.errors: a Defect of paddleship, or a CandidateError about the model."""
+def _raised(error: Exception) -> PaddleshipError | Defect:
+    """What the parent raises: Unavailable for a full disk, an error of paddleship.errors itself, else a Defect or a CandidateError."""
+    if full := disk.full(error, what=multiprocessing.current_process().name):
+        return full
+    if isinstance(error, PaddleshipError | Defect):
+        return error
     words = f"{type(error).__name__}: {' '.join(str(error).split())[-400:]}"
     if defects.is_ours(error):
         return Defect(words, "".join(traceback.format_exception(error)))

@@ -212,6 +212,15 @@ def test_the_signal_of_a_shell_is_understood_too():
     assert isinstance(stages._failure(PREPARE, ReproResult(stage_code=128 + signal.SIGTERM)), StageKilled)
 
 
+def test_a_disk_that_is_full_when_dvc_writes_is_no_bad_input():
+    ended = ReproResult(returncode=255)
+    ended.read("ERROR: failed to reproduce 'prepare': [Errno 28] No space left on device")
+    failure = stages._failure(PREPARE, ended)
+    assert isinstance(failure, Unavailable)
+    assert "free some space" in str(failure)
+    assert isinstance(stages._failure(PREPARE, ReproResult(returncode=255, dvc_error="[Errno 2] no such file")), BadInput)
+
+
 @pytest.mark.parametrize(
     "holders",
     [

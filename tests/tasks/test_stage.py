@@ -14,6 +14,13 @@ def full(_params):
     raise OSError(errno.ENOSPC, "No space left on device", "models/x")
 
 
+def full_and_blames_the_model(_params):
+    try:
+        full(None)
+    except OSError:
+        raise ModelError("'a:b' does not convert: correct it") from None
+
+
 def closed(_params):
     raise PermissionError(errno.EACCES, "Permission denied", "models/y")
 
@@ -34,6 +41,7 @@ def misused(_params):
     ("verb", "code", "words"),
     [
         (full, 4, "error: full cannot use 'models/x' (No space left on device): free some space there, and run it again"),
+        (full_and_blames_the_model, 4, "error: full_and_blames_the_model cannot use 'models/x' (No space left on device): free some space"),
         (closed, 4, "error: closed cannot use 'models/y' (Permission denied): allow this user"),
         (misused, 2, "error: 'a:b' does not exist: correct the name"),
         (broken, 1, "error: broken hit a defect of paddleship (FileNotFoundError: "),

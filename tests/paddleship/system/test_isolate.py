@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paddleship.errors import CandidateError, Defect, ModelError, PaddleshipError, ProcessDied, ProcessHung
+from paddleship.errors import CandidateError, Defect, ModelError, PaddleshipError, ProcessDied, ProcessHung, Unavailable
 from paddleship.numerics import differences
 from paddleship.system import isolate
 from paddleship.system.defects import is_ours
@@ -38,6 +38,15 @@ class Subject:
 
     def misuse(self):
         raise ModelError("your model", where="model.py:3")
+
+    def fill(self):
+        Path("/dev/full").write_text("seven")
+
+    def fill_and_blame_the_model(self):
+        try:
+            self.fill()
+        except OSError as failure:
+            raise ModelError(f"the model does not convert ({failure})") from None
 
     def variable(self, name):
         return os.environ[name]
@@ -71,6 +80,13 @@ def test_an_end_of_the_child_is_an_error_with_its_cause(child, method, words):
     with pytest.raises(ProcessDied, match=words) as raised:
         child.call(method)
     assert raised.value.signal == ("SIGSEGV" if method == "die" else None)
+
+
+@pytest.mark.parametrize("method", ["fill", "fill_and_blame_the_model"])
+def test_a_full_disk_is_no_fault_of_the_model(child, method):
+    with pytest.raises(Unavailable, match=r"subject cannot use .*No space left on device"):
+        child.call(method)
+    assert child.call("echo", 1) == 1
 
 
 def test_an_error_of_the_users_code_stays_theirs_and_names_their_line(child):

@@ -1,0 +1,42 @@
+"""A disk that is full, or that this user cannot write to: something outside paddleship, whatever exception reports it."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from paddleship.errors import Unavailable
+
+_FULL = {
+    errno.ENOSPC: "free some space there",
+    errno.EDQUOT: "free some of your quota there",
+}
+NEXT_STEPS = {
+    **_FULL,
+    errno.EROFS: "name folders in `paths` that can be written",
+    errno.EACCES: "allow this user to use it, or name other folders in `paths`",
+    errno.EPERM: "allow this user to use it, or name other folders in `paths`",
+}
+
+
+def full(error: BaseException, *, what: str) -> Unavailable | None:
+    """The error of `what` if `error` reports a full disk, or was raised while another exception reported one; otherwise None."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno in _FULL:
+            return _unavailable(seen, what)
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def unavailable(error: BaseException, *, what: str) -> Unavailable | None:
+    """As `full`; also if `error` itself reports a file that this user cannot write or use."""
+    if isinstance(error, OSError) and error.errno in NEXT_STEPS:
+        return _unavailable(error, what)
+    return full(error, what=what)
+
+
+def _unavailable(error: OSError, what: str) -> Unavailable:
+    place = repr(str(error.filename)) if error.filename else "a file"
+    number = error.errno or 0
+    return Unavailable(f"{what} cannot use {place} ({os.strerror(number)}): {NEXT_STEPS[number]}, and run it again")
