@@ -13,7 +13,7 @@ from flows.here import end, here, load_flow
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError
-from paddleship.system import defects
+from paddleship.system import defects, disk
 
 
 def main() -> None:
@@ -21,7 +21,8 @@ def main() -> None:
     imports.keep_what_they_make()
     arguments = _parser().parse_args()
     try:
-        sys.exit(arguments.command(arguments))
+        with disk.full_is_unavailable("paddleship"):
+            sys.exit(arguments.command(arguments))
     except PaddleshipError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

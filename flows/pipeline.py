@@ -20,6 +20,7 @@ from flows.summary import Row
 from flows.workspace import Workspace
 from paddleship.config import catalogue, params, workspace_paths
 from paddleship.errors import BadInput, DataError, PaddleshipError
+from paddleship.system import disk
 from tasks.fingerprint import fingerprint
 from tasks.tracking.run import Tracker, bury
 
@@ -50,20 +51,21 @@ def develop_to_deploy(
         trigger: Why this run was started; MLflow shows it as the tag trigger.
     """
     try:
-        checkout = workspace.checkout_of(Path.cwd())
-        overlay = _overlay(checkout, overrides, params_file)
-        dead_runs.hold(Local.of(checkout))
-        leftovers.sweep(checkout, on_line=get_run_logger().warning)
-        origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
-        there = legs.elsewhere(pools or {}, until=until, checkout=checkout)
-        here = [name for name in stages.up_to(until) if name not in there]
-        place = _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit)
-        try:
-            return _run(place, until, there, register=register_model, trigger=trigger)
-        finally:
-            if there:
-                snapshots.forget(checkout, str(flow_run.id))
-            place.leave()
+        with disk.full_is_unavailable("the run"):
+            checkout = workspace.checkout_of(Path.cwd())
+            overlay = _overlay(checkout, overrides, params_file)
+            dead_runs.hold(Local.of(checkout))
+            leftovers.sweep(checkout, on_line=get_run_logger().warning)
+            origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
+            there = legs.elsewhere(pools or {}, until=until, checkout=checkout)
+            here = [name for name in stages.up_to(until) if name not in there]
+            place = _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit)
+            try:
+                return _run(place, until, there, register=register_model, trigger=trigger)
+            finally:
+                if there:
+                    snapshots.forget(checkout, str(flow_run.id))
+                place.leave()
     except PaddleshipError as error:
         return outcome.failed(error)
 
@@ -83,10 +85,11 @@ def _run(place: Workspace, until: Until, pools: Mapping[str, str], *, register: 
     rows: list[Row] = []
     failure: PaddleshipError | None = None
     try:
-        failure = _run_stages(graph, place, values, tracker, rows, uri=local.tracking_uri(), pools=pools)
-        if failure is None:
-            _conclude(place, values, tracker, rows, graph, register=register and until == stages.LAST)
-        _keep_experiment(place, rows)
+        with disk.full_is_unavailable("the run"):
+            failure = _run_stages(graph, place, values, tracker, rows, uri=local.tracking_uri(), pools=pools)
+            if failure is None:
+                _conclude(place, values, tracker, rows, graph, register=register and until == stages.LAST)
+            _keep_experiment(place, rows)
     except BaseException as error:
         tracker.stop(error)
         raise

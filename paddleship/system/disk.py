@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from paddleship.errors import Unavailable
 
@@ -25,8 +28,21 @@ def full(error: BaseException, *, what: str) -> Unavailable | None:
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in _FULL:
             return _unavailable(seen, what)
+        if isinstance(seen, sqlite3.Error) and getattr(seen, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            return _unavailable(OSError(errno.ENOSPC, ""), what)
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+@contextmanager
+def full_is_unavailable(what: str) -> Iterator[None]:
+    """Raise Unavailable in place of an exception that reports a full disk, or was raised while another one reported one."""
+    try:
+        yield
+    except Exception as error:
+        if outside := full(error, what=what):
+            raise outside from error
+        raise
 
 
 def unavailable(error: BaseException, *, what: str) -> Unavailable | None:
