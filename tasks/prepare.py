@@ -44,7 +44,7 @@ def prepare(params: Params) -> Report:
     facts = {
         "data_sha256": schema["data_sha256"],
         "rows": {split: len(rows) for split, rows in written.items()},
-        "dropped": {reason: counts.get(reason, 0) for reason in ("empty", "repeated", "contradictory")},
+        "dropped": counts.facts(),
         "near_repeats": near.facts,
         "length": dict(
             zip(("p50", "p90", "p99", "max"), np.percentile(lengths, [50, 90, 99, 100]).round().astype(int).tolist(), strict=True)
@@ -66,17 +66,18 @@ def prepare(params: Params) -> Report:
     notes += f"; {alike} held-out rows look the same to the model as training rows" if alike else ""
     return Report(
         stage="prepare",
-        headline=f"{counts['kept']:,} rows of {counts['rows']:,}, {facts['dropped']['repeated']:,} repeats dropped, {leaks} leaks{notes}",
+        headline=f"{counts}, {leaks} leaks{notes}",
         metrics={
             **{f"{split}_rows": len(rows) for split, rows in written.items()},
-            "raw_rows": counts["rows"],
+            "raw_rows": counts.rows,
+            "unusable_rows": counts.unusable,
             "leaked_rows": leaks,
             "alike_rows": alike,
             "near_repeat_rows": len(near.pairs),
             "normalised_rows": normalised,
         },
         verdict=Verdict(checks=checks(contents)),
-        findings=near.findings(params.data.near_repeat_share),
+        findings=counts.findings(params.data.unusable_share) + near.findings(params.data.near_repeat_share),
         facts=facts,
         pictures=shown,
     )

@@ -62,6 +62,9 @@ class Data(Section):
     classes: list[str] = Field([], description="names of the classes in the order of their ids")
     validation: Fraction = Field(0.1, description="share of the rows that chooses the best epoch")
     test: Fraction = Field(0.1, description="share of the rows that the score is measured on")
+    unusable_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.02, description="share of raw rows that may lack a value, or contradict another row's label, before there is a warning"
+    )
     near_repeat_share: Annotated[float, Field(ge=0, le=1)] = Field(
         0.02, description="share of held-out rows that may nearly repeat a training row before there is a warning"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,7 +14,8 @@ import numpy as np
 
 from paddleship.config.params import Data, Params
 from paddleship.data import ranges
-from paddleship.data.row_validation import RowValidator, content_hash, value_bytes
+from paddleship.data.row_counts import RowCounts
+from paddleship.data.row_validation import Empty, RowValidator, content_hash, value_bytes
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.common.files import sha256
 from paddleship.shipped.common.preprocess import Preprocess, UnicodeForm, build, vocabulary
@@ -71,38 +72,38 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
     return rows
 
 
-def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator | None = None) -> tuple[dict[str, Rows], dict[str, int]]:
-    """Clean rows, drop repeats and contradictions, split by content hash. Returns the splits, and counts of dropped rows.
+def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator | None = None) -> tuple[dict[str, Rows], RowCounts]:
+    """Clean rows, drop repeats and contradictions, split by content hash. Returns the splits, and how many rows were dropped.
 
     Text stays unchanged; other inputs get the model's dtype. Texts that are equal after normalisation are repeats, of which the first
     stays. In a classification, a content with two labels is dropped. The split of a row depends only on its content, so it does not
     change when data is added. Raises DataError with the number of a row that cannot be used.
     """
     validator = validator or RowValidator(data)
-    counts = Counter(rows=len(rows))
+    counts = RowCounts(len(rows))
     groups: dict[str, dict[bytes, tuple[list[Any], Any]]] = defaultdict(dict)
     for number, row in enumerate(rows):
         values, label = validator.values(number, row), row.get(data.label)
-        if label is None or values is None:
-            counts["empty"] += 1
+        if isinstance(values, Empty) or label is None:
+            counts.empty[values.column if isinstance(values, Empty) else data.label] += 1
             continue
         label = validator.label(number, label)
-        groups[validator.identity(values)].setdefault(value_bytes(label), (values, label))
-        counts["usable"] += 1
+        same = groups[validator.identity(values)]
+        counts.repeated += value_bytes(label) in same
+        same.setdefault(value_bytes(label), (values, label))
     kept: dict[str, list[tuple[str, list[Any], Any]]] = {split: [] for split in SPLITS}
     for key in sorted(groups):
         variants = list(groups[key].values())
         if data.task == "classification" and len(variants) > 1:
-            counts["contradictory"] += 1
+            counts.contradictory += len(variants)
             continue
         kept[_split(key, data)] += [(key, values, label) for values, label in variants]
-    counts["kept"] = sum(len(part) for part in kept.values())
-    counts["repeated"] = counts["usable"] - sum(len(variants) for variants in groups.values())
+    counts.kept = sum(len(part) for part in kept.values())
     for split, part in kept.items():
         if not part:
-            left = f"{counts['kept']} rows left of {len(rows)}"
+            left = f"{counts.kept} rows left of {len(rows)}"
             raise DataError(f"the {split} split is empty ({left}): {_advice(split)}")
-    return {split: _rows(part, data) for split, part in kept.items()}, dict(counts)
+    return {split: _rows(part, data) for split, part in kept.items()}, counts
 
 
 def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -25,6 +26,13 @@ _NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
 _KINDS = "biufU"  # numpy's bools, integers, real numbers and text
 _WORDS = {"U": "text", "b": "truth values"}
 _GIVE = "let data.reader return numbers, bools or text"
+
+
+@dataclass(frozen=True)
+class Empty:
+    """The column of a row that holds None or an empty text."""
+
+    column: str
 
 
 class RowValidator:
@@ -61,11 +69,12 @@ class RowValidator:
             return cls(params.data, text=params.preprocess.column, unicode_form=form)
         return cls(params.data, tensors=[item.spec() for item in params.model.inputs], dimensions=params.model.rules, unicode_form=form)
 
-    def values(self, number: int, row: Mapping[str, Any]) -> list[Any] | None:
-        """The input columns of row `number`, in the order of data.inputs; None if one is empty. Raises DataError."""
+    def values(self, number: int, row: Mapping[str, Any]) -> list[Any] | Empty:
+        """The input columns of row `number`, in the order of data.inputs; or the first one that is empty. Raises DataError."""
         clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}
-        if any(value is None or (isinstance(value, str) and not normalise(value, self._unicode_form)) for value in clean.values()):
-            return None
+        for name, value in clean.items():
+            if value is None or (isinstance(value, str) and not normalise(value, self._unicode_form)):
+                return Empty(name)
         try:
             taken = self._tensors.encode({name: [clean[name]] for name in self._names})
         except RequestError as error:
@@ -104,7 +113,7 @@ class RowValidator:
         if identity is None:
             raise DataError(
                 f"{column} holds {_short(value)}, which is neither a class id nor one of data.classes {names}: correct the label or "
-                "data.classes, or set data.task"
+                "data.classes; if labels are numbers, set data.task to regression"
             )
         if identity < 0 or (names and identity >= len(names)):
             raise DataError(

@@ -11,6 +11,7 @@ Severity = Literal["error", "warning", "note"]
 
 KINDS: dict[str, str] = {
     # the data
+    "unusable-rows": "rows are dropped because a value is missing, a text is empty, or equal inputs have different labels",
     "near-repeat": "held-out rows nearly equal training rows, so that the score is better than on new data",
     # the model's code, before or during conversion
     "bad-model": "the factory does not import, fails, or gives no Layer; or forward fails in eager mode on the declared inputs",

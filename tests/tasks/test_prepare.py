@@ -23,6 +23,10 @@ def repeated(raw):
         yield row
         yield {**row, "x": [int(value) for value in row["x"]]}
 
+def sparse(raw):
+    for row in good(raw):
+        yield {**row, "x": None} if row["id"] % 4 == 0 else {**row, "y": None} if row["id"] == 1 else row
+
 def numbered(raw):
     for row in good(raw):
         yield {**row, "x": [1.0, 2.0]}
@@ -81,6 +85,16 @@ def test_repeats_in_another_type_are_dropped_and_nothing_leaks(settings):
     report = prepare(settings("repeated"))
     assert report.facts["dropped"]["repeated"] == 100
     assert (report.metrics["leaked_rows"], report.metrics["alike_rows"]) == (0, 0)
+
+
+def test_dropped_rows_are_told_with_the_column_that_is_empty(settings):
+    report = prepare(settings("sparse"))
+    (found,) = report.findings
+    assert report.headline.startswith("74 rows of 100, 0 repeats and 26 unusable rows dropped")
+    assert report.metrics["unusable_rows"] == 26
+    assert (found.kind, found.severity) == ("unusable-rows", "warning")
+    assert "26 of 100 rows (26.0%) are dropped: 25 without a value in 'x', 1 without a value in 'y'" in found.message
+    assert prepare(settings("sparse", unusable_share=0.3)).findings[0].severity == "note"
 
 
 def test_held_out_rows_that_are_training_rows_to_the_model_are_told(settings):

@@ -29,14 +29,14 @@ def reviews(count=200):
 def test_exact_repeats_are_dropped_before_the_split():
     splits, counts = dataset.clean(reviews() + reviews(), settings())
     assert sum(len(rows) for rows in splits.values()) == 200
-    assert counts["repeated"] == 200
+    assert counts.repeated == 200
     keys = [set(rows.keys) for rows in splits.values()]
     assert not keys[0] & keys[1] and not keys[0] & keys[2] and not keys[1] & keys[2]  # noqa: PT018
 
 
 def test_rows_that_differ_in_white_space_or_width_only_are_repeats():
     _, counts = dataset.clean([*reviews(), {"text": " row  number\n0 ", "label": 0}, {"text": "ｒow number 0", "label": 0}], settings())
-    assert counts["repeated"] == 2
+    assert counts.repeated == 2
 
 
 def test_text_is_kept_as_it_came():
@@ -50,7 +50,7 @@ def test_texts_are_repeats_where_the_preprocess_makes_them_equal(form, repeated)
     data = settings()
     added = [{"text": "ｒow number 0", "label": 0}, {"text": "caf\u00e9", "label": 0}, {"text": "cafe\u0301", "label": 0}]
     _, counts = dataset.clean([*reviews(), *added], data, RowValidator(data, text="text", unicode_form=form))
-    assert counts["repeated"] == repeated
+    assert counts.repeated == repeated
 
 
 def test_half_a_character_is_named_with_its_row():
@@ -60,7 +60,7 @@ def test_half_a_character_is_named_with_its_row():
 
 def test_a_text_with_both_labels_is_dropped_altogether():
     splits, counts = dataset.clean([*reviews(), {"text": "row number 0", "label": 1}], settings())
-    assert counts["contradictory"] == 1
+    assert counts.contradictory == 2
     assert all("row number 0" not in rows.columns["text"] for rows in splits.values())
 
 
@@ -68,7 +68,8 @@ def test_empty_and_missing_values_are_dropped_and_counted():
     _, counts = dataset.clean(
         [*reviews(), {"text": "  ", "label": 0}, {"text": None, "label": 0}, {"text": "x", "label": None}], settings()
     )
-    assert counts["empty"] == 3
+    assert counts.empty == {"text": 2, "label": 1}
+    assert counts.unusable == 3
 
 
 def test_rows_keep_their_split_when_data_grows():
@@ -81,7 +82,7 @@ def test_rows_keep_their_split_when_data_grows():
 def test_a_regression_keeps_contents_that_were_measured_twice():
     rows = [{"x": [float(index % 100)], "y": float(index)} for index in range(200)]
     splits, counts = dataset.clean(rows, settings(inputs=["x"], label="y", task="regression", classes=[]))
-    assert counts["kept"] == 200
+    assert counts.kept == 200
     assert splits["train"].labels.dtype == np.float32
 
 

@@ -32,14 +32,14 @@ def kept(rows, tensors=(X,), **changes):
 def test_equal_numbers_of_two_types_are_one_row_on_one_side(other, tensors):
     rows = [{"x": [kind(index), kind(2)], "y": 1} for index in range(100) for kind in (int, other)]
     splits, counts = kept(rows, tensors)
-    assert counts["repeated"] == 100
+    assert counts.repeated == 100
     parts = [rows.hashes("NFKC") for rows in splits.values()]
     assert sum(len(part) for part in parts) == len(set.union(*parts)) == 100
 
 
 def test_numbers_that_the_model_cannot_tell_apart_are_one_row():
     rows = [{"x": [value], "y": 1} for index in range(100) for value in (index / 7, float(np.float32(index / 7)))]
-    assert kept(rows)[1]["repeated"] == 100
+    assert kept(rows)[1].repeated == 100
 
 
 def test_hashes_of_what_was_written_are_the_keys(tmp_path):
@@ -151,7 +151,7 @@ def test_a_label_that_is_no_class_is_named_with_its_row(label):
 def test_a_class_and_its_id_are_one_label():
     rows = [{"x": [float(index)], "y": label} for index in range(100) for label in ("yes", 1, 1.0, np.int8(1), Decimal(1))]
     splits, counts = kept(rows, task="classification", classes=["no", "yes"])
-    assert (counts["repeated"], counts.get("contradictory", 0)) == (400, 0)
+    assert (counts.repeated, counts.contradictory) == (400, 0)
     assert splits["train"].labels.dtype == np.int64
 
 

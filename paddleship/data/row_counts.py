@@ -1,0 +1,42 @@
+"""How many raw rows were kept, and why the others were dropped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from paddleship.reports.finding import Finding, Severity
+
+
+@dataclass
+class RowCounts:
+    """Counts of raw rows. `empty` has the dropped rows by the first column that held None or an empty text."""
+
+    rows: int = 0
+    kept: int = 0
+    repeated: int = 0
+    contradictory: int = 0
+    empty: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def unusable(self) -> int:
+        return self.empty.total() + self.contradictory
+
+    def __str__(self) -> str:
+        said = f"{self.kept:,} rows of {self.rows:,}, {self.repeated:,} repeats"
+        return f"{said} and {self.unusable:,} unusable rows dropped" if self.unusable else f"{said} dropped"
+
+    def facts(self) -> dict[str, Any]:
+        return {"empty": dict(self.empty), "repeated": self.repeated, "contradictory": self.contradictory}
+
+    def findings(self, most: float) -> list[Finding]:
+        """A warning if more than the share `most` of the rows is unusable, a note if fewer are."""
+        if not self.unusable:
+            return []
+        share = self.unusable / self.rows
+        reasons = [f"{count:,} without a value in {column!r}" for column, count in self.empty.most_common()]
+        reasons += [f"{self.contradictory:,} whose inputs have several labels"] if self.contradictory else []
+        message = f"{self.unusable:,} of {self.rows:,} rows ({share:.1%}) are dropped: {', '.join(reasons)}"
+        severity: Severity = "warning" if share > most else "note"
+        return [Finding("unusable-rows", severity, message, "check what data.reader yields for them, or raise data.unusable_share")]
