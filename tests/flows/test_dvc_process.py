@@ -26,8 +26,13 @@ with command(Path.cwd(), "repro", "--single-item", "prepare", environment=os.env
 """
 
 
-def dvc(folder, *arguments, **environment):
-    with command(folder, *arguments, environment={**os.environ, **environment}) as running:
+def environment(**more):
+    """Variables with which stages find this Python."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **more}
+
+
+def dvc(folder, *arguments, **more):
+    with command(folder, *arguments, environment=environment(**more)) as running:
         return running.stdout.read(), running.wait()
 
 
@@ -47,9 +52,9 @@ def test_each_has_its_own_output_and_exit_code_and_dvc_is_imported_once(toy):
 
 
 def test_an_environment_of_any_size_gets_there_and_is_that_of_this_command_only(toy):
-    told = "import os; print(len(os.environ.get('LONG', '')))"
-    long = dict.fromkeys(("LONG", "LONGER", "LONGEST"), "x" * 100_000)  # more than a message of a socket can hold
-    dvc(toy, "stage", "add", "--run", "--name", "tell", f'{sys.executable} -c "{told}" > told.txt', **long)
+    told = "import os; print(len(os.environ.get('WIDE', '')))"
+    wide = dict.fromkeys(("WIDE", "WIDER", "WIDEST"), "x" * 100_000)  # more than a message of a socket can hold
+    dvc(toy, "stage", "add", "--run", "--name", "tell", f'{sys.executable} -c "{told}" > told.txt', **wide)
     assert (toy / "told.txt").read_text() == "100000\n"
     dvc(toy, "repro", "--force", "tell")
     assert (toy / "told.txt").read_text() == "0\n"
@@ -57,7 +62,7 @@ def test_an_environment_of_any_size_gets_there_and_is_that_of_this_command_only(
 
 def test_what_a_block_leaves_is_killed_with_it_and_the_next_command_gets_its_own_answer(fetched, let):
     let("prepare", "hang")
-    with suppress(KeyboardInterrupt), command(fetched, "repro", "--single-item", "prepare", environment=os.environ) as running:
+    with suppress(KeyboardInterrupt), command(fetched, "repro", "--single-item", "prepare", environment=environment()) as running:
         stage = hanging(fetched)
         raise KeyboardInterrupt
     assert running.poll() == -signal.SIGKILL
@@ -67,7 +72,7 @@ def test_what_a_block_leaves_is_killed_with_it_and_the_next_command_gets_its_own
 
 def test_if_the_process_that_imports_dvc_is_killed_its_command_was_killed_and_the_next_one_has_a_new_one(fetched, let):
     let("prepare", "hang")
-    with command(fetched, "repro", "--single-item", "prepare", environment=os.environ) as running:
+    with command(fetched, "repro", "--single-item", "prepare", environment=environment()) as running:
         stage = hanging(fetched)
         importer().kill()
         assert running.wait() == -signal.SIGKILL
@@ -86,9 +91,8 @@ def test_a_process_that_cannot_import_dvc_is_one_error(toy, monkeypatch):
 @pytest.mark.spawned
 def test_it_ends_with_the_process_that_asked_however_that_ends(fetched, let):
     let("prepare", "hang")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = [sys.executable, "-c", ASK]
-    with subprocess.Popen(command, cwd=fetched, env={**os.environ, "PATH": path}, stdout=subprocess.DEVNULL) as asking:
+    with subprocess.Popen(command, cwd=fetched, env=environment(), stdout=subprocess.DEVNULL) as asking:
         try:
             hanging(fetched)
             below = psutil.Process(asking.pid).children(recursive=True)

@@ -93,7 +93,7 @@ def test_a_stage_runs_in_a_clone_of_another_pool_and_all_travels_by_the_two_remo
         assert list((checkout / ".paddleship/runs").iterdir()) == [], "no worktree is left"
     for repository in (shared, gpu, shared.parent / "origin.git"):
         assert git(repository, "for-each-ref", "refs/paddleship") == ""
-    (leg,) = prefect_api(prefect_url, "flow_runs/filter", {"flows": {"name": {"any_": [legs.DEPLOYMENT]}}})
+    (leg,) = prefect_api(prefect_url, "flow_runs/filter", {"work_pools": {"name": {"any_": ["gpu"]}}})
     assert leg["parent_task_run_id"], "it is shown below the run"
     pools = prefect_api(prefect_url, "work_pools/filter", {})
     assert [pool["type"] for pool in pools if pool["name"] == "gpu"] == ["process"], "its first worker created it"
