@@ -47,6 +47,8 @@ CONFIG
     ;;
 worker)
     git config --global --replace-all safe.directory '*' # a mounted repository belongs to another user
+    install -m 600 /run/secrets/git_credentials /tmp/git_credentials # a copy, because git writes to it
+    git config --global credential.helper 'store --file /tmp/git_credentials'
     if [ ! -d clone ]; then
         rm -rf new
         git clone --quiet "$REPOSITORY" new

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The services of infra/compose.yaml: `infra/stack.sh up|down|status|remove`.
-# up      builds the image and makes passwords if there are none, starts the services, and waits until all are healthy.
+# up      builds the image, makes passwords (and an empty git_credentials) if there are none, starts the services, and waits until all are healthy.
 # down    stops them; their data stays.
 # status  lists them.
 # remove  stops them and deletes their data; the passwords stay.
+# Docker Compose is needed: as root on Debian or Ubuntu, it is installed.
 # STACK_NAME is the name of the compose project (default: paddleship), STACK_IMAGE an image that exists. Ports, pool and repository: docs/operation.md.
 # Exit codes: 0 done, 2 wrong usage, 4 no engine, no Docker Compose, or a service that is not healthy.
 set -euo pipefail
@@ -16,11 +17,19 @@ export DOCKER_HOST STACK_SECRETS STACK_GIT
 
 say() { printf '%s\n' "$*" >&2; }
 
-if docker compose version >/dev/null 2>&1; then
-    compose=(docker compose)
-elif command -v docker-compose >/dev/null; then
-    compose=(docker-compose)
-else
+find_compose() {
+    if docker compose version >/dev/null 2>&1; then
+        compose=(docker compose)
+    else
+        command -v docker-compose >/dev/null && compose=(docker-compose)
+    fi
+}
+
+if ! find_compose && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    say "installing docker-compose from the distribution's packages"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker-compose >/dev/null || true
+fi
+if ! find_compose; then
     say "error: Docker Compose is not installed: install its plugin (https://docs.docker.com/compose/install/), or Debian's docker-compose"
     exit 4
 fi
@@ -32,9 +41,11 @@ random() { head -c 24 /dev/urandom | od -An -v -tx1 | tr -d ' \n'; }
 make_secrets() {
     mkdir -p "$STACK_SECRETS"
     chmod 700 "$STACK_SECRETS"
-    [ -e "$STACK_SECRETS/database_password" ] || (umask 022 && random >"$STACK_SECRETS/database_password")
-    [ -e "$STACK_SECRETS/store_credentials" ] || (umask 022 &&
-        printf '[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n' "$(random)" "$(random)" >"$STACK_SECRETS/store_credentials")
+    [ -e "$STACK_SECRETS/database_password" ] || random >"$STACK_SECRETS/database_password"
+    [ -e "$STACK_SECRETS/store_credentials" ] ||
+        printf '[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n' "$(random)" "$(random)" >"$STACK_SECRETS/store_credentials"
+    touch "$STACK_SECRETS/git_credentials"
+    chmod 644 "$STACK_SECRETS"/* # also those that a person wrote, or git on this machine
 }
 
 unhealthy() {
