@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flows import stages, workspace
+from flows import snapshots, stages, workspace
 from paddleship.config import params
 from paddleship.config.params import Params
 from paddleship.errors import BadInput
@@ -23,7 +23,7 @@ _NEEDED = ("prepare", "optimize", "verify")  # stages whose outs are judged by
 def of(checkout: Path, values: Params, client: Any, challenger: Shipped) -> Iterator[Params]:
     """The params whose paths lead to the challenger's rows, candidate and parity evidence, with what `values` say about promotion.
 
-    Raises BadInput where neither the checkout has them nor an experiment.
+    Raises BadInput where neither the checkout has them nor an experiment, which is fetched if another clone ran it.
     """
     if _has(checkout, values, challenger):
         yield _rooted(checkout, values, values)
@@ -35,6 +35,7 @@ def of(checkout: Path, values: Params, client: Any, challenger: Shipped) -> Iter
             f"the evidence in {values.paths.parity!r} is not of version {challenger.version} of {challenger.model!r}: bring its source, "
             f"params and data back with the commands that `paddleship trace {challenger.image}` prints, then `dvc pull`"
         )
+    snapshots.have_experiment(checkout, lineage.git_commit, lineage.experiment)
     with workspace.at_experiment(checkout, lineage.git_commit, lineage.experiment) as root:
         stages.bring(root, _NEEDED)
         theirs = params.load(root / "params.yaml")

@@ -102,6 +102,20 @@ def share(checkout: Path, commit: str, name: str) -> None:
     _git(checkout, "push", "--quiet", "--force", remote(checkout), f"{experiment}:{experiment}")
 
 
+def have_experiment(checkout: Path, commit: str, name: str) -> None:
+    """Fetch the DVC experiment of a run from the git remote, unless this clone has it. Raises BadInput if neither has it."""
+    experiment = _experiment(commit, name)
+    if _git(checkout, "for-each-ref", experiment):
+        return
+    try:
+        fetch(checkout, experiment)
+    except (BadInput, Unavailable) as error:
+        raise BadInput(
+            f"the DVC experiment {name!r} is neither in {checkout} nor in its git remote ({error}): use the clone in which it ran, or "
+            f"push it from there with `git push origin {experiment}`"
+        ) from None
+
+
 def forget(checkout: Path, run_id: str) -> None:
     """Delete the refs by which a run travelled, here and in the git remote; what cannot be deleted there now stays there."""
     names = _git(checkout, "for-each-ref", "--format=%(refname)", f"{_REFS}/{run_id}").split()

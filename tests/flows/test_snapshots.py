@@ -75,6 +75,11 @@ def test_a_kept_snapshot_is_an_experiment_of_dvc_that_other_clones_can_fetch(clo
     snapshots.share(here, workspace.commit(here), "run-1")
     listed = subprocess.run([DVC, "exp", "list", "origin", "--name-only"], cwd=there, check=True, capture_output=True, text=True)
     assert listed.stdout.split() == ["run-1"]
+    for _ in range(2):  # fetched, then known
+        snapshots.have_experiment(there, workspace.commit(there), "run-1")
+    assert git(there, "for-each-ref", "refs/exps").split()[-1].endswith("/run-1")
+    with pytest.raises(BadInput, match=r"'run-2' is neither in .*/other nor in its git remote .* push it from there with `git push origin"):
+        snapshots.have_experiment(there, workspace.commit(there), "run-2")
 
 
 def test_a_clone_without_one_remote_for_all_machines_is_told_so(toy):
