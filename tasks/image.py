@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -73,7 +74,8 @@ def engine() -> Iterator[Any]:
         try:
             yield client
         except docker.errors.APIError as error:
-            raise Unavailable(f"the Docker engine refused a request ({reason(error)}): see the engine's log") from error
+            said = reason(error)
+            raise _disk_full(said) or Unavailable(f"the Docker engine refused a request ({said}): see the engine's log") from error
         except (RequestException, HTTPError) as error:
             raise Unavailable(
                 f"the Docker engine stopped answering ({reason(error)}): start it, then run the same command again"
@@ -83,6 +85,16 @@ def engine() -> Iterator[Any]:
 def reason(error: Exception | str) -> str:
     """What an engine says of an error, on one line and cut."""
     return " ".join(str(getattr(error, "explanation", None) or error).split())[:160]
+
+
+def _disk_full(said: str) -> Unavailable | None:
+    """The error to raise if what an engine says is that its disk is full; it reports that in words only."""
+    if os.strerror(errno.ENOSPC).lower() not in said.lower():
+        return None
+    return Unavailable(
+        f"the disk of the Docker engine is full ({said}): free space there, for example with `docker system prune`, "
+        "then run the same command again"
+    )
 
 
 def host_of(client: Any) -> str:
@@ -137,7 +149,8 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
     )
     for event in stream:
         if "error" in event:
-            raise PaddleshipError(f"the image does not build ({event['error'].strip()}; after {last!r}): see docker/serve.Dockerfile")
+            said = reason(event["error"])
+            raise _disk_full(said) or PaddleshipError(f"the image does not build ({said}; after {last!r}): see docker/serve.Dockerfile")
         built = event.get("aux", {}).get("ID", built)
         if line := event.get("stream", "").strip():
             last = line
@@ -174,7 +187,7 @@ def _hashes(container: Any, folder: str) -> dict[str, str]:
 
 def require_built(client: Any, receipt: Mapping[str, Any]) -> None:
     """Raise BadInput unless id, labels, layers and files of the engine's image match the receipt of `package`."""
-    again = "build it again with `dvc repro -f package`"
+    again = "build it again with `paddleship run --again package`"
     if (found := find(client, receipt["image_id"])) is None:
         raise BadInput(f"image {receipt['image']!r} is no longer in the engine: {again}")
     facts: dict[str, tuple[Any, Any]] = {

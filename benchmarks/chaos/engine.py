@@ -102,8 +102,7 @@ def require() -> None:
 
 @contextmanager
 def running(folder: Path) -> Iterator[Engine]:
-    """A second engine and a registry; everything of them is gone afterwards."""
-    folder.mkdir()
+    """A second engine and a registry, with their data in an empty folder; everything of them is gone afterwards."""
     engine = Engine(folder)
     subprocess.run(["ip", "netns", "add", engine.name], check=True)
     try:
@@ -126,6 +125,6 @@ def _remove(engine: Engine) -> None:
             if any(str(engine.folder) in word for word in process.cmdline()) and process.pid != os.getpid():
                 process.kill()
     for line in Path("/proc/mounts").read_text().splitlines()[::-1]:
-        if line.split()[1].startswith(str(engine.folder)):
+        if line.split()[1].startswith(f"{engine.folder}/"):
             subprocess.run(["umount", "--lazy", line.split()[1]], check=False)
     subprocess.run(["ip", "netns", "del", engine.name], check=False)

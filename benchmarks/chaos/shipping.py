@@ -30,6 +30,7 @@ from paddleship.promotion.ledger import Event, Ledger
 
 _BASE = "python:3.11-slim"
 _DISK_BYTES = 500_000_000
+_ENGINE_DISK_BYTES = 3_000_000_000
 _QUICK: dict[str, Any] = {
     "train": {"epochs": 2},
     "optimize": {"candidates": ["onnxruntime"], "tune_seconds": 0},
@@ -59,7 +60,8 @@ class Shipping:
     def of_linear(cls) -> Iterator[Shipping]:
         with (
             tempfile.TemporaryDirectory(prefix="chaos-", ignore_cleanup_errors=True) as scratch,
-            engines.running(Path(scratch) / "engine") as engine,
+            small_disk(Path(scratch) / "engine", _ENGINE_DISK_BYTES) as disk,
+            engines.running(disk) as engine,
         ):
             engine.load(_BASE)
             environment = {"DOCKER_HOST": engine.host, "UV_OFFLINE": "1"}
@@ -245,6 +247,20 @@ def engine_restarted(shipping: Shipping, row: Row, short: bool) -> None:
             row.add((repeated, wrong + _unless_it_ended_with(Unavailable.exit_code, first)))
 
 
+def engine_disk_full(shipping: Shipping, row: Row, short: bool) -> None:
+    """The disk of the engine is full when a stage begins to use it, and has space again for the next command."""
+    for stage, before in (("package", "benchmark"),) if short else (("package", "benchmark"), ("accept", "package")):
+        with shipping.after() as checkout:
+            _set(checkout.root, {"package": {"repository": "paddleship/chaos-full"}})  # so that both stages run
+            well(checkout.run("run", "--until", before))
+            ballast = fill(shipping.engine.folder)
+            first = checkout.run()
+            ballast.unlink()
+            kept = checkout.finished() - {stage, "accept"}
+            repeated, wrong = shipping.judge(checkout, checkout.run(), kept=kept)
+            row.add((repeated, [f"{stage}: {what}" for what in wrong + _unless_it_ended_with(Unavailable.exit_code, first)]))
+
+
 def _too_often(said: Sequence[str], disturbed: Sequence[str]) -> int:
     """How often finished stages ran again: a stage may run once, and once more if it was disturbed."""
     runs = {stage: sum(text.count(f"Running stage '{stage}'") for text in said) for stage in get_args(Until)}
@@ -276,4 +292,5 @@ FAULTS: dict[str, Fault] = {
     "stages-power-off": stages_power_off,
     "stages-clock-jumps": stages_clock_jumps,
     "stages-disk-full": stages_disk_full,
+    "engine-disk-full": engine_disk_full,
 }
