@@ -57,17 +57,15 @@ def challenge(params: Params, client: Any, challenger: Shipped, champion: Shippe
 
 
 def image_check(client: Any, shipped: Shipped) -> Check:
-    """Whether the engine's image of that name is the one that accept accepted, and holds the candidate of the model version."""
-    found = image.find(client, shipped.image)
+    """Whether the engine has the image that accept accepted, whatever its name now, and it holds the candidate of the model version."""
+    found = image.find(client, shipped.image_id)
     held = found.labels.get(DIGEST_LABEL) if found is not None else None
-    wanted = f"{shipped.image_id} with the candidate {shipped.candidate_digest[:12]}"
-    has = "none" if found is None else f"{found.id} with the candidate {str(held)[:12]}"
     return Check(
         name="accepted_image",
-        measured=has,
-        limit=wanted,
-        passed=found is not None and (found.id, held) == (shipped.image_id, shipped.candidate_digest),
-        advice=f"the image {shipped.image} is not the one that accept accepted: run the pipeline again",
+        measured="none" if found is None else f"{found.id} with the candidate {str(held)[:12]}",
+        limit=f"{shipped.image_id} with the candidate {shipped.candidate_digest[:12]}",
+        passed=found is not None and held == shipped.candidate_digest,
+        advice=f"the image that accept accepted as {shipped.image} is not in the engine: run the pipeline again",
     )
 
 

@@ -202,12 +202,13 @@ def limited(**limits):
 
 
 class Engine:
-    """An engine whose image of any name has this id."""
+    """An engine with one image."""
 
-    def __init__(self, identity="sha256:1"):
-        self.images, self.id, self.labels = self, identity, {DIGEST_LABEL: "d1"}
+    def __init__(self, digest="d1"):
+        self.images, self.id, self.labels = self, "sha256:1", {DIGEST_LABEL: digest}
 
-    def get(self, _name):
+    def get(self, identity):
+        assert identity == self.id
         return self
 
 
@@ -304,7 +305,7 @@ GATES = {
     "cold_start_ms": (lambda: seen(cold_start_ms=float("inf")), seen),
     "exit_code": (lambda: seen(exit_code=137), lambda: seen(exit_code=143)),
     "candidate_digest": (lambda: digest("another"), lambda: digest(None)),
-    "accepted_image": (lambda: [challenge.image_check(Engine("sha256:2"), SHIPPED)], lambda: [challenge.image_check(Engine(), SHIPPED)]),
+    "accepted_image": (lambda: [challenge.image_check(Engine("d2"), SHIPPED)], lambda: [challenge.image_check(Engine(), SHIPPED)]),
     "answered_rows": (lambda: asked("row 3: the server answered 400"), lambda: asked("")),
     "champion_metric_drop_high": (lambda: compared(1 - LABELS, Promote()), lambda: compared(LABELS, Promote())),
     "champion_flip_rate_high": (

@@ -23,7 +23,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, Any], *, description: str = "") -> str:
-    """Register an accepted candidate as a model version, or find its version; `challenger` is the version accepted last.
+    """Register an accepted image as a model version, or find its version; `challenger` is the version accepted last.
 
     Only the time of acceptance counts, so a run that changed nothing, or is registered late, does not move the alias back. Raises
     CandidateError for a refused release.
@@ -31,14 +31,7 @@ def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, An
     name = release["model"]
     if not release["accepted"]:
         raise CandidateError(f"{release['image']} was refused by accept: only accepted images are registered")
-    found = _find(client, name, release["candidate_digest"])
-    if found is None:
-        version = _create(client, name, run_id, candidate, release, description)
-    else:
-        version = str(found.version)
-        if release["judged_at"] > _accepted_at(found):
-            for key in ("image", "image_id", "accepted_at"):  # the same model in a newer image
-                client.set_model_version_tag(name, version, key, str(_tags(release)[key]))
+    version = _find(client, name, release["image_id"]) or _create(client, name, run_id, candidate, release, description)
     return f"{name} version {version}{f' ({ALIAS})' if _point(client, name) == version else ''}"
 
 
@@ -51,10 +44,10 @@ def _point(client: Any, name: str) -> str:
         client.set_registered_model_alias(name, ALIAS, newest)
 
 
-def _find(client: Any, name: str, digest: str) -> Any:
-    """The model version of that candidate; None if there is none."""
+def _find(client: Any, name: str, image_id: str) -> str | None:
+    """The model version of that image; None if there is none."""
     versions = client.search_model_versions(f"name = '{name}'")
-    return next((version for version in versions if version.tags.get("candidate_digest") == digest), None)
+    return next((str(version.version) for version in versions if version.tags.get("image_id") == image_id), None)
 
 
 def _accepted_at(version: Any) -> str:
