@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from flows import terminal
 from flows.here import here, values
 from paddleship.errors import GateFailed
 
@@ -25,7 +26,6 @@ def add(commands: Any) -> None:
 
 def _drift(arguments: argparse.Namespace) -> int:
     checkout, local = here()
-    from rich.console import Console
     from rich.table import Table
 
     from flows import drift_check
@@ -38,7 +38,7 @@ def _drift(arguments: argparse.Namespace) -> int:
     table = Table(*page.HEAD)
     for cells in page.rows(result):
         table.add_row(*cells)
-    Console(soft_wrap=True).print(table)
+    terminal.show(table)
     print(result.headline, *page.not_watched(result), f"report  {checkout / settings.paths.reports / drift_check.REPORT}", sep="\n")
     if local.prefect_url():
         local.use()

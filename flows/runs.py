@@ -19,6 +19,8 @@ from tasks.tracking.runs import Run
 
 _COLUMNS = ("name", "started", "outcome", "model", "winner", "speedup", "p50 ms", "noise ratio", "image MB")
 _IMAGE = "package/image_bytes"
+_FACTS = ("git_commit", "data_sha256", "measured_on", "benchmark_valid")
+_MEASURED, _SCORED = "benchmark/", "train/"  # metrics that depend on the machine and its other load, and on the rows
 Say = Callable[[str], None]
 
 
@@ -31,19 +33,27 @@ def details(run: Run) -> Any:
     """All facts about one run: outcome, model, and all measurements."""
     facts = {"name": run.name, "MLflow run": run.run_id, "Prefect run": run.flow_run, "model": run.model, "started": _when(run)}
     facts |= {"outcome": run.outcome, "failure": run.tags.get("failure", ""), "winner": run.tags.get("winner", "")}
-    facts |= {key: run.tags.get(key, "") for key in ("git_commit", "data_sha256", "measured_on", "benchmark_valid", "findings")}
+    facts |= {key: run.tags.get(key, "") for key in ("dvc_experiment", *_FACTS, "findings")}
     measured = {key: number(value) for key, value in sorted(run.metrics.items())}
     return _table(("", run.name), [(key, value) for key, value in {**facts, **measured}.items() if value])
 
 
 def comparison(one: Run, other: Run) -> Any:
-    """The params that differ, and every figure that both runs have, with their ratio."""
+    """The params and facts that differ, and every figure that both runs have, with their ratio.
+
+    Figures of the benchmark have no ratio if one of the two was disturbed, or if they are of two machines; those of the training have none
+    if they are of different rows.
+    """
     keys = sorted(one.params.keys() | other.params.keys())
     rows = [(key, one.params.get(key, "–"), other.params.get(key, "–"), "") for key in keys if one.params.get(key) != other.params.get(key)]
+    facts = [key for key in _FACTS if one.tags.get(key) != other.tags.get(key)]
+    rows += [(key, one.tags.get(key, "–"), other.tags.get(key, "–"), "") for key in facts]
     rows += [("outcome", one.outcome, other.outcome, ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
+    unlike: tuple[str, ...] = () if _valid(one) and _valid(other) and "measured_on" not in facts else (_MEASURED,)
+    unlike += (_SCORED,) if "data_sha256" in facts else ()
     for key in sorted(one.metrics.keys() & other.metrics.keys()):
         before, after = one.metrics[key], other.metrics[key]
-        rows.append((key, number(before), number(after), f"{after / before:.3g}×" if before else ""))
+        rows.append((key, number(before), number(after), f"{after / before:.3g}×" if before and not key.startswith(unlike) else ""))
     return _table(("", one.name, other.name, "ratio"), rows)
 
 
@@ -114,6 +124,10 @@ def _prune_cache(checkout: Path, local: Local, *, dry_run: bool, say: Say) -> No
     say(f"removed from DVC's cache: {_megabytes(before - _size(folder))}")
 
 
+def _valid(run: Run) -> bool:
+    return run.tags.get("benchmark_valid", "True") == "True"
+
+
 def _row(run: Run) -> tuple[str, ...]:
     figures = run.metrics
     size = figures.get(_IMAGE)
@@ -123,7 +137,7 @@ def _row(run: Run) -> tuple[str, ...]:
         run.outcome,
         run.model,
         run.tags.get("winner", "–"),
-        f"{figures['benchmark/speedup']:.1f}×" if "benchmark/speedup" in figures else "–",
+        f"{figures['benchmark/speedup']:.1f}×{'' if _valid(run) else ' (not valid)'}" if "benchmark/speedup" in figures else "–",
         number(figures.get("benchmark/p50_ms")),
         number(figures.get("benchmark/noise_ratio")),
         f"{size / 1e6:.0f}" if size else "–",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows import stages
+from flows import stages, terminal
 from flows.local import Local
 from flows.repro import StageStatus
 from paddleship.config.params import Params
@@ -49,9 +49,9 @@ class Row:
 
 def show(rows: Sequence[Row], root: Path, values: Params, local: Local, *, links: Mapping[str, str | None]) -> None:
     """Print the stages of a run in `root`, its image, and where to see more; `links` are addresses by name."""
-    from rich.console import Console
-
-    Console(soft_wrap=True).print("", table(rows), "", sep="\n")
+    say("")
+    terminal.show(table(rows))
+    say("")
     say(*unseen(rows))
     if rows and all(row.status == StageStatus.UNCHANGED for row in rows):
         say("Nothing changed since the last run: every stage is up to date.", "")

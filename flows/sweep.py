@@ -17,7 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import dead_runs, leftovers, outcome, stage_runs, stages, summary, sweep_params, variants, workspace
+from flows import dead_runs, leftovers, outcome, stage_runs, stages, summary, sweep_params, terminal, variants, workspace
 from flows.local import FOLDER, Local
 from flows.sweep_params import SweepParams
 from flows.variants import Deployment, Processes, Runner
@@ -239,9 +239,9 @@ def _publish(found: Sequence[Variant], chosen: Choice, report: Report, folder: P
 
 def _show(shared: variants.Sweep, found: Sequence[Variant], chosen: Choice, report: Report, *, links: Mapping[str, str | None]) -> None:
     """Print the table of variants, the choice, and where to see more."""
-    from rich.console import Console
-
-    Console(soft_wrap=True).print("", _table(found, chosen), "", sep="\n")
+    print()
+    terminal.show(_table(found, chosen))
+    print(flush=True)
     folder = (shared.folder / _REPORT).relative_to(shared.checkout)
     summary.say(report.headline, *page.notes(found), "", f"page     {folder / str(report.facts['page'])}")
     summary.say(*(f"picture  {folder / name}" for name in report.pictures), *(f"{name} {url}" for name, url in links.items() if url))

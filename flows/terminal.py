@@ -1,11 +1,29 @@
-"""Hide Prefect's messages about ended runs and failed tasks on the terminal, because `paddleship` prints them itself."""
+"""What the terminal shows: tables, and of Prefect's messages not those that `paddleship` prints itself."""
 
 from __future__ import annotations
 
 import logging
+import os
+import sys
+from typing import Any
 
+_ENGINE_FAILED = "Engine execution exited with unexpected exception"
 _TASKS, _FLOWS = "prefect.task_runs", "prefect.flow_runs"
 _ENDS = ("Finished in state ", "Task run failed with state")
+
+
+_LOG_WIDTH = 10_000
+
+
+def show(table: Any) -> None:
+    """Print a table of rich: as wide as the terminal (COLUMNS), and one line for each row in a file or pipe."""
+    from rich.console import Console
+
+    of_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
+    console = Console(width=None if of_terminal else _LOG_WIDTH)
+    with console.capture() as printed:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in printed.get().splitlines()), flush=True)
 
 
 def tell_errors_once() -> None:
@@ -21,3 +39,15 @@ class _NotTheEnd(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         tells_end = record.name == _FLOWS or (record.name == _TASKS and record.levelno >= logging.ERROR)
         return not (tells_end and record.getMessage().startswith(_ENDS))
+
+
+def hide_tracebacks() -> None:
+    """Hide the traceback that Prefect logs in the process of a worker when a flow returned a failed state, which its message explains."""
+    logger = logging.getLogger(_FLOWS)
+    if not any(isinstance(known, _NoTraceback) for known in logger.filters):
+        logger.addFilter(_NoTraceback())
+
+
+class _NoTraceback(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.getMessage() != _ENGINE_FAILED

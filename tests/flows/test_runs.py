@@ -1,5 +1,6 @@
 """`paddleship runs` on a real MLflow store, without any stage."""
 
+import os
 import subprocess
 from dataclasses import replace
 
@@ -24,14 +25,15 @@ def stored(toy, reviews_params, monkeypatch):
         tags = {"mlflow.runName": f"run-{number}", "prefect_flow_run": f"0000-{number}-abcdefg{number}"}
         values = reviews_params({"train": {"epochs": epochs}})
         tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
-        tracker.log_source(toy)
+        tracker.log_source(toy, values.code)
         tracker.finish(failure)
         git(toy, "update-ref", f"refs/exps/aa/bb/{workspace.experiment(tags['prefect_flow_run'])}", "HEAD")
     return toy, local
 
 
 def command(toy, *arguments):
-    return subprocess.run([PROGRAM, "runs", *arguments], cwd=toy, capture_output=True, text=True, check=False)
+    plain = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    return subprocess.run([PROGRAM, "runs", *arguments], cwd=toy, env=plain, capture_output=True, text=True, check=False)
 
 
 def test_the_newest_run_comes_first_with_how_it_ended(stored):
@@ -59,11 +61,37 @@ def test_a_comparison_shows_the_params_that_differ_and_the_ratio_of_figures(stor
     assert not [row for row in texts if row[0] == "seed"], "what is equal is left out"
 
 
+@pytest.mark.parametrize(
+    ("tags", "ratios"),
+    [
+        ({"benchmark_valid": "False"}, ("", "0.5×")),
+        ({"measured_on": "another machine"}, ("", "0.5×")),
+        ({"data_sha256": "other rows"}, ("0.5×", "")),
+    ],
+)
+def test_figures_that_do_not_compare_have_no_ratio_and_the_reason_is_a_row(stored, tags, ratios):
+    found = tracked.find(stored[1].tracking_uri())
+    one, other = (replace(found[place], metrics={"benchmark/p50_ms": value, "train/score": value}) for place, value in ((0, 2), (1, 1)))
+    other.tags.update(tags)
+    columns = [[str(cell) for cell in column.cells] for column in runs.comparison(one, other).columns]
+    rows = {name: rest for name, *rest in zip(*columns, strict=True)}
+    assert (rows["benchmark/p50_ms"][-1], rows["train/score"][-1]) == ratios
+    ((name, value),) = tags.items()
+    assert rows[name] == ["–", value, ""]
+
+
+def test_a_speedup_that_is_not_valid_is_marked(stored):
+    (run, *_) = tracked.find(stored[1].tracking_uri())
+    disturbed = replace(run, metrics={"benchmark/speedup": 9.1}, tags={**run.tags, "benchmark_valid": "False"})
+    assert "9.1× (not valid)" in [str(cell) for column in runs.table([disturbed]).columns for cell in column.cells]
+
+
 @pytest.mark.spawned
 def test_the_runs_are_a_table_on_the_terminal(stored):
     listed = command(stored[0], "list")
     assert listed.returncode == 0, listed.stderr
     assert listed.stdout.index("run-2") < listed.stdout.index("run-0")
+    assert all("reviews" in line for line in listed.stdout.splitlines()[1:]), "one line for each run in a pipe"
 
 
 def test_a_run_is_shown_with_the_reason_of_its_end(stored):
