@@ -96,6 +96,7 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], prove
         params_sha256=hashlib.sha256(params.model_dump_json().encode()).hexdigest(),
         dvc_lock_sha256=source.lock_sha256(),
         weights_sha256=candidate.weights_sha256,
+        code_in_repository=sources.is_below(params.code, Path.cwd()),
         code_sha256=candidate.code_sha256,
         library_sha256=candidate.library_sha256,
         candidate=candidate.name,

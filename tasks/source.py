@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 KEPT = "source"  # folder of an MLflow run with its params.yaml and dvc.lock
+CODE = f"{KEPT}/code"  # and with the user's code, if that is not in the repository
 
 
 def commit() -> str:

@@ -7,7 +7,7 @@ from contextlib import closing
 from paddleship.errors import BadInput
 from paddleship.lineage.release import Lineage
 from tasks import image
-from tasks.source import KEPT
+from tasks.source import CODE, KEPT
 
 
 def trace(name: str) -> tuple[str, Lineage]:
@@ -58,13 +58,30 @@ def back(lineage: Lineage) -> list[str]:
         found = f"git rev-parse --quiet --verify {ref} >/dev/null"
         source = [f"  {found} || git fetch origin {ref}:{ref}", f"  git checkout --quiet {ref}"]
     elif lineage.mlflow_run_id is not None:
-        server = f"MLFLOW_TRACKING_URI={lineage.mlflow_tracking_uri} " if lineage.mlflow_tracking_uri else ""
         source = [
             f"  git checkout --quiet {commit}",
-            f"  {server}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",
+            f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",
             f"  cp {KEPT}/params.yaml {KEPT}/dvc.lock .",
         ]
     else:
         lock = f"dvc.lock must have the sha256 {lineage.dvc_lock_sha256[:12]}: `git log -- dvc.lock` lists the commits that have one"
         source = [f"  git checkout --quiet {commit}", f"  # {lock}"]
-    return ["back to source, params and rows, with .venv/bin on the PATH:", *source, "  dvc pull prepare"]
+    return ["back to source, params and rows, with .venv/bin on the PATH:", *source, "  dvc pull prepare", *_code(lineage)]
+
+
+def _code(lineage: Lineage) -> list[str]:
+    """How to restore the user's code, if the commit does not hold it."""
+    if lineage.code_in_repository:
+        return []
+    known = f"  # your code is outside the repository; it must have the sha256 {lineage.code_sha256[:12]}"
+    if lineage.mlflow_run_id is None:
+        return [known]
+    return [
+        f"{known}: set code.root and code.watch to the copy in {CODE}",
+        f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",
+    ]
+
+
+def _server(lineage: Lineage) -> str:
+    """The variable that lets a command ask the MLflow server of the run."""
+    return f"MLFLOW_TRACKING_URI={lineage.mlflow_tracking_uri} " if lineage.mlflow_tracking_uri else ""

@@ -20,9 +20,10 @@ class Lineage(BaseModel):
     """What an image was made from. Hashes are SHA-256 in hex.
 
     `code_sha256` is the hash of the user's code, `library_sha256` of the part of this library in the image. `git_changes` names tracked
-    files that differ from the commit. `noise_ratio` is the result of verify, `speedup` of benchmark; `measured_on` is the machine of
-    the benchmark, `benchmark_valid` whether it had little other load. The run ids are None without tracker or flow. `experiment` is the
-    DVC experiment that keeps params and lock of an isolated run; None for a run in the checkout.
+    files that differ from the commit; `code_in_repository` is False if the user's code is in another place. `noise_ratio` is the result
+    of verify, `speedup` of benchmark; `measured_on` is the machine of the benchmark, `benchmark_valid` whether it had little other load.
+    The run ids are None without tracker or flow. `experiment` is the DVC experiment that keeps params and lock of an isolated run; None
+    for a run in the checkout.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -34,6 +35,7 @@ class Lineage(BaseModel):
     params_sha256: str
     dvc_lock_sha256: str
     weights_sha256: str
+    code_in_repository: bool = True
     code_sha256: str = "unknown"  # for images that were built before this field existed
     library_sha256: str = "unknown"
     candidate: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,25 @@ def code_sha256(code: Code) -> str:
     if not files:
         raise BadInput(f"code.watch {code.watch!r} names no file: set it to the file or folder of your model's code")
     return tree_sha256(files)
+
+
+def is_below(code: Code, folder: Path) -> bool:
+    """Whether the watched files are below this folder, also after symbolic links are resolved."""
+    return Path(code.watch).resolve().is_relative_to(folder.resolve())
+
+
+def copy(code: Code, target: Path, *, max_bytes: int) -> bool:
+    """Copy the files that code.watch names to where an import finds them below `target`. False, and no copy, if they are larger."""
+    watched, root = Path(code.watch).resolve(), Path(code.root).resolve()
+    files = list(_files(watched))
+    if sum(path.stat().st_size for path in files) > max_bytes:
+        return False
+    origin = root if watched.is_relative_to(root) else watched.parent
+    for path in files:
+        place = target / path.relative_to(origin)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
+    return True
 
 
 def _files(place: Path) -> Iterator[Path]:

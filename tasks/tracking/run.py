@@ -16,17 +16,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.params import Params
+from paddleship.config.params import Code, Params
 from paddleship.errors import Cancelled, PaddleshipError, Unavailable, without_credentials
+from paddleship.lineage import sources
 from paddleship.reports.report import Report
 from paddleship.system import locks
-from tasks.source import KEPT
+from tasks.source import CODE, KEPT
 from tasks.tracking import view
 from tasks.tracking.client import connect
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
 from tasks.tracking.spool import LOCK, abandoned, read, reports, write
 
 _TAGGED = ("data_sha256", "winner", "measured_on", "benchmark_valid")  # facts of reports that runs are searched and compared by
+_MAX_CODE_BYTES = 20_000_000
 
 
 class Tracker:
@@ -86,14 +88,16 @@ class Tracker:
         if self._keep(lambda: self._note(report, folder, cached=cached)):
             self._send(lambda: send_report(self._entry, self._uri, report, history=cached))
 
-    def log_source(self, root: Path) -> None:
-        """Log the params and the lock of the run, which may not be committed; sent when the run is closed."""
+    def log_source(self, root: Path, code: Code) -> None:
+        """Log params and lock of the run, which may not be committed, and code outside the repository; sent when the run is closed."""
 
         def copy() -> None:
             (self._entry / KEPT).mkdir(exist_ok=True)
             for name in ("params.yaml", "dvc.lock"):
                 if (root / name).exists():
                     shutil.copy(root / name, self._entry / KEPT / name)
+            if not sources.is_below(code, root):
+                sources.copy(code, self._entry / CODE, max_bytes=_MAX_CODE_BYTES)
 
         self._keep(copy)
 

@@ -125,6 +125,7 @@ def test_a_model_outside_the_repository_goes_all_the_way_to_an_accepted_image(te
     assert "rows over HTTP as eager" in done.stderr
     status = subprocess.run(["git", "status", "--porcelain"], cwd=checkout, capture_output=True, text=True, check=True)
     assert status.stdout == "", "the checkout was touched"
+    assert not list(params_file.parent.rglob("__pycache__")), "compiled files would be changes of code.watch"
     assert_brought_back(checkout, done.stdout)
 
 
@@ -143,4 +144,5 @@ def assert_brought_back(checkout, printed):
     ended = subprocess.run(["bash", "-ec", "\n".join(commands)], cwd=clone, env=on_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"{commands}: {ended.stderr}"
     assert yaml.safe_load((clone / "params.yaml").read_text())["name"] == "towers"
+    assert (clone / "source/code/my_package/models.py").read_text() == MODEL
     assert f"sha256 {json.loads((clone / 'data/prepared/schema.json').read_text())['data_sha256']}" in traced

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 import sysconfig
 import traceback
 from functools import cache
@@ -22,6 +23,7 @@ _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 def resolve(reference: str, *, key: str, error: type[BadInput]) -> Any:
     """Import the object that `reference` names; `key` is its key in the params. Raises `error`."""
     module, _, name = reference.partition(":")
+    sys.dont_write_bytecode = True  # the folder of this code may be a dependency of stages, which compiled files would change
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as missing:
