@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
-from flows import drift_command, imports, promotion_commands, sweep_command
+from flows import drift_command, imports, promotion_commands, sweep_command, terminal
 from flows.here import end, here, load_flow
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
@@ -47,6 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--no-register", action="store_true", help="do not register the accepted candidate as challenger")
     run.add_argument(
         "--on", action="append", default=[], metavar="STAGE=POOL", help="run this stage on a worker of that pool; once per stage"
+    )
+    run.add_argument(
+        "--again", action="append", default=[], choices=get_args(Until), metavar="STAGE", help="run this stage although nothing changed"
     )
     run.set_defaults(command=_run)
 
@@ -138,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(arguments: argparse.Namespace) -> int:
     checkout, local = here()
     pools = _pools(arguments.on)
-    if not (arguments.params or arguments.commit or arguments.deployment or pools):
+    if not (arguments.params or arguments.commit or arguments.deployment or arguments.again or pools):
         from flows import unchanged
 
         if unchanged.show(checkout, local, arguments.until):
@@ -149,6 +152,8 @@ def _run(arguments: argparse.Namespace) -> int:
         given["register_model"] = False
     if pools:
         given["pools"] = pools
+    if arguments.again:
+        given["again"] = arguments.again
     return end(_pipeline(checkout, local, arguments.deployment, name=arguments.name, **given))
 
 
@@ -238,7 +243,7 @@ def _runs_list(arguments: argparse.Namespace) -> int:
     from tasks.tracking.runs import find
 
     found = find(local.tracking_uri())
-    _print(runs.table(found[: arguments.limit]))
+    terminal.show(runs.table(found[: arguments.limit]))
     if len(found) > arguments.limit:
         print(f"{len(found) - arguments.limit} older ones: --limit {len(found)}")
     return 0
@@ -249,7 +254,7 @@ def _runs_show(arguments: argparse.Namespace) -> int:
     from flows import runs
     from tasks.tracking.runs import find, named
 
-    _print(runs.details(named(find(local.tracking_uri()), arguments.name)))
+    terminal.show(runs.details(named(find(local.tracking_uri()), arguments.name)))
     return 0
 
 
@@ -259,7 +264,7 @@ def _runs_compare(arguments: argparse.Namespace) -> int:
     from tasks.tracking.runs import find, named
 
     found = find(local.tracking_uri())
-    _print(runs.comparison(named(found, arguments.one), named(found, arguments.other)))
+    terminal.show(runs.comparison(named(found, arguments.one), named(found, arguments.other)))
     return 0
 
 
@@ -271,13 +276,6 @@ def _runs_prune(arguments: argparse.Namespace) -> int:
 
     runs.prune(checkout, local, keep=arguments.keep, cache=arguments.cache, dry_run=arguments.dry_run, say=print)
     return 0
-
-
-def _print(table: Any) -> None:
-    from rich.console import Console
-
-    console = Console(soft_wrap=False)
-    console.print(table)
 
 
 def _deliver(_arguments: argparse.Namespace) -> int:

@@ -179,7 +179,8 @@ def _follow(leg: Leg, ref: str, settings: Mapping[str, str]) -> State[Any]:
     """Start a leg in its pool, wait for its end, and return its last state. If this run ends first, the leg is cancelled."""
     names = [stage.name for stage in leg.stages]
     travelling = {name: value for name, value in settings.items() if name != "MLFLOW_TRACKING_URI"}  # it may hold a password
-    given = {"run": str(flow_run.id), "ref": ref, "names": names, "versions": versions(), "settings": travelling}
+    again = [stage.name for stage in leg.stages if stage.again]
+    given = {"run": str(flow_run.id), "ref": ref, "names": names, "again": again, "versions": versions(), "settings": travelling}
     title = f"{flow_run.name}: {', '.join(names)}"
     started = deployment.begin(f"{DEPLOYMENT}/{leg.pool}", given, run_name=title)
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def develop_to_deploy(
     commit: str | None = None,
     register_model: bool = True,
     pools: dict[str, str] | None = None,
+    again: list[Until] | None = None,
     trigger: str | None = None,
 ) -> State[Any]:
     """Take an eager model and its data to an accepted image: prepare, train, export, optimize, verify, benchmark, package, accept.
@@ -48,6 +50,7 @@ def develop_to_deploy(
         commit: A commit, branch or tag to run in a separate worktree, fetched if needed; default: the checked-out commit.
         register_model: Register the accepted candidate in MLflow as challenger.
         pools: Work pools of stages, such as {"train": "gpu", "benchmark": "target"}; the other stages run where this run runs.
+        again: Stages to run although nothing changed, such as ["benchmark"] after other processes disturbed it.
         trigger: Why this run was started; MLflow shows it as the tag trigger.
     """
     try:
@@ -57,11 +60,13 @@ def develop_to_deploy(
             dead_runs.hold(Local.of(checkout))
             leftovers.sweep(checkout, on_line=get_run_logger().warning)
             origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
+            if beyond := sorted(set(again or ()) - set(stages.up_to(until))):
+                raise BadInput(f"again names {beyond[0]!r}, and this run ends with {until!r}: leave it out, or run until a later stage")
             there = legs.elsewhere(pools or {}, until=until, checkout=checkout)
             here = [name for name in stages.up_to(until) if name not in there]
             place = _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit)
             try:
-                return _run(place, until, there, register=register_model, trigger=trigger)
+                return _run(place, until, there, again or (), register=register_model, trigger=trigger)
             finally:
                 if there:
                     snapshots.forget(checkout, str(flow_run.id))
@@ -70,15 +75,19 @@ def develop_to_deploy(
         return outcome.failed(error)
 
 
-def _run(place: Workspace, until: Until, pools: Mapping[str, str], *, register: bool, trigger: str | None) -> State[Any]:
+def _run(
+    place: Workspace, until: Until, pools: Mapping[str, str], again: Collection[str], *, register: bool, trigger: str | None
+) -> State[Any]:
     """Run the stages in this place and report to MLflow, Prefect and the terminal. Raises PaddleshipError if they cannot begin."""
     dvc_process.get_ready(place.root)
-    values, graph, checkout = place.params(), stages.graph(place.root, until=until), place.checkout
+    values, checkout = place.params(), place.checkout
+    graph = [replace(stage, again=stage.name in again) for stage in stages.graph(place.root, until=until)]
     fingerprint(values, place.root)
     _require_data(place, values, graph)
     local = Local.of(checkout)
     bury(local.spool, tracking_uri=local.tracking_uri())
     tags = {"mlflow.runName": str(flow_run.name), "git_commit": workspace.commit(place.root), "prefect_flow_run": str(flow_run.id)}
+    tags |= {"dvc_experiment": workspace.experiment(str(flow_run.id))} if place.isolated else {}
     tags |= {"trigger": trigger} if trigger else {}
     tags |= {"started_by_flow_run": str(starter)} if (starter := flow_run.parent_flow_run_id) else {}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
@@ -93,7 +102,7 @@ def _run(place: Workspace, until: Until, pools: Mapping[str, str], *, register: 
     except BaseException as error:
         tracker.stop(error)
         raise
-    tracker.log_source(place.root)
+    tracker.log_source(place.root, values.code)
     ran_on = {"ran_on": places} if (places := summary.places(rows)) else {}
     tracker.finish(failure, tags={"dvc_lock_sha256": stages.lock_sha256(place.root), **ran_on})
     _publish(place, values, tracker, rows)

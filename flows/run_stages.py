@@ -8,6 +8,7 @@ import signal
 import threading
 import uuid
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,14 @@ _GRACE_S = 30
 
 
 @flow(name=legs.DEPLOYMENT, validate_parameters=True, log_prints=False)
-def run_stages(run: str, ref: str, names: list[str], versions: dict[str, str], settings: dict[str, str]) -> State[Any]:
+def run_stages(run: str, ref: str, names: list[str], again: list[str], versions: dict[str, str], settings: dict[str, str]) -> State[Any]:
     """Run stages of another flow run here, and hand back what they made. A run with `pools` starts it; it is not started by hand.
 
     Args:
         run: Id of the flow run that these stages belong to.
         ref: Name of the snapshot in the git remote: the state of the run, which each finished stage replaces.
         names: The stages, in run order.
+        again: Those of them that run although nothing changed.
         versions: Versions of paddleship and Paddle where the run was started.
         settings: Environment variables of the stages.
     """
@@ -49,7 +51,7 @@ def run_stages(run: str, ref: str, names: list[str], versions: dict[str, str], s
         place = workspace.isolate(checkout, f"{workspace.LEG}{flow_run.id}", {}, snapshots.base(checkout, commit))
         try:
             snapshots.adopt(place.root, commit)
-            return _run(place, names, _Handover(place, ref, commit), settings, run)
+            return _run(place, names, again, _Handover(place, ref, commit), settings, run)
         finally:
             snapshots.drop(checkout, ref)
             place.leave()
@@ -77,9 +79,9 @@ class _Handover:
         self._last = commit
 
 
-def _run(place: Workspace, names: list[str], hand_back: _Handover, settings: dict[str, str], run: str) -> State[Any]:
+def _run(place: Workspace, names: list[str], again: list[str], hand_back: _Handover, settings: dict[str, str], run: str) -> State[Any]:
     values = place.params()
-    wanted = [stage for stage in stages.graph(place.root) if stage.name in names]
+    wanted = [replace(stage, again=stage.name in again) for stage in stages.graph(place.root) if stage.name in names]
     stage_runs.require(values, names)
     fingerprint(values, place.root)
     addresses = {stage.name: stage.address for stage in wanted}

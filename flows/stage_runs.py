@@ -61,7 +61,7 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
     """Run one DVC stage, or find it unchanged; an expected failure is a state, not a traceback."""
     log = get_run_logger()
     try:
-        force = stage.name == "package" and image.is_gone(place.root / values.paths.image)
+        force = stage.again or (stage.name == "package" and image.is_gone(place.root / values.paths.image))
         if not force and stages.are_current(place.root, stage):
             log.info("%s: unchanged", stage.name)
             return StageStatus.UNCHANGED

@@ -35,11 +35,15 @@ class StageKilled(PaddleshipError):
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of the graph: its name, its address in DVC, and the names of the stages whose outs it reads."""
+    """One stage of the graph: its name, its address in DVC, and the names of the stages whose outs it reads.
+
+    `again`: it runs although nothing changed.
+    """
 
     name: str
     address: str
     needs: tuple[str, ...]
+    again: bool = False
 
 
 def up_to(until: Until) -> tuple[str, ...]:

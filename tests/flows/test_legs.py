@@ -97,6 +97,8 @@ def test_a_stage_runs_in_a_clone_of_another_pool_and_all_travels_by_the_two_remo
     assert leg["parent_task_run_id"], "it is shown below the run"
     pools = prefect_api(prefect_url, "work_pools/filter", {})
     assert [pool["type"] for pool in pools if pool["name"] == "gpu"] == ["process"], "its first worker created it"
+    again = pipeline("--on", "train=gpu", "--again", "train")
+    assert how_it_went(again) == {"fetch": "restored", "prepare": "restored", "train": "ran", "export": "restored"}, again.stderr
 
 
 @pytest.mark.slow

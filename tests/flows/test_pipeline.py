@@ -49,7 +49,8 @@ def test_a_second_run_says_that_nothing_changed_and_a_third_does_what_a_change_r
     assert "Nothing changed since the last run" in second.stdout
     let("export", "better")
     assert how_it_went(pipeline()) == {**dict.fromkeys(ALL, "unchanged"), "export": "ran"}
-    assert mlflow_runs(toy) == [("FINISHED", None)] * 2, "none of the run that had nothing to do"
+    assert how_it_went(pipeline("--again", "train")) == {**dict.fromkeys(ALL, "unchanged"), "train": "ran"}
+    assert mlflow_runs(toy) == [("FINISHED", None)] * 3, "none of the run that had nothing to do"
 
 
 @pytest.mark.parametrize(
