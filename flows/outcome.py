@@ -7,13 +7,15 @@ from typing import Any
 from prefect import State
 from prefect.states import Cancelled, Failed
 
+from flows import terminal
 from flows.stages import StageKilled
 from paddleship import errors
 from paddleship.errors import PaddleshipError
 
 
 def failed(error: PaddleshipError) -> State[Any]:
-    """The error as a Prefect state: its name is the outcome, its message is for the user."""
+    """The error as a Prefect state: its name is the outcome, its message is for the user. A worker logs it without a traceback."""
+    terminal.hide_tracebacks()
     kind = Cancelled if isinstance(error, errors.Cancelled) else Failed
     return kind(name=error.outcome, message=str(error))
 

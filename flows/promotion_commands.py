@@ -87,7 +87,10 @@ def _ledger(arguments: argparse.Namespace) -> int:
         elsewhere = []
     ledger = Ledger(checkout / params.promote.ledger, params.name, elsewhere=elsewhere)
     if at is None:
-        print("\n".join(_line(entry) for entry in ledger.entries) or f"nothing was promoted of {params.name!r} yet")
+        print(
+            "\n".join(_line(entry) for entry in ledger.entries)
+            or f"nothing was promoted of {params.name!r} yet; for another model: --params FILE"
+        )
         return 0
     serving, unfinished = ledger.serving(at), ledger.unfinished(at)
     print(_told(serving) if serving else f"nothing of {params.name!r} served at {at:%Y-%m-%d %H:%M} UTC")
@@ -97,7 +100,8 @@ def _ledger(arguments: argparse.Namespace) -> int:
 
 
 def _line(entry: Entry) -> str:
-    return f"{entry.at:%Y-%m-%d %H:%M:%S}  {entry.event:9} version {entry.shipped.version:4} {entry.action:8} by {entry.by}: {entry.why}"
+    version = f"version {entry.shipped.version} ({entry.shipped.image_id.removeprefix('sha256:')[:12]})"
+    return f"{entry.at:%Y-%m-%d %H:%M:%S}  {entry.event:9} {version} {entry.action:8} by {entry.by}: {entry.why}"
 
 
 def _told(entry: Entry) -> str:

@@ -26,7 +26,7 @@ def accept(params: Params) -> Report:
     candidate = Candidate.load(Path(params.paths.candidates) / receipt["lineage"]["candidate"])
     custody.require_proven(candidate, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
     noted = receipt["lineage"]["candidate_digest"]
-    custody.require(f"the candidate {candidate.name!r}", candidate.digest, noted, by="package", again="-f package")
+    custody.require(f"the candidate {candidate.name!r}", candidate.digest, noted, by="package", again="package")
     with image.engine() as client:
         image.require_built(client, receipt)
         report, example = trial.attempt(client, receipt, candidate, params)

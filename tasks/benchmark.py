@@ -46,7 +46,7 @@ _NUMBERS = (
 )
 
 
-_AGAIN = "stop the other processes and run `dvc repro -f -s benchmark`; the choice stands, but do not rely on the figures"
+_AGAIN = "stop the other processes and run `paddleship run --again benchmark`; the choice stands, but do not rely on the figures"
 
 
 def benchmark(params: Params) -> Report:

@@ -34,7 +34,7 @@ def run(verb: Verb, values: Params) -> Report:
         print(f"{report.stage}: {finding}")
     if not report.verdict:
         reasons = "; ".join(str(check) for check in report.verdict.failures)
-        raise GateFailed(f"{report.stage}: {reasons} (evidence: {values.paths.reports}/{report.stage}.json)")
+        raise GateFailed(f"{report.stage}: {reasons} (evidence: {Path(values.paths.reports).absolute() / report.stage}.json)")
     return report
 
 

@@ -115,7 +115,7 @@ def _checks(seen: ContainerFacts, limits: Accept) -> list[Check]:
 def _digest_check(observed: Observed, candidate: Candidate) -> Check:
     """Check that the server serves the candidate of the receipt."""
     served = observed.candidate_digest
-    advice = "the image serves another model: build it again with `dvc repro -f package`"
+    advice = "the image serves another model: build it again with `paddleship run --again package`"
     return Check(name="candidate_digest", measured=served, limit=candidate.digest, passed=served == candidate.digest, advice=advice)
 
 

@@ -53,7 +53,9 @@ def verify(params: Params) -> Report:
     cases = [*real, *inputs.edges(specs, batches), *ids.walk(specs, batches, max_batch=max_batch), *known]
 
     if not Path(params.paths.candidates).is_dir():
-        raise CandidateError(f"{params.paths.candidates} is missing, so there are no candidates: make them with `dvc repro -f optimize`")
+        raise CandidateError(
+            f"{params.paths.candidates} is missing, so there are no candidates: make them with `paddleship run --again optimize`"
+        )
     Candidate.load(Path(params.paths.exported), stage="export")
     folder = Path(params.paths.candidates)
     entries = {name: _entry(folder / name, params, config, specs) for name in catalogue.chosen(params.optimize.candidates)}
@@ -113,7 +115,7 @@ def _entry(
     custody.require_consistent(candidate, params, name=folder.name, inputs=specs)
     custody.require_made(folder.parent, candidate)
     if candidate.preprocess != config:
-        message, advice = "the candidate's preprocess differs from that of the prepared data", "run `dvc repro -f optimize`"
+        message, advice = "the candidate's preprocess differs from that of the prepared data", "run `paddleship run --again optimize`"
         finding = Finding("preprocess-differs", "error", message, advice)
         print(f"{folder.name}: {finding}")
         return row(Status.FAILED, f"{message}: {advice}", precision=candidate.precision, digest=candidate.digest, finding=finding), None

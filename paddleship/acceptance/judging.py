@@ -125,7 +125,7 @@ def _proven_batches(observed: Observed, evidence: Evidence) -> Check:
         measured=observed.max_batch,
         limit=f"1 to {proven}, the largest batch that was proven",
         passed=1 <= observed.max_batch <= proven,
-        advice="the server accepts batches larger than those that verify compared: build the image again with `dvc repro -f package`",
+        advice="the server accepts larger batches than verify compared: build the image again with `paddleship run --again package`",
     )
 
 

@@ -62,8 +62,8 @@ class Comparison:
         said = []
         if self.others.busy_share > _BUSY:
             said.append(
-                f"other processes used {self.others.busy_share:.0%} of this machine's processor time: stop them and run `dvc repro -f "
-                "benchmark`"
+                f"other processes used {self.others.busy_share:.0%} of this machine's processor time: stop them and run `paddleship run "
+                "--again benchmark`"
             )
         if self.others.stolen_share > _STOLEN:
             said.append(

@@ -192,10 +192,8 @@ def save_program(source_model: SourceModel, folder: Path, specs: Sequence[Tensor
     except ModelError:
         raise
     except Exception as failure:
-        raise ModelError(
-            f"{source_model.model.factory!r} does not convert to a static graph ({explain(failure)}): "
-            "keep Python values, numpy and data-dependent Python control flow out of forward, and name every input in model.inputs"
-        ) from None
+        advice = "`paddleship doctor` names the line and what to change"
+        raise ModelError(f"{source_model.model.factory!r} does not convert to a static graph ({explain(failure)}): {advice}") from None
     regions.write(folder, regions.decisions(decisions))
     places.write(folder, names)
     return SavedProgram(weights, sources, constants)

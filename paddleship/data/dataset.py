@@ -159,7 +159,9 @@ def read(folder: Path, split: str) -> Rows:
     if not path.exists():
         raise DataError(f"{path} does not exist: run `dvc repro prepare`")
     if (found := sha256(path)) != (expected := str(_schema(folder).get("files", {}).get(path.name))):
-        raise DataError(f"{path} changed since it was prepared (sha256 {found[:12]}, expected {expected[:12]}): run `dvc repro -f prepare`")
+        raise DataError(
+            f"{path} changed since it was prepared (sha256 {found[:12]}, expected {expected[:12]}): run `paddleship run --again prepare`"
+        )
     table = parquet.read_table(path)
     names = [name for name in table.column_names if name not in ("__label__", _KEY)]
     columns = {name: _values(table[name]) for name in names}

@@ -36,7 +36,7 @@ def read(folder: Path) -> dict[str, Any]:
     try:
         profile: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="utf-8"))
     except OSError as error:
-        raise DataError(f"{folder / FILE} cannot be read ({error.strerror}): run `dvc repro -f prepare`") from None
+        raise DataError(f"{folder / FILE} cannot be read ({error.strerror}): run `paddleship run --again prepare`") from None
     return profile
 
 

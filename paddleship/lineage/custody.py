@@ -25,7 +25,9 @@ def require(what: str, found: str, expected: str | None, *, by: str, again: str)
     """Raise CandidateError, with both digests, if they differ; `by` is the stage that recorded `expected`."""
     if found != expected:
         noted = f"{by} recorded none of that name" if expected is None else f"{by} recorded {expected[:12]}"
-        raise CandidateError(f"{what} has the digest {found[:12]}, but {noted}: it was replaced or made again; run `dvc repro {again}`")
+        raise CandidateError(
+            f"{what} has the digest {found[:12]}, but {noted}: it was replaced or made again; run `paddleship run --again {again}`"
+        )
 
 
 def write_made(folder: Path, made: Iterable[str]) -> None:
@@ -37,7 +39,7 @@ def write_made(folder: Path, made: Iterable[str]) -> None:
 def require_made(folder: Path, candidate: Candidate) -> None:
     """Raise CandidateError if optimize did not make this candidate in `folder`."""
     made: dict[str, str] = read_json(folder / MADE, stage="optimize")
-    require(f"the candidate {candidate.name!r}", candidate.digest, made.get(candidate.name), by="optimize", again="-f optimize")
+    require(f"the candidate {candidate.name!r}", candidate.digest, made.get(candidate.name), by="optimize", again="optimize")
 
 
 def require_proven(candidate: Candidate, proven: Mapping[str, Mapping[str, Any]]) -> None:

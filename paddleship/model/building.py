@@ -120,7 +120,7 @@ def restore(layer: Any, folder: Path) -> str:
     try:
         expected = json.loads((folder / "checkpoint.json").read_text())["weights_sha256"]
         if sha256(path) != expected:
-            raise ModelError(f"{path} changed since training (its hash differs from checkpoint.json): run `dvc repro -f train`")
+            raise ModelError(f"{path} changed since training (its hash differs from checkpoint.json): run `paddleship run --again train`")
         weights = load_file(path)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"checkpoint {str(folder)!r} cannot be read ({error}): run `dvc repro train`") from None
@@ -130,7 +130,8 @@ def restore(layer: Any, folder: Path) -> str:
         raise ModelError(f"checkpoint {str(folder)!r} holds {what} in {broken!r}: train again with a lower train.learning_rate")
     if odd := layers.fill(layer, weights):
         raise ModelError(
-            f"checkpoint {str(folder)!r} does not fit the model (different weights: {', '.join(odd[:3])}): run `dvc repro -f train`"
+            f"checkpoint {str(folder)!r} does not fit the model (different weights: {', '.join(odd[:3])}): "
+            "run `paddleship run --again train`"
         )
     _derive(layer)
     return str(expected)

@@ -39,6 +39,13 @@ class Comparison:
     flip_rate: Interval | None
     examples: list[dict[str, Any]]
 
+    def scores(self) -> str:
+        """Both scores and the loss, for a person."""
+        if self.champion is None or self.challenger is None or self.drop is None:
+            return "the scores are unknown, because labels and outputs do not fit together"
+        lost = f"loss {self.drop.low:.4f} to {self.drop.high:.4f}"
+        return f"{self.metric} {self.challenger:.4f} against {self.champion:.4f} on {self.rows:,} rows, {lost}"
+
     def metrics(self) -> dict[str, float | int]:
         """Flat, with what could not be said left out."""
         found: dict[str, float | int | None] = {
@@ -77,7 +84,7 @@ def checks(found: Comparison, limits: Promote) -> list[Check]:
     made = []
     if limits.max_metric_drop is not None:
         high = found.drop.high if found.drop else None
-        advice = "train longer or on more rows, raise promote.rows where the interval is wide, or raise promote.max_metric_drop"
+        advice = f"{found.scores()}; test on more rows if the interval is wide, train longer, or raise promote.max_metric_drop"
         made.append(Check.at_most("champion_metric_drop_high", high, limits.max_metric_drop, advice=advice))
     if limits.max_flip_rate is not None:
         high = found.flip_rate.high if found.flip_rate else None

@@ -152,8 +152,9 @@ class Ledger:
         wanted = [entry.shipped for entry in done if entry.shipped.version == version] if version else before
         if not wanted:
             versions = ", ".join(dict.fromkeys(entry.shipped.version for entry in done))
-            what = f"version {version} was never champion of" if version else "no champion came before the present one of"
-            raise BadInput(f"{what} {self._model!r} (champions so far: {versions}): name one of them")
+            if version:
+                raise BadInput(f"version {version} was never champion of {self._model!r} (champions so far: {versions}): name one of them")
+            raise BadInput(f"no champion came before version {versions} of {self._model!r}: there is nothing to go back to")
         return wanted[-1]
 
     def _parsed(self, number: int, line: bytes) -> Entry:

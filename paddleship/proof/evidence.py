@@ -97,7 +97,9 @@ class Evidence:
             labels = np.load(folder / "labels.npy", allow_pickle=False)
             noise = {group: {name: Noise(**found) for name, found in outputs.items()} for group, outputs in meta["noise"].items()}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CandidateError(f"parity evidence in {str(folder)!r} cannot be read ({error}): run `dvc repro -f verify`") from None
+            raise CandidateError(
+                f"parity evidence in {str(folder)!r} cannot be read ({error}): run `paddleship run --again verify`"
+            ) from None
         cases = [
             Case(item["name"], item["group"], part, tuple(item["rows"]), item["family"])
             for item, part in zip(meta["cases"], inputs, strict=True)

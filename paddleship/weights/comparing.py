@@ -26,7 +26,7 @@ UNUSED, MOVED, UNPLACED, CORRECTED = (
     "its quantiser corrects biases",
 )
 NO_READER = "its runtime registers no reader of weights"
-_ADVICE = "convert again from this checkpoint: `dvc repro -f export optimize`"
+_ADVICE = "convert again from this checkpoint: `paddleship run --again export --again optimize`"
 _MOSTLY, _FEW = 0.5, 3  # share and number of different weights from which on it is another checkpoint, not an error in one weight
 _NAMED = 20  # names in a report
 _HALF = 0.5 + 1e-3  # of a step, with the rounding of the scale

@@ -43,7 +43,7 @@ class Registry:
             else:
                 found = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, wanted))
         if found is None:
-            raise BadInput(f"{self._model!r} has no version {wanted!r}: `paddleship run` registers one, and MLflow's page lists them")
+            raise BadInput(f"{self._model!r} has no version {wanted!r}: `paddleship run` registers one; for another model: --params FILE")
         facts = ("image", "image_id", "candidate_digest")
         if lacking := [key for key in facts if key not in found.tags]:
             raise BadInput(

@@ -106,6 +106,7 @@ def test_the_form_has_every_section_with_its_descriptions(served):
         "commit",
         "register_model",
         "pools",
+        "again",
         "trigger",
     }
 
@@ -253,10 +254,13 @@ def test_a_wrong_value_is_refused(deploy):
     assert done.returncode == 1
 
 
-def test_bad_input_of_a_run_that_a_worker_does_ends_the_command_that_follows_it_with_2(follow, tmp_path):
+def test_bad_input_of_a_run_that_a_worker_does_ends_the_command_that_follows_it_with_2(served, follow, tmp_path):
     done = follow("develop-to-deploy/local", "--until", "train", "--params", str(tmp_path / "none.yaml"))
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "BadInput"
+    log = served[0] / ".paddleship/worker.log"
+    wait_for(lambda: "/none.yaml' does not exist" in log.read_text())
+    assert "Traceback" not in log.read_text()
     none = follow("x/y")
     assert none.returncode == 2
     assert "there is no deployment 'x/y'" in none.stderr

@@ -194,7 +194,7 @@ def test_an_image_that_is_gone_is_told_with_what_to_do(packaged, copy_of, stage)
     (checkout / "image.json").write_text(json.dumps(packaged[1] | {"image_id": "sha256:" + "0" * 64}))
     done = stage(checkout, "accept")
     assert done.returncode == 2
-    assert "build it again with `dvc repro -f package`" in done.stderr
+    assert "build it again with `paddleship run --again package`" in done.stderr
 
 
 def test_an_image_of_another_candidate_is_told_with_what_to_do(packaged, copy_of, stage):
@@ -221,7 +221,7 @@ def test_an_image_that_is_not_the_one_that_was_packaged_is_refused(derive, packa
     done = stage(checkout, "accept")
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
-    assert "build it again with `dvc repro -f package`" in done.stderr
+    assert "build it again with `paddleship run --again package`" in done.stderr
 
 
 def test_without_a_receipt_the_stage_that_makes_it_is_named(packaged, copy_of, stage):
@@ -229,7 +229,7 @@ def test_without_a_receipt_the_stage_that_makes_it_is_named(packaged, copy_of, s
     (checkout / "image.json").unlink()
     done = stage(checkout, "accept")
     assert done.returncode == 2
-    assert "'image.json' cannot be read (No such file or directory): run `dvc repro -f package`" in done.stderr
+    assert "'image.json' cannot be read (No such file or directory): run `paddleship run --again package`" in done.stderr
 
 
 @pytest.fixture

@@ -123,7 +123,10 @@ def test_packages_that_cannot_be_installed_are_told(packaged, copy_of, stage):
 
 @pytest.mark.parametrize(
     ("path", "words"),
-    [("models/benchmark/choice.json", "run `dvc repro -f benchmark`"), ("models/parity/passed.json", "run `dvc repro -f verify`")],
+    [
+        ("models/benchmark/choice.json", "run `paddleship run --again benchmark`"),
+        ("models/parity/passed.json", "run `paddleship run --again verify`"),
+    ],
 )
 def test_a_missing_input_names_the_stage_that_makes_it(packaged, copy_of, stage, path, words):
     checkout = copy_of(packaged[0])

@@ -314,7 +314,7 @@ def test_a_candidate_folder_that_was_changed_is_bad_input(optimized, file, chang
     done = run(checkout, "verify")
     assert done.returncode == 2, done.stderr
     assert words in last_line(done)
-    assert "run `dvc repro" in last_line(done) or "with `dvc repro -f optimize`" in last_line(done)
+    assert "run `dvc repro export optimize`" in last_line(done) or "with `paddleship run --again optimize`" in last_line(done)
     assert sorted(path.name for path in (checkout / "models").iterdir()) == before
 
 

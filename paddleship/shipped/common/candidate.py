@@ -95,7 +95,7 @@ class Candidate:
             if found != expected:
                 raise CandidateError(
                     f"{folder / name} changed since the candidate was made (sha256 {found[:12]}, expected {expected[:12]}): "
-                    f"make it again with `dvc repro -f {stage}`"
+                    f"make it again with `paddleship run --again {stage}`"
                 )
         return candidate
 
@@ -109,11 +109,12 @@ class Candidate:
             candidate = _parse(values) if version == SCHEMA_VERSION else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CandidateError(
-                f"{path} cannot be read ({type(error).__name__}: {error}): make it again with `dvc repro -f {stage}`"
+                f"{path} cannot be read ({type(error).__name__}: {error}): make it again with `paddleship run --again {stage}`"
             ) from None
         if candidate is None:
             raise CandidateError(
-                f"{path} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: make it again with `dvc repro -f {stage}`"
+                f"{path} has schema version {version!r}, this paddleship reads {SCHEMA_VERSION}: "
+                f"make it again with `paddleship run --again {stage}`"
             )
         return candidate
 

@@ -50,7 +50,7 @@ def read_json(path: Path, *, stage: str) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise BadInput(f"{str(path)!r} cannot be read ({reason}): run `dvc repro -f {stage}`") from None
+        raise BadInput(f"{str(path)!r} cannot be read ({reason}): run `paddleship run --again {stage}`") from None
 
 
 @contextmanager

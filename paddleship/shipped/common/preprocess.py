@@ -203,8 +203,9 @@ def _in_range(array: np.ndarray[Any, Any], spec: TensorSpec, sizes: Mapping[str,
     if not values.size or ((low is None or values.min() >= low) and (high is None or values.max() <= high)):
         return
     named = [limit for limit in (spec.low, spec.high) if isinstance(limit, str)]
-    why = f", of a row whose {' and '.join(named)} sets the limit" if named else ""
-    found = f"(got {array.min():g} … {array.max():g}{why})"
+    why = f"; the limit is this row's {' and '.join(named)}" if named else ""
+    least, most = array.min(), array.max()
+    found = f"(got {f'{least:g}' if least == most else f'{least:g} … {most:g}'}{why})"
     raise RequestError(f"input {spec.name!r} is {_missed(low, high)} {found}: give values in range")
 
 

@@ -20,7 +20,7 @@ from paddleship.shipped.runtimes.own_code import OwnCode
 from paddleship.shipped.runtimes.registration import Kind, Registration
 
 CODE = "code"  # folder of the candidate's copy
-_ADVICE = "move it below code.watch, or pin its package in docker/requirements/paddle-eager.txt, and run `dvc repro -f optimize`"
+_ADVICE = "move it below code.watch, or pin its package in docker/requirements/paddle-eager.txt, and run `paddleship run --again optimize`"
 
 
 class PaddleEager:
@@ -56,7 +56,7 @@ def load(folder: Path, candidate: Candidate) -> PaddleEager:
     paddle.seed(candidate.options["seed"])  # for constants that are drawn and are not weights
     layer = _build(folder / CODE, candidate)
     if odd := layers.fill(layer, load_file(folder / layers.WEIGHTS)):
-        raise CandidateError(f"the weights in {folder} do not fit its code ({', '.join(odd[:3])}): run `dvc repro -f optimize`")
+        raise CandidateError(f"the weights in {folder} do not fit its code ({', '.join(odd[:3])}): run `paddleship run --again optimize`")
     layer.eval()
     return PaddleEager(layer, candidate)
 

@@ -159,7 +159,7 @@ def test_rows_that_changed_since_they_were_prepared_are_refused(tmp_path):
     dataset.write({"test": other}, {}, tmp_path / "other")
     (tmp_path / "other/test.parquet").replace(tmp_path / "test.parquet")
     assert len(dataset.read(tmp_path, "train")) == 2
-    with pytest.raises(DataError, match=r"test\.parquet changed since it was prepared \(sha256 .*: run `dvc repro -f prepare`"):
+    with pytest.raises(DataError, match=r"test\.parquet changed since it was prepared \(sha256 .*: run `paddleship run --again prepare`"):
         dataset.read(tmp_path, "test")
 
 

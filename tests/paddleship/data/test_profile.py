@@ -83,5 +83,5 @@ def test_a_profile_is_the_same_for_the_same_rows_in_any_order(tmp_path):
 
 
 def test_a_profile_that_is_missing_names_the_stage(tmp_path):
-    with pytest.raises(DataError, match="dvc repro -f prepare"):
+    with pytest.raises(DataError, match="paddleship run --again prepare"):
         profile.read(tmp_path)

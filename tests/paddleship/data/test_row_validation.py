@@ -158,7 +158,7 @@ def test_a_class_and_its_id_are_one_label():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"x": [1.0, 2.0], "n": 3}, "input 'n' is outside 1 … 2 (got 3 … 3, of a row whose steps sets the limit): give values in range"),
+        ({"x": [1.0, 2.0], "n": 3}, "input 'n' is outside 1 … 2 (got 3; the limit is this row's steps): give values in range"),
         (
             {"x": [1.0] * 3, "n": 3},
             "input 'x' has size 3 in the dimension 'steps', the model takes 2 … 4 in multiples of 2: give such a size",

@@ -222,12 +222,12 @@ def test_evidence_that_changed_since_it_was_written_is_refused(tmp_path, name):
     content = bytearray((tmp_path / name).read_bytes())
     content[-1] ^= 1
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(CandidateError, match=rf"{name} changed since it was written.*dvc repro -f verify"):
+    with pytest.raises(CandidateError, match=rf"{name} changed since it was written.*paddleship run --again verify"):
         Evidence.load(tmp_path)
 
 
 def test_missing_evidence_says_what_to_run(tmp_path):
-    with pytest.raises(CandidateError, match="dvc repro -f verify"):
+    with pytest.raises(CandidateError, match="paddleship run --again verify"):
         Evidence.load(tmp_path)
 
 

@@ -249,7 +249,7 @@ def test_an_exported_program_without_names_says_what_to_run(made, tmp_path):
     compared_weights = candidate_files.compare(
         WeightFiles(made / "checkpoint", tmp_path / "exported", {"paddle": made / "paddle"}), timeout_s=60
     )
-    assert "run `dvc repro -f export`" in compared_weights["paddle"].unread
+    assert "run `paddleship run --again export`" in compared_weights["paddle"].unread
 
 
 def test_the_eager_candidate_is_compared_by_key(made, tmp_path):

@@ -55,13 +55,13 @@ def test_another_schema_is_refused(folder):
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 1}'])
 def test_an_unreadable_candidate_says_what_to_run(folder, text):
     (folder / "candidate.json").write_text(text)
-    with pytest.raises(CandidateError, match="dvc repro"):
+    with pytest.raises(CandidateError, match="make it again with `paddleship run --again optimize`"):
         Candidate.load(folder)
 
 
 def test_an_exported_program_that_was_changed_names_the_stage_that_makes_it(folder):
     (folder / "model.json").write_text("[]")
-    with pytest.raises(CandidateError, match="make it again with `dvc repro -f export`"):
+    with pytest.raises(CandidateError, match="make it again with `paddleship run --again export`"):
         Candidate.load(folder, stage="export")
 
 

@@ -144,7 +144,7 @@ def test_a_value_that_a_dimension_bounds_is_checked_row_by_row_before_padding():
     tensors = preprocess.Tensors([ROWS, STEPS])
     examples = tensors.encode({"rows": [row(2), row(5)], "steps": [2, 5]})
     assert tensors.collate(examples)["rows"].shape == (2, 5, 2)
-    with pytest.raises(RequestError, match=r"input 'steps' is outside 1 … 2 \(got 3 … 3, of a row whose length sets the limit\)"):
+    with pytest.raises(RequestError, match=r"input 'steps' is outside 1 … 2 \(got 3; the limit is this row's length\)"):
         tensors.encode({"rows": [row(2), row(5)], "steps": [3, 5]})  # 3 would fit into the padded batch
 
 
