@@ -61,7 +61,7 @@ def show(rows: Sequence[Row], root: Path, values: Params, local: Local, *, links
             say(f"the image is in the engine of {rows[-1].where}", "")
     say(*(f"{name:8}{url}" for name, url in local.running().items()))
     say(*(f"{name} {url}" for name, url in links.items() if url))
-    if not local.running():
+    if not local.running() and all(row.status != StageStatus.FAILED for row in rows):
         say("compare runs: make ui")
 
 

@@ -64,6 +64,7 @@ def benchmark(params: Params) -> Report:
 def _measure(params: Params, participants: Participants, workload: Workload, batches: Mapping[int, Sequence[Batch]]) -> Report:
     """Measure and choose; no other benchmark runs on this machine meanwhile."""
     proven = list(participants.proven)
+    print(f"measuring {', '.join(participants)} side by side: one start of each, then up to {params.benchmark.max_seconds:g} s")
     comparison = _race(params, participants, batches)
     table = participants.table(comparison)
     for name, row in table.items():

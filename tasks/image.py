@@ -10,7 +10,6 @@ import signal
 import sys
 import tarfile
 import tempfile
-import textwrap
 import threading
 import time
 import uuid
@@ -142,7 +141,8 @@ def require_base(client: Any, image: str, *, recipe: str = "infra/base_image.sh"
 
 
 def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str]) -> Any:
-    """Build the Dockerfile in `context`, with the builder's output; the image has no tag. Raises PaddleshipError, Unavailable."""
+    """Build the Dockerfile in `context`; the image has no tag. Raises PaddleshipError, Unavailable."""
+    print(f"building the image on {base_image}")
     last = built = ""
     stream = client.api.build(
         path=str(context), rm=True, pull=False, decode=True, buildargs={"BASE_IMAGE": base_image}, labels=dict(labels)
@@ -154,8 +154,6 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
         built = event.get("aux", {}).get("ID", built)
         if line := event.get("stream", "").strip():
             last = line
-            if line.startswith("Step") and " : LABEL " not in line:
-                print(textwrap.shorten(line, 100, placeholder=" ..."))
     if not built:
         raise Unavailable(f"the Docker engine ended the build without a result (after {last!r}): start it, then run the same command again")
     return client.images.get(built)

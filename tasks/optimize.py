@@ -49,7 +49,7 @@ def optimize(params: Params) -> Report:
         for name in names:
             print(f"{name}: converting")
             outcome = converter.make(name, folder / name)
-            print(f"{name}: " + (f"made, {outcome.bytes / 1e6:.1f} MB" if outcome.made else f"not available because {outcome.reason}"))
+            print(f"{name}: " + (f"made, {outcome.bytes / 1e6:.3g} MB" if outcome.made else f"not available because {outcome.reason}"))
             outcomes.append(outcome)
         custody.write_made(folder, [outcome.name for outcome in outcomes if outcome.made])
     made = [outcome for outcome in outcomes if outcome.made]

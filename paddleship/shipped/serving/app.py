@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 
 import orjson
 from starlette.applications import Starlette
@@ -141,10 +142,12 @@ def create_app(load: Callable[[], ServedModel], guard: Guard, *, on_failure: Cal
 async def _explain(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         return await _apologise(request, error)
-    headers = dict(error.headers or {})
+    headers, said = dict(error.headers or {}), error.detail
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        said = f"{request.method} is not allowed here: use {headers.get('Allow')}"
     if "expect" in request.headers:  # the client may or may not send the body, so the next bytes are ambiguous
         headers["Connection"] = "close"
-    return _json({"error": error.detail}, error.status_code, headers)
+    return _json({"error": said}, error.status_code, headers)
 
 
 async def _apologise(_request: Request, _error: Exception) -> Response:

@@ -58,7 +58,8 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
         if array.dtype.kind not in "biuf" and array.size:
             raise ValueError
     except ValueError:
-        raise RequestError(f"the data of tensor {name!r} are not numbers in rows of one length: send {datatype} values") from None
+        what = "hold null" if None in data else "are not numbers in rows of one length"
+        raise RequestError(f"the data of tensor {name!r} {what}: send {datatype} values") from None
     if array.size != math.prod(shape):
         raise RequestError(f"tensor {name!r} has {array.size} values, its shape {shape} needs {math.prod(shape)}: make them agree")
     if array.ndim > 1 and array.shape != tuple(shape):

@@ -157,6 +157,7 @@ def test_text_is_answered_in_batches_and_alone(text_client):
         (request(shape=[-1, 2]), "give a list of whole numbers"),
         (request(data=[1, "a"]), "not numbers"),
         (request(data=[[1], [2, 3]], shape=[1, 3]), "not numbers in rows of one length"),
+        (request(data=[1, None], shape=[1, 2]), "the data of tensor 'x' hold null"),
         (request(data=None), "no 'data' list"),
         (request(data=[1, 101]), "outside -1 … 100"),
         (request(data=[], shape=[0, 2]), "0 rows"),
@@ -195,7 +196,8 @@ def test_an_answer_that_json_cannot_carry_is_a_500_that_says_so(client):
 def test_other_paths_and_models_are_404_and_methods_405(client):
     assert "there is no model 'other'" in client.post("/v2/models/other/infer", json=request()).json()["error"]
     assert client.get("/nowhere").status_code == 404
-    assert client.get("/v2/models/tiny/infer").status_code == 405
+    refused = client.get("/v2/models/tiny/infer")
+    assert (refused.status_code, refused.json()) == (405, {"error": "GET is not allowed here: use POST"})
 
 
 def test_versioned_paths_answer_and_other_versions_are_404(client):
