@@ -54,27 +54,42 @@ def develop_to_deploy(
         trigger: Why this run was started; MLflow shows it as the tag trigger.
     """
     try:
-        with disk.full_is_unavailable("the run"):
-            checkout = workspace.checkout_of(Path.cwd())
-            overlay = _overlay(checkout, overrides, params_file)
-            dead_runs.hold(Local.of(checkout))
-            leftovers.sweep(checkout, on_line=get_run_logger().warning)
-            origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
-            if beyond := sorted(set(again or ()) - set(stages.up_to(until))):
-                raise BadInput(f"again names {beyond[0]!r}, and this run ends with {until!r}: leave it out, or run until a later stage")
-            there = legs.elsewhere(pools or {}, until=until, checkout=checkout)
-            here = [name for name in stages.up_to(until) if name not in there]
-            place = _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit)
-            try:
-                return _run(place, until, there, again or (), register=register_model, trigger=trigger)
-            finally:
-                if there:
-                    snapshots.forget(checkout, str(flow_run.id))
-                place.leave()
+        place, there = _begin(overrides, params_file, until, again or (), pools or {}, isolated=isolated, commit=commit)
+        try:
+            return _run(place, until, there, again or (), register=register_model, trigger=trigger)
+        finally:
+            if there:
+                snapshots.forget(place.checkout, str(flow_run.id))
+            place.leave()
     except PaddleshipError as error:
         return outcome.failed(error)
 
 
+@disk.full_is_unavailable("the run")
+def _begin(
+    overrides: Any,
+    params_file: str | None,
+    until: Until,
+    again: Collection[str],
+    pools: Mapping[str, str],
+    *,
+    isolated: bool,
+    commit: str | None,
+) -> tuple[Workspace, dict[str, str]]:
+    """The place of the run, and the pools of the stages that other workers run. Raises PaddleshipError before anything starts."""
+    checkout = workspace.checkout_of(Path.cwd())
+    overlay = _overlay(checkout, overrides, params_file)
+    dead_runs.hold(Local.of(checkout))
+    leftovers.sweep(checkout, on_line=get_run_logger().warning)
+    origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
+    if beyond := sorted(set(again) - set(stages.up_to(until))):
+        raise BadInput(f"again names {beyond[0]!r}, and this run ends with {until!r}: leave it out, or run until a later stage")
+    there = legs.elsewhere(pools, until=until, checkout=checkout)
+    here = [name for name in stages.up_to(until) if name not in there]
+    return _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit), there
+
+
+@disk.full_is_unavailable("the run")
 def _run(
     place: Workspace, until: Until, pools: Mapping[str, str], again: Collection[str], *, register: bool, trigger: str | None
 ) -> State[Any]:
@@ -94,11 +109,10 @@ def _run(
     rows: list[Row] = []
     failure: PaddleshipError | None = None
     try:
-        with disk.full_is_unavailable("the run"):
-            failure = _run_stages(graph, place, values, tracker, rows, uri=local.tracking_uri(), pools=pools)
-            if failure is None:
-                _conclude(place, values, tracker, rows, graph, register=register and until == stages.LAST)
-            _keep_experiment(place, rows)
+        failure = _run_stages(graph, place, values, tracker, rows, uri=local.tracking_uri(), pools=pools)
+        if failure is None:
+            _conclude(place, values, tracker, rows, graph, register=register and until == stages.LAST)
+        _keep_experiment(place, rows)
     except BaseException as error:
         tracker.stop(error)
         raise
@@ -158,6 +172,7 @@ def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -
         raise DataError(f"data.raw {values.data.raw!r} {way}")
 
 
+@disk.full_is_unavailable("the run")
 def _run_stages(
     graph: list[Stage],
     place: Workspace,
@@ -195,6 +210,7 @@ def _run_stages(
     return None
 
 
+@disk.full_is_unavailable("the run")
 def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], graph: list[Stage], *, register: bool) -> None:
     """After a successful run, register the winner if it is to be, and push the data to the remote."""
     log = get_run_logger()
@@ -214,6 +230,7 @@ def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: l
             unpushed.unlink(missing_ok=True)
 
 
+@disk.full_is_unavailable("the run")
 def _keep_experiment(place: Workspace, rows: list[Row]) -> None:
     """Save the worktree's params and lock as an experiment, because a later run may ship a candidate of a failed run.
 
