@@ -77,7 +77,7 @@ def _code(lineage: Lineage) -> list[str]:
     if lineage.mlflow_run_id is None:
         return [known]
     return [
-        f"{known}: set code.root and code.watch to the copy in {CODE}",
+        f"{known}: the run keeps up to 20 MB of it in {CODE}",
         f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",
     ]
 

@@ -96,8 +96,8 @@ class Tracker:
             for name in ("params.yaml", "dvc.lock"):
                 if (root / name).exists():
                     shutil.copy(root / name, self._entry / KEPT / name)
-            if not sources.is_below(code, root):
-                sources.copy(code, self._entry / CODE, max_bytes=_MAX_CODE_BYTES)
+            if not sources.is_below(code, root) and not sources.copy(code, self._entry / CODE, max_bytes=_MAX_CODE_BYTES):
+                print(f"warning: code.watch {code.watch!r} has over {_MAX_CODE_BYTES / 1e6:.0f} MB: MLflow gets no copy", file=sys.stderr)
 
         self._keep(copy)
 
