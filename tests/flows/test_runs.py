@@ -1,5 +1,6 @@
 """`paddleship runs` on a real MLflow store, without any stage."""
 
+import io
 import os
 import subprocess
 from dataclasses import replace
@@ -9,6 +10,8 @@ import pytest
 from flows import runs, workspace
 from flows.local import Local
 from paddleship.errors import BadInput, GateFailed
+from paddleship.lineage.release import RUN_LABEL
+from tasks import image
 from tasks.tracking import runs as tracked
 from tasks.tracking.client import connect
 from tasks.tracking.run import Tracker
@@ -121,6 +124,38 @@ def test_a_run_that_made_an_image_stays_while_the_engine_cannot_be_asked(stored)
     withimage = [replace(run, metrics={"package/image_bytes": 1.0}) for run in found[:1]] + found[1:]
     assert runs._prune_images(withimage, set(), dry_run=False, say=told.append) == {found[0].run_id}
     assert "no Docker engine is reachable" in told[0]
+
+
+@pytest.fixture
+def images(stored, engine, monkeypatch):
+    """An image of each of the three runs, newest run first."""
+    monkeypatch.delenv("DOCKER_HOST")  # that of `stored` leads nowhere
+    monkeypatch.setenv("DOCKER_HOST", image.host_of(engine))
+    made = []
+    for run in tracked.find(stored[1].tracking_uri()):
+        recipe = io.BytesIO(f"FROM python:3.11-slim\nLABEL {RUN_LABEL}={run.run_id}\n".encode())
+        made.append(engine.images.build(fileobj=recipe, tag=f"paddleship/test-prune:{run.run_id}")[0])
+    yield made
+    for one in made:
+        if image.exists(engine, one.id):
+            engine.images.remove(one.id, force=True)
+
+
+@pytest.mark.engine
+def test_pruning_removes_the_images_of_old_runs_and_keeps_one_that_a_container_uses_with_its_run(stored, images, engine):
+    told = []
+    container = engine.containers.create(images[1].id)
+    try:
+        runs.prune(*stored, keep=1, cache=False, dry_run=True, say=told.append)
+        assert [image.exists(engine, one.id) for one in images] == [True, True, True]
+        runs.prune(*stored, keep=1, cache=False, dry_run=False, say=told.append)
+    finally:
+        image.remove_container(container)
+    assert [image.exists(engine, one.id) for one in images] == [True, True, False], told
+    assert [run.name for run in tracked.find(stored[1].tracking_uri())] == ["run-2", "run-1"]
+    (kept,) = {line for line in told if "are kept: " in line}
+    assert kept.startswith(f"the image {images[1].tags[0]} and its run")
+    assert sum(line.startswith(f"removed the image {images[2].tags[0]}: ") for line in told) == 1
 
 
 def test_a_run_that_a_model_version_comes_from_stays(stored, monkeypatch):
