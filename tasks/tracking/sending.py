@@ -172,19 +172,30 @@ def _evidence(report: Report) -> str:
 
 
 def _candidates_run(client: Any, entry: Path, facts: dict[str, Any]) -> str:
-    """The run with this run's candidates as child runs: this run, or if nothing ran now, the run that sent them.
+    """The run with this run's candidates as child runs: this run, or if they were measured by another one, that one.
 
-    If no run has them (another server, or the cache of another machine), they are sent now.
+    If no run has them (another server, or the cache of another machine), they are sent now. Child runs of this run that only repeat those
+    of the other one, because an earlier stage ran again with the same result, are deleted.
     """
     own = str(facts["run_id"])
     reports = [report for report in spool.reports(entry) if report.candidates]
-    if facts.get("candidates_sent") or not reports:
+    sent, cached = facts.get("candidates_sent"), facts["tags"].get("stages_cached", "").split()
+    last = next((report for report in reports if _measures(report)), reports[-1] if reports else None)
+    if last is None or (sent and last.stage not in cached):
         return own
-    found = client.search_runs([facts["experiment_id"]], f"tags.evidence = '{_evidence(reports[-1])}'", max_results=1)
+    others = f"tags.evidence = '{_evidence(last)}' AND tags.`mlflow.parentRunId` != '{own}'"
+    found = client.search_runs([facts["experiment_id"]], others, max_results=1)
     if not found:
-        _send_rows(client, facts, reports)
+        if not sent:
+            _send_rows(client, facts, reports)
         return own
+    for child in client.search_runs([facts["experiment_id"]], f"tags.`mlflow.parentRunId` = '{own}'"):
+        client.delete_run(child.info.run_id)
     return str(found[0].data.tags["mlflow.parentRunId"])
+
+
+def _measures(report: Report) -> bool:
+    return any(row.get("status") == Status.MEASURED for row in report.candidates.values())
 
 
 def _numbers(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -126,6 +126,24 @@ def test_an_unchanged_run_points_to_the_candidates_of_the_run_that_measured_them
     assert "candidates_of" not in client(store).get_run(first.run_id).data.tags
 
 
+def test_a_run_that_proved_again_what_another_one_measured_points_to_that_one(start, store, reports):
+    folder = reports[1]
+    verify = reports[0][1].model_copy(update={"stage": "verify", "candidates": {"onnxruntime": {"metric": 0.9, "status": "proven"}}})
+    found = []
+    for minute, cached in ((0, False), (5, True)):
+        verify.started_at = reports[0][0].started_at.replace(minute=minute)
+        verify.write(folder)
+        tracker = start(store)
+        tracker.log_report(verify, folder, cached=False)
+        tracker.log_report(reports[0][1], folder, cached=cached)
+        tracker.finish()
+        found.append(tracker.run_id)
+    first, again = found
+    assert not children(store, again)
+    assert client(store).get_run(again).data.tags["candidates_of"] == first
+    assert set(children(store, first)) == {"eager", "onnxruntime", "paddle"}
+
+
 def test_candidates_that_no_run_of_this_server_has_are_sent_though_nothing_ran(start, store, reports):
     tracker = start(store)
     tracker.log_report(reports[0][1], reports[1], cached=True)
