@@ -41,6 +41,7 @@ def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str) 
     """The description of a model version: figures, gates, the reason of the choice, and a link to the run that measured it."""
     ordered = list(reports)
     row = _merge(ordered).get(release["candidate"], {})
+    disturbed = "" if release.get("benchmark_valid", True) else " **The benchmark is not valid: the machine was not free.**"
     figures = [
         f"{release['speedup']:.1f}× eager (95% interval {release['speedup_low']:.1f} to {release['speedup_high']:.1f})",
         f"p50 {_number(row.get('p50_ms'))} ms",
@@ -52,7 +53,7 @@ def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str) 
     benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
     reason = f"\n\nChosen because {benchmark.facts['reason']}{elsewhere(benchmark)}." if benchmark and "reason" in benchmark.facts else ""
     return (
-        f"**{release['candidate']}**: {', '.join(figures)}."
+        f"**{release['candidate']}**: {', '.join(figures)}.{disturbed}"
         + (f"\n\nTraining: {trained}." if trained else "")
         + reason
         + f"\n\nAccepted as `{release['image']}`. [The run that made it]({run})\n"
