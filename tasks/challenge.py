@@ -52,7 +52,7 @@ def challenge(params: Params, client: Any, challenger: Shipped, champion: Shippe
             checks += _compare(client, champion, challenger, theirs, (params, rows, pads), metrics, facts)
     verdict = Verdict(checks=checks)
     return Report(
-        stage="promote", headline=_headline(challenger, champion, verdict, params), metrics=metrics, verdict=verdict, facts=facts
+        stage="promote", headline=_headline(challenger, champion, verdict, params, facts), metrics=metrics, verdict=verdict, facts=facts
     ), recording
 
 
@@ -62,11 +62,15 @@ def image_check(client: Any, shipped: Shipped) -> Check:
     held = found.labels.get(DIGEST_LABEL) if found is not None else None
     return Check(
         name="accepted_image",
-        measured="none" if found is None else f"{found.id} with the candidate {str(held)[:12]}",
-        limit=f"{shipped.image_id} with the candidate {shipped.candidate_digest[:12]}",
+        measured="none" if found is None else f"{_short(found.id)} with the candidate {str(held)[:12]}",
+        limit=f"{_short(shipped.image_id)} with the candidate {shipped.candidate_digest[:12]}",
         passed=found is not None and held == shipped.candidate_digest,
         advice=f"the image that accept accepted as {shipped.image} is not in the engine: run the pipeline again",
     )
+
+
+def _short(image_id: str) -> str:
+    return image_id.removeprefix("sha256:")[:12]
 
 
 def answers_check(who: str, answered: Answered, rows: Rows) -> Check:
@@ -158,7 +162,7 @@ def _compare(
         return checks
     found = comparing.compare(rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.classes)
     metrics |= found.metrics()
-    facts["examples"] = found.examples
+    facts |= {"examples": found.examples, "scores": found.scores()}
 
     @contextmanager
     def servers() -> Iterator[Mapping[str, latency.Connect]]:
@@ -180,7 +184,7 @@ def _bodies(address: Server, params: Params, rows: Rows, pads: Mapping[str, floa
         return [request_body(one.tensors) for one in answers.single_rows(rows.take(range(min(len(rows), _RACED))), client.metadata(), pads)]
 
 
-def _headline(challenger: Shipped, champion: Shipped | None, verdict: Verdict, params: Params) -> str:
+def _headline(challenger: Shipped, champion: Shipped | None, verdict: Verdict, params: Params, facts: Mapping[str, Any]) -> str:
     what = f"version {challenger.version} of {challenger.model}"
     if not verdict:
         return f"{what} is refused: {verdict.failures[0]}"
@@ -188,4 +192,4 @@ def _headline(challenger: Shipped, champion: Shipped | None, verdict: Verdict, p
         return f"{what} is the first champion: there is none to compare it with"
     if not params.promote.compare:
         return f"{what} may replace version {champion.version}; they were not compared (promote.compare: false)"
-    return f"{what} may replace version {champion.version}"
+    return f"{what} may replace version {champion.version}: {facts['scores']}; latency: {facts['latency']}"
