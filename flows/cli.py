@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--again", action="append", default=[], choices=get_args(Until), metavar="STAGE", help="run this stage although nothing changed"
     )
+    run.add_argument("--timeout", type=int, metavar="SECONDS", help="end the run as failed after so many seconds (default: no limit)")
     run.set_defaults(command=_run)
 
     ci = commands.add_parser("ci", help="what a CI job calls: run the pipeline if params, code or data changed, and write a report")
@@ -154,6 +155,10 @@ def _run(arguments: argparse.Namespace) -> int:
         given["pools"] = pools
     if arguments.again:
         given["again"] = arguments.again
+    if arguments.timeout is not None:
+        if arguments.timeout < 1:
+            raise BadInput(f"--timeout must be at least 1 (got {arguments.timeout}): give seconds, or leave it out for no limit")
+        given["timeout_s"] = arguments.timeout
     return end(_pipeline(checkout, local, arguments.deployment, name=arguments.name, **given))
 
 

@@ -28,7 +28,7 @@ from flows.stages import Stage, Until
 from flows.summary import Row
 from flows.workspace import Workspace
 from paddleship.config import params
-from paddleship.errors import BadInput, PaddleshipError, Unavailable
+from paddleship.errors import BadInput, OutOfTime, PaddleshipError, Unavailable
 from paddleship.reports.report import Report
 from paddleship.shipped.common.files import sha256, tree_sha256
 from paddleship.system import environment
@@ -122,7 +122,10 @@ def run(
     for attempt in range(1, _ATTEMPTS + 1):
         ref = snapshots.ref(str(flow_run.id), f"{leg.stages[0].name}-{uuid.uuid4().hex[:8]}")
         snapshots.send(place.checkout, snapshots.take(place.root, {"stages": {}}), ref)
-        state = _follow(leg, ref, settings)
+        try:
+            state = _follow(leg, ref, settings)
+        except OutOfTime as error:
+            return error
         commit = snapshots.fetch(place.checkout, ref)
         snapshots.adopt(place.root, commit)
         for name, facts in snapshots.facts(place.checkout, commit)["stages"].items():
@@ -210,6 +213,7 @@ def _wait(run_id: uuid.UUID, leg: Leg) -> State[Any]:
                 log.info("%s in the pool %s: %s%s", ", ".join(stage.name for stage in leg.stages), leg.pool, shown.lower(), hint)
             if state.is_final():
                 return state  # type: ignore[no-any-return]
+            stages.require_time(f"{', '.join(stage.name for stage in leg.stages)} in the pool {leg.pool!r} was stopped")
             if state.is_pending() and time.monotonic() - since > _PENDING_S:
                 lost = State(type=StateType.CRASHED, message=f"its worker did not start it within {_PENDING_S} s")
                 client.set_flow_run_state(run_id, lost, force=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from prefect import State, flow, get_run_logger
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.runtime import flow_run
 from prefect.states import Completed
+from pydantic import PositiveInt
 
 from flows import dead_runs, dvc_process, leftovers, legs, outcome, snapshots, stage_runs, stages, summary, unchanged, workspace
 from flows.local import Local
@@ -22,6 +24,7 @@ from flows.workspace import Workspace
 from paddleship.config import catalogue, params, workspace_paths
 from paddleship.errors import BadInput, DataError, PaddleshipError
 from paddleship.system import disk
+from paddleship.system.deadline import Deadline
 from tasks.fingerprint import fingerprint
 from tasks.tracking.run import Tracker, bury
 
@@ -38,6 +41,7 @@ def develop_to_deploy(
     register_model: bool = True,
     pools: dict[str, str] | None = None,
     again: list[Until] | None = None,
+    timeout_s: PositiveInt | None = None,
     trigger: str | None = None,
 ) -> State[Any]:
     """Take an eager model and its data to an accepted image: prepare, train, export, optimize, verify, benchmark, package, accept.
@@ -51,12 +55,14 @@ def develop_to_deploy(
         register_model: Register the accepted candidate in MLflow as challenger.
         pools: Work pools of stages, such as {"train": "gpu", "benchmark": "target"}; the other stages run where this run runs.
         again: Stages to run although nothing changed, such as ["benchmark"] after other processes disturbed it.
+        timeout_s: Seconds after which the run ends as failed; what is finished by then is kept. Default: no limit.
         trigger: Why this run was started; MLflow shows it as the tag trigger.
     """
     try:
         place, there = _begin(overrides, params_file, until, again or (), pools or {}, isolated=isolated, commit=commit)
         try:
-            return _run(place, until, there, again or (), register=register_model, trigger=trigger)
+            with Deadline(timeout_s).binding() if timeout_s else nullcontext():
+                return _run(place, until, there, again or (), register=register_model, trigger=trigger)
         finally:
             if there:
                 snapshots.forget(place.checkout, str(flow_run.id))

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from flows import dvc_process
 from flows.dvc_process import Command
-from paddleship.system import locks
+from paddleship.system import deadline, locks
 
 _RESTORED = re.compile(r"Stage '.*' is cached - skipping run|Pulling data for ")
 _EXIT = re.compile(r"exited with (-?\d+)")
@@ -80,14 +81,14 @@ class ReproResult:
 
 
 def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool) -> ReproResult:
-    """Run `dvc repro` for one stage, in a process group that ends with this process."""
+    """Run `dvc repro` for one stage, in a process group that ends with this process, and at the deadline if there is one."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     environment = {**os.environ, **environment, "PATH": path, "PYTHONUNBUFFERED": "1"}
     arguments = ("--wait-for-lock", "repro", "--single-item", "--force" if force else "--pull", address)
     ended = ReproResult()
     with dvc_process.command(root, *arguments, environment=environment) as process:
         try:
-            for line in process.stdout:
+            for line in _until_deadline(process):
                 text = line.rstrip()
                 ended.read(text)
                 if text and not text.startswith((*_DVC_NOISE, *_ERROR)) and not _STALE_LOCK.search(text):
@@ -110,6 +111,20 @@ def turn(path: Path, *, other: str, on_line: Callable[[str], None]) -> Iterator[
         lock = locks.wait_for(path)
     with lock:
         yield
+
+
+def _until_deadline(process: Command) -> Iterator[str]:
+    """The lines of a command, whose processes are ended at the deadline."""
+    bound = deadline.current()
+    timer = threading.Timer(bound.left(), _end_group, [process]) if bound else None
+    if timer:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield from process.stdout
+    finally:
+        if timer:
+            timer.cancel()
 
 
 def _end_group(process: Command) -> None:

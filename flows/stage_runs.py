@@ -61,6 +61,7 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
     """Run one DVC stage, or find it unchanged; an expected failure is a state, not a traceback."""
     log = get_run_logger()
     try:
+        stages.require_time(f"{stage.name} did not begin")
         force = stage.again or (stage.name == "package" and image.is_gone(place.root / values.paths.image))
         if not force and stages.are_current(place.root, stage):
             log.info("%s: unchanged", stage.name)

@@ -17,9 +17,9 @@ from typing import Any, Literal, get_args
 from flows import dvc_process, repro
 from flows.repro import ReproResult, StageStatus
 from paddleship import errors
-from paddleship.errors import BadInput, PaddleshipError, Unavailable, without_credentials
+from paddleship.errors import BadInput, OutOfTime, PaddleshipError, Unavailable, without_credentials
 from paddleship.shipped.common.files import sha256, write_text
-from paddleship.system import disk
+from paddleship.system import deadline, disk
 
 Until = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
 LAST: Until = get_args(Until)[-1]
@@ -173,15 +173,24 @@ def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Calla
     own = repro.turn(root / ".dvc/tmp/paddleship-stage.lock", other=f"uses {root.name}", on_line=on_line)
     with own, _turn(root, stage, on_line=on_line):
         _forget_dead_holders(root)
-        deadline = time.monotonic() + _BUSY_S
+        give_up = time.monotonic() + _BUSY_S
         while True:
             ended = repro.repro(root, stage.address, environment=environment, on_line=on_line, force=force)
-            if not ended.is_busy or time.monotonic() > deadline:
+            if not ended.is_busy or time.monotonic() > give_up:
                 break
             time.sleep(0.5)  # locks of a killed run are free as soon as the system has removed its process
     if ended.returncode == 0:
         return ended.status
+    require_time(f"{stage.name} was stopped")
     raise _failure(stage, ended)
+
+
+def require_time(what: str) -> None:
+    """Raise OutOfTime, which begins with `what`, if the deadline of the run is over."""
+    if (bound := deadline.current()) is not None and bound.over:
+        raise OutOfTime(
+            f"{what}: the time limit of this run, {bound.seconds:g} s, is over: raise it, and run again; finished stages are kept"
+        )
 
 
 def lock_sha256(root: Path) -> str:

@@ -107,6 +107,7 @@ def test_the_form_has_every_section_with_its_descriptions(served):
         "register_model",
         "pools",
         "again",
+        "timeout_s",
         "trigger",
     }
 

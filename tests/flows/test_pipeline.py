@@ -223,6 +223,17 @@ def test_a_stage_that_is_always_killed_is_given_up_after_three_attempts(toy, let
     assert (toy / "attempts").read_text() == "xxx"
 
 
+def test_at_its_time_limit_a_run_ends_its_stage_and_keeps_what_is_finished(toy, let, pipeline):
+    let("train", "hang")
+    done = pipeline("--timeout", "10")
+    assert done.returncode == 2, done.stderr
+    assert "train was stopped: the time limit of this run, 10 s, is over" in done.stderr.splitlines()[-1]
+    assert (how_it_went(done)["prepare"], how_it_went(done)["train"]) == ("ran", "failed")
+    assert not any(is_alive(pid) for pid in hanging(toy))
+    assert mlflow_runs(toy)[-1][0] == "FAILED"
+    assert pipeline("--timeout", "0").returncode == 2
+
+
 def test_an_interrupt_ends_the_run_its_stage_and_the_mlflow_run(toy, let, environment):
     let("train", "hang")
     process = subprocess.Popen([PROGRAM, "run", "--until", "export"], cwd=toy, env=environment, stderr=subprocess.PIPE, text=True)
