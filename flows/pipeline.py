@@ -64,9 +64,7 @@ def develop_to_deploy(
             with Deadline(timeout_s).binding() if timeout_s else nullcontext():
                 return _run(place, until, there, again or (), register=register_model, trigger=trigger)
         finally:
-            if there:
-                snapshots.forget(place.checkout, str(flow_run.id))
-            place.leave()
+            _leave(place, there)
     except PaddleshipError as error:
         return outcome.failed(error)
 
@@ -93,6 +91,14 @@ def _begin(
     there = legs.elsewhere(pools, until=until, checkout=checkout)
     here = [name for name in stages.up_to(until) if name not in there]
     return _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit), there
+
+
+@disk.full_is_unavailable("the run")
+def _leave(place: Workspace, there: Mapping[str, str]) -> None:
+    """Let go of the place of the run, and delete the refs by which its stages travelled to other pools."""
+    if there:
+        snapshots.forget(place.checkout, str(flow_run.id))
+    place.leave()
 
 
 @disk.full_is_unavailable("the run")

@@ -23,12 +23,16 @@ NEXT_STEPS = {
 
 
 def full(error: BaseException, *, what: str) -> Unavailable | None:
-    """The error of `what` if `error` reports a full disk, or was raised while another exception reported one; otherwise None."""
-    seen: BaseException | None = error
+    """The error of `what` if `error` reports a full disk, or was raised while another exception reported one; otherwise None.
+
+    Compiled libraries, and exceptions from other processes, report it in the system's words only. An Unavailable says it already.
+    """
+    seen: BaseException | None = None if isinstance(error, Unavailable) else error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in _FULL:
             return _unavailable(seen, what)
-        if isinstance(seen, sqlite3.Error) and getattr(seen, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        of_database = isinstance(seen, sqlite3.Error) and getattr(seen, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        if of_database or os.strerror(errno.ENOSPC) in str(seen):
             return _unavailable(OSError(errno.ENOSPC, ""), what)
         seen = seen.__cause__ or seen.__context__
     return None
