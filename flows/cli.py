@@ -30,8 +30,9 @@ def main() -> None:
         print("error: interrupted: what is finished is kept, so the same command continues after it", file=sys.stderr)
         sys.exit(Cancelled.exit_code)
     except Exception as error:
-        print(f"error: {defects.report(error, what='paddleship', folder=Path('reports'))}", file=sys.stderr)
-        sys.exit(1)
+        line, code = defects.report(error, what="paddleship", folder=Path("reports"))
+        print(f"error: {line}", file=sys.stderr)
+        sys.exit(code)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -53,8 +53,9 @@ def main(verb: Verb) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        print(f"error: {defects.report(error, what=verb.__name__, folder=Path('reports'))}", file=sys.stderr)
-        sys.exit(1)
+        line, code = defects.report(error, what=verb.__name__, folder=Path("reports"))
+        print(f"error: {line}", file=sys.stderr)
+        sys.exit(code)
     print(f"{report.stage}: {report.headline} ({report.seconds:.1f} s)")
 
 

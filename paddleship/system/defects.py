@@ -10,6 +10,7 @@ from pathlib import Path
 
 from paddleship.errors import Defect, without_credentials
 from paddleship.shipped.common.references import is_users
+from paddleship.system import disk
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OURS = tuple(f"{_ROOT / package}/" for package in ("paddleship", "tasks", "flows"))
@@ -41,8 +42,11 @@ def is_ours(error: Exception) -> bool:
     return not (_PADDLE_CPP.search(str(error)) or (last.startswith(_RUNTIMES) and isinstance(error, _RUNTIMES_OWN)))
 
 
-def report(error: Exception, *, what: str, folder: Path) -> str:
-    """Write the traceback to a file in `folder` (else in the temporary folder); returns one line for people that names the file."""
+def report(error: Exception, *, what: str, folder: Path) -> tuple[str, int]:
+    """Write the traceback to a file in `folder` (else in the temporary folder); returns one line for people, and the exit code.
+
+    If the disk is full, so that the file cannot be written, that is taken as the cause: a server or library may fail of it in any way.
+    """
     where = folder if folder.is_dir() else Path(tempfile.gettempdir())
     path = where / f"{what}.defect.log"
     trace = "".join(traceback.format_exception(error))
@@ -50,8 +54,10 @@ def report(error: Exception, *, what: str, folder: Path) -> str:
         told = trace + (f"\nIn the child process:\n{error.trace}" if isinstance(error, Defect) else "")
         path.write_text(without_credentials(told), encoding="utf-8")
     except OSError as closed:
-        return f"{what} hit a defect of paddleship ({_line(error)}), and {path} cannot be written ({closed.strerror}): please report it"
-    return f"{what} hit a defect of paddleship ({_line(error)}): please report it with {path}"
+        if outside := disk.full(closed, what=what):
+            return f"{outside} (it ended with {_line(error)})", outside.exit_code
+        return f"{what} hit a defect of paddleship ({_line(error)}), and {path} cannot be written ({closed.strerror}): please report it", 1
+    return f"{what} hit a defect of paddleship ({_line(error)}): please report it with {path}", 1
 
 
 def _line(error: Exception) -> str:
