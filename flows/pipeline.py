@@ -59,10 +59,11 @@ def develop_to_deploy(
         trigger: Why this run was started; MLflow shows it as the tag trigger.
     """
     try:
-        place, there = _begin(overrides, params_file, until, again or (), pools or {}, isolated=isolated, commit=commit)
+        again = again or []
+        place, there = _begin(overrides, params_file, until, again, pools or {}, isolated=isolated, commit=commit)
         try:
             with Deadline(timeout_s).binding() if timeout_s else nullcontext():
-                return _run(place, until, there, again or (), register=register_model, trigger=trigger)
+                return _run(place, until, there, again, register=register_model, trigger=trigger)
         finally:
             _leave(place, there)
     except PaddleshipError as error:

@@ -76,6 +76,8 @@ def _code(lineage: Lineage) -> list[str]:
     known = f"  # your code is outside the repository; it must have the sha256 {lineage.code_sha256[:12]}"
     if lineage.mlflow_run_id is None:
         return [known]
+    if lineage.experiment is None:  # downloaded with params.yaml and dvc.lock
+        return [f"{known}; up to 20 MB of it are in {CODE}"]
     return [
         f"{known}: the run keeps up to 20 MB of it in {CODE}",
         f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",

@@ -13,13 +13,13 @@ from typing import Any
 from paddleship.errors import BadInput, Unavailable
 from paddleship.promotion.answers import Recording
 from paddleship.promotion.ledger import Entry, Shipped
+from tasks.tracking import search
 from tasks.tracking.client import connect
 from tasks.tracking.sending import experiment_id, first_use
 
 CHAMPION = "champion"
 _ENTRY = "ledger_entry"
 _RECORDING = "recording.json"
-_PAGE = 1000
 _WHOLE = "FINISHED"  # status of the run of an entry that has all of it
 
 
@@ -110,12 +110,8 @@ class Registry:
 
     def _noted(self) -> list[tuple[Any, Entry]]:
         """The runs with an entry, and their entries."""
-        found, token = [], None
-        while True:
-            page = self._client.search_runs([self._experiment()], f"tags.{_ENTRY} != ''", max_results=_PAGE, page_token=token)
-            found += [(run, Entry.model_validate_json(run.data.tags[_ENTRY])) for run in page]
-            if not (token := page.token):
-                return found
+        found = search.pages(self._client, [self._experiment()], f"tags.{_ENTRY} != ''")
+        return [(run, Entry.model_validate_json(run.data.tags[_ENTRY])) for run in found]
 
     def _experiment(self) -> str:
         name = f"{self._model} promotions"

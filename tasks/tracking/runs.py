@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -14,12 +14,11 @@ from urllib.parse import unquote, urlsplit
 
 from paddleship.errors import BadInput
 from paddleship.reports.report import Report
+from tasks.tracking import search
 from tasks.tracking.champion import Registry
 from tasks.tracking.client import connect
 
 _OURS = "tags.prefect_flow_run != ''"  # pipeline runs; candidate runs are their children
-_PARENT = "mlflow.parentRunId"
-_PAGE = 1000
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def find(uri: str) -> list[Run]:
     """All pipeline runs, newest first."""
     client = connect(uri)
     models = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()}
-    found = _pages(client, list(models), _OURS)
+    found = search.pages(client, list(models), _OURS)
     return [_run(each, models[each.info.experiment_id]) for each in found]
 
 
@@ -79,10 +78,10 @@ def link_variant(uri: str, run: Run, *, sweep: str, parent: str | None, label: s
     """
     client = connect(uri)
     tags = {"sweep": sweep, "sweep_variant": label}
-    for key, value in {**tags, **({_PARENT: parent} if parent else {})}.items():
+    for key, value in {**tags, **({search.PARENT: parent} if parent else {})}.items():
         client.set_tag(run.run_id, key, value)
     source = run.tags.get("candidates_of", run.run_id)
-    candidates = _candidates(client, run.experiment_id, source)
+    candidates = search.candidates(client, run.experiment_id, source)
     for candidate in candidates:
         for key, value in tags.items():
             client.set_tag(candidate.info.run_id, key, value)
@@ -94,7 +93,7 @@ def link_variant(uri: str, run: Run, *, sweep: str, parent: str | None, label: s
 
 def _unlink_earlier(client: Any, run: Run, tags: Mapping[str, str], *, current: set[str]) -> None:
     """Take the tags of a sweep's variant from all runs but the current ones."""
-    for tagged in list(_pages(client, [run.experiment_id], f"tags.sweep = '{tags['sweep']}'")):
+    for tagged in list(search.pages(client, [run.experiment_id], f"tags.sweep = '{tags['sweep']}'")):
         if tagged.info.run_id not in current and tags.items() <= tagged.data.tags.items():
             for key in tags:
                 client.delete_tag(tagged.info.run_id, key)
@@ -149,27 +148,11 @@ def registered(uri: str) -> Registered:
 def delete(uri: str, run: Run) -> None:
     """Delete a run, its candidate runs, and its artifacts if they are in a local folder; the variants of a sweep stay."""
     client = connect(uri)
-    for each in (*_candidates(client, run.experiment_id, run.run_id), client.get_run(run.run_id)):
+    for each in (*search.candidates(client, run.experiment_id, run.run_id), client.get_run(run.run_id)):
         client.delete_run(each.info.run_id)
         folder = _folder(each.info.artifact_uri)
         if folder is not None and folder.parent.name == each.info.run_id:
             shutil.rmtree(folder.parent, ignore_errors=True)
-
-
-def _candidates(client: Any, experiment_id: str, run_id: str) -> list[Any]:
-    """The candidate runs of a pipeline run; the other children of a sweep's run are pipeline runs."""
-    children = _pages(client, [experiment_id], f"tags.`{_PARENT}` = '{run_id}'")
-    return [child for child in children if "prefect_flow_run" not in child.data.tags]
-
-
-def _pages(client: Any, experiments: list[str], query: str) -> Iterator[Any]:
-    token = None
-    while True:
-        page = client.search_runs(experiments, query, max_results=_PAGE, order_by=["attributes.start_time DESC"], page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
 
 
 def _run(found: Any, model: str) -> Run:

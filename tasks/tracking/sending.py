@@ -17,7 +17,7 @@ from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 from paddleship.system import locks
 from tasks.source import KEPT
-from tasks.tracking import note, registry, spool, view
+from tasks.tracking import note, registry, search, spool, view
 from tasks.tracking.client import connect, epoch_metrics
 
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the page opens on runs and metrics
@@ -189,7 +189,7 @@ def _candidates_run(client: Any, entry: Path, facts: dict[str, Any]) -> str:
         if not sent:
             _send_rows(client, facts, reports)
         return own
-    for child in client.search_runs([facts["experiment_id"]], f"tags.`mlflow.parentRunId` = '{own}'"):
+    for child in search.candidates(client, facts["experiment_id"], own):
         client.delete_run(child.info.run_id)
     return str(found[0].data.tags["mlflow.parentRunId"])
 

@@ -153,6 +153,22 @@ def test_a_leg_ends_with_the_run_that_started_it(shared, let, gpu, environment):
     assert git(shared.parent / "origin.git", "for-each-ref", "refs/paddleship") == ""
 
 
+@pytest.mark.slow
+@pytest.mark.long
+def test_at_its_time_limit_a_run_ends_its_leg_too(shared, let, gpu, environment):
+    let("train", "hang")
+    git(shared, "commit", "-qam", "train hangs")
+    command = [PROGRAM, "run", "--until", "export", "--on", "train=gpu", "--timeout", "45"]
+    with subprocess.Popen(command, cwd=shared, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        pids = hanging_leg(gpu)
+        output, _ = process.communicate(timeout=300)
+    assert process.returncode == 2, output
+    assert "error: train in the pool 'gpu' was stopped: the time limit of this run, 45 s, is over" in output
+    wait_for(lambda: not any(is_alive(int(pid)) for pid in pids))
+    wait_for(lambda: not flow_processes(gpu))
+    assert git(shared.parent / "origin.git", "for-each-ref", "refs/paddleship") == ""
+
+
 def test_a_pool_that_no_worker_was_ever_started_for_is_told_before_anything_starts(shared, pipeline):
     done = pipeline("--on", "train=tpu")
     assert done.returncode == 2
