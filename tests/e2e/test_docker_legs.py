@@ -94,7 +94,8 @@ def worker(checkout, stack_image, credentials, environment):
 
 
 def containers(engine, stack_image):
-    return engine.containers.list(all=True, filters={"ancestor": stack_image})
+    """Those of flow runs; a stack that another test starts has the same image."""
+    return engine.containers.list(all=True, filters={"ancestor": stack_image, "label": "io.prefect.flow-run-id"})
 
 
 def test_stages_run_in_containers_and_leave_none(checkout, worker, engine, stack_image, environment, prefect_url):
