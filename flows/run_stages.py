@@ -42,6 +42,9 @@ def run_stages(run: str, ref: str, names: list[str], again: list[str], versions:
         versions: Versions of paddleship and Paddle where the run was started.
         settings: Environment variables of the stages.
     """
+    if (ended := _ended_before()) is not None:
+        get_run_logger().warning("this leg ended before (%s), and its run went on without it: nothing is done", ended.name)
+        return ended
     try:
         _require_versions(versions)
         checkout = workspace.checkout_of(Path.cwd())
@@ -57,6 +60,14 @@ def run_stages(run: str, ref: str, names: list[str], again: list[str], versions:
             place.leave()
     except PaddleshipError as error:
         return outcome.failed(error)
+
+
+def _ended_before() -> State[Any] | None:
+    """The state in which this leg has ended already; a cluster may replace the pod of a leg that was lost or even finished."""
+    with get_client(sync_client=True) as client:
+        states = client.read_flow_run_states(uuid.UUID(str(flow_run.id)))
+    final = [state for state in sorted(states, key=lambda state: state.timestamp) if state.is_final()]
+    return State(type=final[-1].type, name=final[-1].name, message=final[-1].message) if final else None
 
 
 class _Handover:

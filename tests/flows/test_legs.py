@@ -12,7 +12,7 @@ from prefect.states import Completed
 from flows import evidence, legs, outcome, run_stages, snapshots, stages, workspace
 from flows.stages import Stage, StageKilled
 from paddleship.errors import BadInput, GateFailed, OutOfTime, PaddleshipError, Unavailable
-from tests.flows.helpers import PROGRAM, git, how_it_went, is_alive, mlflow_runs, prefect_api, report_of, wait_for
+from tests.flows.helpers import PREFECT, PROGRAM, git, how_it_went, is_alive, mlflow_runs, prefect_api, report_of, wait_for
 from tests.flows.test_pipeline import clone, last_error, row_of
 
 CACHE = ".dvc/cache/files/md5"
@@ -76,7 +76,7 @@ def flow_processes(clone):
 
 
 @pytest.mark.slow
-def test_a_stage_runs_in_a_clone_of_another_pool_and_all_travels_by_the_two_remotes(shared, let, gpu, pipeline, prefect_url):
+def test_a_stage_runs_in_a_clone_of_another_pool_and_all_travels_by_the_two_remotes(shared, let, gpu, pipeline, environment, prefect_url):
     let("train", "warn")
     git(shared, "commit", "-qam", "what the clone of the worker does not have")
     done = pipeline("--on", "train=gpu")
@@ -95,6 +95,12 @@ def test_a_stage_runs_in_a_clone_of_another_pool_and_all_travels_by_the_two_remo
         assert git(repository, "for-each-ref", "refs/paddleship") == ""
     (leg,) = prefect_api(prefect_url, "flow_runs/filter", {"work_pools": {"name": {"any_": ["gpu"]}}})
     assert leg["parent_task_run_id"], "it is shown below the run"
+    replaced = subprocess.run(
+        [PREFECT, "flow-run", "execute", leg["id"]], cwd=gpu, env=environment, capture_output=True, text=True, check=False
+    )
+    assert "this leg ended before (Completed), and its run went on without it: nothing is done" in replaced.stdout + replaced.stderr
+    state = prefect_api(prefect_url, f"flow_runs/{leg['id']}")["state"]
+    assert (state["type"], state["message"]) == ("COMPLETED", leg["state"]["message"]), "a pod that the cluster replaced changes nothing"
     pools = prefect_api(prefect_url, "work_pools/filter", {})
     assert [pool["type"] for pool in pools if pool["name"] == "gpu"] == ["process"], "its first worker created it"
     again = pipeline("--on", "train=gpu", "--again", "train")
