@@ -86,7 +86,7 @@ def _promote(version: str, params_file: str | None) -> str:
     ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries())
     challenger, champion = registry.version(version), registry.champion()
     with image.engine() as client:
-        if (decision := _known(ledger, challenger, champion)) is not None:
+        if (decision := _known(ledger, challenger, champion, _gates(values))) is not None:
             get_run_logger().info(
                 "version %s was decided on %s: nothing is judged again", challenger.version, decision.at.isoformat(timespec="seconds")
             )
@@ -107,11 +107,17 @@ def _promote(version: str, params_file: str | None) -> str:
                 return carry_out(Place(values, client, registry, ledger, decision, recording, accept=accept), step=_task)
 
 
-def _known(ledger: Ledger, challenger: Shipped, champion: Shipped | None) -> Entry | None:
-    """A decision for this very image: one that was not carried out to its end, or the one by which it is champion already."""
+def _gates(values: Params) -> dict[str, Any]:
+    """The params that a decision follows, without those about where it is carried out."""
+    return values.promote.model_dump(mode="json", exclude={"registry", "target", "ledger", "approval_hours", "latency_seconds"})
+
+
+def _known(ledger: Ledger, challenger: Shipped, champion: Shipped | None, gates: dict[str, Any]) -> Entry | None:
+    """A decision for this very image: by the same gates and not carried out to its end, or the one by which it is champion already."""
     unfinished, serving = ledger.unfinished(), ledger.serving()
     if unfinished is not None:
-        return unfinished if unfinished.shipped.image_id == challenger.image_id else None
+        same = unfinished.shipped.image_id == challenger.image_id and (unfinished.action == "rollback" or unfinished.gates == gates)
+        return unfinished if same else None
     if serving is not None and champion is not None and serving.shipped.image_id == challenger.image_id == champion.image_id:
         return serving
     return None
@@ -138,6 +144,7 @@ def _decide(report: Report, judged: Params, registry: Registry, ledger: Ledger, 
         why=report.headline,
         evidence=[str(check)[:_EVIDENCE_CHARACTERS] for check in report.verdict.checks],
         metrics=report.metrics,
+        gates=_gates(judged),
     )
     reason = "" if report.verdict else "; ".join(str(check) for check in report.verdict.failures)
     approval: Approval | None = None

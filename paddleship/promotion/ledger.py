@@ -50,7 +50,10 @@ class Shipped(BaseModel):
 
 
 class Entry(BaseModel):
-    """One line. `replaces` is the version that served before, `why` the reason in words, `evidence` the checks that decided it."""
+    """One line. `replaces` is the version that served before, `why` the reason in words, `evidence` the checks that decided it.
+
+    `gates` are the params that the checks and the approval followed.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -65,6 +68,7 @@ class Entry(BaseModel):
     approved_by: str | None = None
     evidence: list[str] = []
     metrics: dict[str, float | int] = {}
+    gates: dict[str, Any] = {}
 
     def followed_by(self, event: Event, **changes: Any) -> Entry:
         """A later entry about the same decision."""

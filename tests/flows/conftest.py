@@ -1,13 +1,16 @@
-"""The toy checkout and the commands of users in it."""
+"""The toy checkout and the commands of users in it; accepted versions of a model, and a registry for their images."""
 
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
+import yaml
 
 from benchmarks.chaos import toy as toys
-from tests.flows.helpers import PROGRAM
+from tests.flows import promotion
+from tests.flows.helpers import PROGRAM, answers, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +58,46 @@ def pipeline(toy, environment):
         return subprocess.run(command, cwd=checkout, env={**environment, **more}, capture_output=True, text=True, check=False)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def versions(once, linear_benchmarked, tmp_path_factory, stage, engine, mlflow_db, prefect_url):
+    """Two accepted versions of the linear model, each in the checkout that made it."""
+
+    def make():
+        root = tmp_path_factory.mktemp("promote")
+        for version, changes in {"1": {}, "2": {"seed": 8, "optimize": {"candidates": ["onnxruntime"]}}}.items():
+            subprocess.run(["cp", "-r", str(linear_benchmarked), str(root / version)], check=True)
+            stages = promotion.STAGES[1:] if changes else promotion.STAGES[-2:]
+            promotion.make(root / version, stage, stages, package={"repository": promotion.REPOSITORY_OF_IMAGES}, **changes)
+        return root
+
+    root = once("promote-versions", make)
+    environment = {"PREFECT_API_URL": prefect_url, "PREFECT_HOME": str(tmp_path_factory.mktemp("prefect-home")), "COLUMNS": "200"}
+    team = promotion.Team(tmp_path_factory.mktemp("team"), environment=environment)
+    shutil.copy(mlflow_db, team.state / "mlflow.db")
+    for version in ("1", "2"):
+        team.register(version, root / version)
+    yield team
+    for found in engine.images.list(name=team.images):
+        engine.images.remove(found.id, force=True)
+
+
+@pytest.fixture(scope="session")
+def image_registry(tmp_path_factory, free_port):
+    """The address of a real registry on loopback: Debian's docker-registry, unpacked here where it is not installed."""
+    folder, address = tmp_path_factory.mktemp("registry"), f"127.0.0.1:{free_port()}"
+    program = shutil.which("docker-registry") or str(folder / "usr/bin/docker-registry")
+    if not Path(program).exists():
+        fetch = "apt-get download -qq -o APT::Sandbox::User=root docker-registry && dpkg-deb -x docker-registry_*.deb ."
+        done = subprocess.run(["bash", "-c", fetch], cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"needs a registry: `apt-get install docker-registry` ({done.stderr.strip()[-200:]})")
+    settings = {"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(folder / "images")}}, "http": {"addr": address}}
+    (folder / "config.yml").write_text(yaml.safe_dump(settings))
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen([program, "serve", str(folder / "config.yml")], stdout=log, stderr=log)
+    wait_for(lambda: answers(f"http://{address}/v2/"))
+    yield address
+    process.terminate()
+    process.wait(30)

@@ -91,3 +91,11 @@ def mlflow_runs(root):
         rows = [tuple(row) for row in connection.execute(text(query))]
     engine.dispose()
     return rows
+
+
+def answers(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 loopback
+            return answer.status == 200
+    except OSError:
+        return False

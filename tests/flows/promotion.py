@@ -14,6 +14,7 @@ from paddleship.config import params
 from tasks.tracking.run import Tracker
 
 REPOSITORY = Path(__file__).parents[2]
+REPOSITORY_OF_IMAGES = f"paddleship/test-promote-{os.getpid()}"
 STAGES = ("prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept")
 
 
@@ -32,6 +33,11 @@ class Team:
     @property
     def ledger(self):
         return self.state / "ledger.jsonl"
+
+    @property
+    def images(self):
+        """The repository of all images, as the checkout that made them named it."""
+        return json.loads((self.checkouts["1"] / "release.json").read_text())["image"].rpartition(":")[0]
 
     def settings(self, **promote):
         """Give all checkouts the same `promote` section."""

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
-import yaml
 
 from benchmarks.promote.constant_load import sending
 from paddleship.config.params import Target
@@ -31,30 +29,6 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 PATH = "/v2/models/linear/infer"
 BODY = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 1.5]}]}).encode()
-NAME = f"paddleship/test-promote-{os.getpid()}"
-
-
-@pytest.fixture(scope="module")
-def versions(once, linear_benchmarked, tmp_path_factory, stage, engine, mlflow_db, prefect_url):
-    """Two accepted versions of the linear model, each in the checkout that made it."""
-
-    def make():
-        root = tmp_path_factory.mktemp("promote")
-        for version, changes in {"1": {}, "2": {"seed": 8, "optimize": {"candidates": ["onnxruntime"]}}}.items():
-            subprocess.run(["cp", "-r", str(linear_benchmarked), str(root / version)], check=True)
-            stages = promotion.STAGES[1:] if changes else promotion.STAGES[-2:]
-            promotion.make(root / version, stage, stages, package={"repository": NAME}, **changes)
-        return root
-
-    root = once("promote-versions", make)
-    environment = {"PREFECT_API_URL": prefect_url, "PREFECT_HOME": str(tmp_path_factory.mktemp("prefect-home")), "COLUMNS": "200"}
-    team = promotion.Team(tmp_path_factory.mktemp("team"), environment=environment)
-    shutil.copy(mlflow_db, team.state / "mlflow.db")
-    for version in ("1", "2"):
-        team.register(version, root / version)
-    yield team
-    for found in engine.images.list(name=repository(team)):
-        engine.images.remove(found.id, force=True)
 
 
 @pytest.fixture
@@ -63,26 +37,6 @@ def team(versions, tmp_path):
     team = versions.copy(tmp_path / "state")
     team.settings()
     return team
-
-
-@pytest.fixture(scope="session")
-def image_registry(tmp_path_factory, free_port):
-    """The address of a real registry on loopback: Debian's docker-registry, unpacked here where it is not installed."""
-    folder, address = tmp_path_factory.mktemp("registry"), f"127.0.0.1:{free_port()}"
-    program = shutil.which("docker-registry") or str(folder / "usr/bin/docker-registry")
-    if not Path(program).exists():
-        fetch = "apt-get download -qq -o APT::Sandbox::User=root docker-registry && dpkg-deb -x docker-registry_*.deb ."
-        done = subprocess.run(["bash", "-c", fetch], cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"needs a registry: `apt-get install docker-registry` ({done.stderr.strip()[-200:]})")
-    settings = {"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(folder / "images")}}, "http": {"addr": address}}
-    (folder / "config.yml").write_text(yaml.safe_dump(settings))
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen([program, "serve", str(folder / "config.yml")], stdout=log, stderr=log)
-    wait_for(lambda: answers(f"http://{address}/v2/"))
-    yield address
-    process.terminate()
-    process.wait(30)
 
 
 @pytest.fixture(scope="module")
@@ -96,14 +50,6 @@ def target(engine, free_port, tmp_path_factory):
     DockerTarget(engine, Target(**settings), memory_bytes=1).remove()
 
 
-def answers(url):
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 loopback
-            return answer.status == 200
-    except OSError:
-        return False
-
-
 def served(target):
     """The digest of the candidate that the target's server says it holds."""
     with urllib.request.urlopen(f"http://127.0.0.1:{target['port']}/v2/models/linear", timeout=10) as answer:
@@ -112,10 +58,6 @@ def served(target):
 
 def digest(team, version):
     return json.loads((team.checkouts[version] / "release.json").read_text())["candidate_digest"]
-
-
-def repository(team):
-    return json.loads((team.checkouts["1"] / "release.json").read_text())["image"].rpartition(":")[0]
 
 
 def champion(team):
@@ -131,7 +73,7 @@ def events(team):
 def test_a_promotion_by_the_gates_and_a_rollback_cost_no_client_an_answer(promoted, target, image_registry, engine):
     promoted.settings(registry=image_registry, target=target)
     before = events(promoted)
-    moving = f"{image_registry}/{repository(promoted)}:champion"
+    moving = f"{image_registry}/{promoted.images}:champion"
     with sending(target["port"], PATH, BODY, clients=2, pause_s=0.02) as client_side:
         forth = promoted.run("1", "promote", "1")
         assert forth.returncode == 0, forth.stdout + forth.stderr
@@ -152,7 +94,7 @@ def test_a_promotion_by_the_gates_and_a_rollback_cost_no_client_an_answer(promot
     assert served(target) == digest(promoted, "2")
     alias, tags = champion(promoted)
     assert alias == "2"
-    assert tags["reference"].startswith(f"{image_registry}/{repository(promoted)}@sha256:")
+    assert tags["reference"].startswith(f"{image_registry}/{promoted.images}@sha256:")
     assert engine.images.pull(moving).id == tags["image_id"]
     assert not image.exists(engine, moving.replace("champion", "latest"))
     assert events(promoted)[len(before) :] == [(event, version) for version in "12" for event in ("decided", "serving", "settled")]
@@ -310,6 +252,18 @@ def test_who_refuses_in_the_form_is_named_in_the_ledger_and_nothing_moves(team):
     assert process.returncode == 3, said
     assert "error: promote: Ada refused it: not on a Friday" in said
     assert events(team) == [("refused", "1")]
+
+
+def test_a_decision_that_nobody_approved_is_not_carried_out_where_a_person_has_to(team):
+    team.settings(registry="127.0.0.1:9")
+    assert team.run("1", "promote", "1").returncode == 4, "it is decided, and the registry is away"
+    team.settings(approval="human")
+    with waiting(team, "1") as (process, run, _):
+        api(team, f"flow_runs/{run}/resume", {"run_input": {"approve": False, "who": "Ada", "reason": "not so"}})
+        said = process.communicate(timeout=300)[0]
+    assert process.returncode == 3, said
+    assert events(team) == [("decided", "1"), ("refused", "1")]
+    assert Ledger(team.ledger, "linear").unfinished() is None
 
 
 def test_a_version_whose_evidence_is_elsewhere_is_refused_with_the_way_there(team):
