@@ -57,13 +57,17 @@ class Report(BaseModel):
         return [finding for severity in ("error", "warning") for finding in self.findings if finding.severity == severity]
 
     def gate(self, kinds: Sequence[str]) -> None:
-        """Make the verdict fail if there is a finding of one of these kinds, of any severity."""
+        """Make the verdict fail if there is a finding of one of these kinds, of any severity, also about a candidate that is not used."""
         if not kinds:
             return
+        found = {finding.message: (finding.kind, str(finding).split("\n")[0], finding.advice) for finding in self.findings}
+        for name, row in self.candidates.items():
+            for fact in row.get("findings", []):
+                found.setdefault(f"{name}: {fact['message']}", (fact["kind"], f"{name}: {fact['message']}", fact["advice"]))
         checks = [
-            Check(name=_GATE, measured=str(finding).split("\n")[0], limit="none of this kind", passed=False, advice=finding.advice)
-            for finding in self.findings
-            if finding.kind in kinds
+            Check(name=_GATE, measured=words, limit="none of this kind", passed=False, advice=advice)
+            for kind, words, advice in found.values()
+            if kind in kinds
         ]
         none = Check(name=_GATE, measured="none found", limit=f"no finding of {', '.join(kinds)}", passed=True)
         self.verdict = Verdict(checks=[*self.verdict.checks, *(checks or [none])])

@@ -60,6 +60,14 @@ def test_a_kind_that_is_named_fails_the_verdict_at_any_severity(finding):
     assert finding.advice in str(failed)
 
 
+def test_a_kind_that_is_named_fails_the_verdict_where_only_a_refused_candidate_has_it_too():
+    made = report()
+    made.candidates["onnxruntime"] = {"status": "failed", "findings": [ERROR.to_dict()]}
+    made.gate([ERROR.kind])
+    (failed,) = made.verdict.failures
+    assert failed.measured == f"onnxruntime: {ERROR.message}"
+
+
 def test_a_kind_that_is_not_named_or_not_found_fails_nothing():
     made = report(WARNING)
     made.gate([])
