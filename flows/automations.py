@@ -45,7 +45,7 @@ def watch_heartbeats() -> None:
 
 
 def retrain_on_drift() -> None:
-    """Start the deployment `retrain`, with the drifted features as its trigger, when a check finds drift that is new."""
+    """Start the deployment `retrain` of the model's params, with the drifted features as its trigger, when a check finds new drift."""
     from prefect import get_client
     from prefect.automations import Automation
     from prefect.events.actions import RunDeployment
@@ -66,5 +66,6 @@ def retrain_on_drift() -> None:
         threshold=1,
         within=_ONE_CHECK,
     )
-    action = RunDeployment(source="selected", deployment_id=deployment_id, parameters={"trigger": "drift of {{ event.payload.features }}"})
+    parameters = {"trigger": "drift of {{ event.payload.features }}", "params_file": "{{ event.payload.params_file }}"}
+    action = RunDeployment(source="selected", deployment_id=deployment_id, parameters=parameters)
     Automation(name=DRIFT, description="Drifted features become a retraining.", trigger=trigger, actions=[action]).create()

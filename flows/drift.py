@@ -32,7 +32,7 @@ def drift(sample: str | None = None, candidate: str | None = None, hours: int | 
         dead_runs.hold(Local.of(checkout))
         values = here.values(checkout, params_file)
         result = drift_check.check(checkout, values, sample=sample, candidate=candidate, hours=hours)
-        new = drift_check.tell(Local.of(checkout), result)
+        new = drift_check.tell(Local.of(checkout), result, params_file=params_file)
     except PaddleshipError as error:
         return outcome.failed(error)
     _publish(checkout / values.paths.reports)

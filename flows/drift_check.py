@@ -32,26 +32,35 @@ def check(checkout: Path, values: Params, *, sample: str | None, candidate: str 
     if place is None:
         raise BadInput("there is no request sample: give --sample FOLDER, or set drift.sample to the folder that servers write to")
     digest = Candidate.read(checkout / candidate).digest if candidate else None
-    result = comparing.compare(samples.read(checkout / place, hours=settings.hours, digest=digest), settings)
+    counted = samples.read(checkout / place, hours=settings.hours, digest=digest)
+    if counted.model != values.name:
+        raise BadInput(
+            f"the request sample in {place} is of the model {counted.model!r}, and the params are of {values.name!r}: "
+            "give the params of that model"
+        )
+    result = comparing.compare(counted, settings)
     reports = checkout / values.paths.reports
     write_text(reports / REPORT, page.markdown(result, picture=drawing.draw(result, reports, PICTURE)))
     return result
 
 
-def tell(local: Local, result: DriftResult) -> list[str]:
-    """Send an event for each feature whose drift Prefect does not know of yet. Returns their names. Raises Unavailable."""
+def tell(local: Local, result: DriftResult, *, params_file: str | None) -> list[str]:
+    """Send an event for each feature whose drift Prefect does not know of yet. Returns their names. Raises Unavailable.
+
+    `params_file` is what was laid over params.yaml, with which the model is to be trained again.
+    """
     if all(feature.verdict == DriftVerdict.CANNOT_TELL for feature in result.features):
         return []
     told, digest = _told(local), result.sample.candidate_digest
     new = [feature for feature in result.drifted if feature.name not in told.get(digest, [])]
     if new:
-        asyncio.run(_send(result, new))
+        asyncio.run(_send(result, new, params_file or ""))
     told = {**{key: names for key, names in told.items() if key != digest}, digest: [feature.name for feature in result.drifted]}
     write_text(local.state / _TOLD, json.dumps(dict(list(told.items())[-_MOST_TOLD:]), indent=1) + "\n")
     return [feature.name for feature in new]
 
 
-async def _send(result: DriftResult, new: Sequence[FeatureDrift]) -> None:
+async def _send(result: DriftResult, new: Sequence[FeatureDrift], params_file: str) -> None:
     from prefect.events import Event
     from prefect.events.clients import get_events_client
 
@@ -61,7 +70,7 @@ async def _send(result: DriftResult, new: Sequence[FeatureDrift]) -> None:
         async with get_events_client(checkpoint_every=1) as client:
             for feature in new:
                 facts: dict[str, Any] = {"feature": feature.name, "features": names, "distance": feature.distance, "rows": sample.rows}
-                facts |= {"unseen_share": feature.unseen_share, "candidate_digest": sample.candidate_digest}
+                facts |= {"unseen_share": feature.unseen_share, "candidate_digest": sample.candidate_digest, "params_file": params_file}
                 await client.emit(Event(event=EVENT, resource=resource, payload=facts))
     except Exception as error:
         reason = " ".join(f"{type(error).__name__} {error}".split())[:200]

@@ -42,6 +42,6 @@ def _drift(arguments: argparse.Namespace) -> int:
     print(result.headline, *page.not_watched(result), f"report  {checkout / settings.paths.reports / drift_check.REPORT}", sep="\n")
     if local.prefect_url():
         local.use()
-        if new := drift_check.tell(local, result):
+        if new := drift_check.tell(local, result, params_file=overlay):
             print(f"sent to Prefect as events: {', '.join(new)}")
     return 0 if result else GateFailed.exit_code

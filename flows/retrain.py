@@ -46,6 +46,7 @@ def retrain(
         force: Run although nothing changed, or although the same version was run before.
     """
     log = get_run_logger()
+    params_file = params_file or None  # the automation has only text
     _tag(trigger)
     try:
         checkout = workspace.checkout_of(Path.cwd())

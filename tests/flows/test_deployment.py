@@ -159,33 +159,50 @@ def request_sample(folder, *, requests):
 def test_drift_becomes_an_event_and_one_retraining_that_says_so(served, tmp_path):
     checkout, environment, _ = served
 
-    def check(requests):
+    (checkout / "ours.yaml").write_text("seed: 3\n")
+    (checkout / "other.yaml").write_text("name: other\n")
+
+    def check(requests, *arguments):
         request_sample(tmp_path / "samples", requests=requests)
-        command = [PROGRAM, "drift", "--sample", str(tmp_path / "samples")]
+        command = [PROGRAM, "drift", "--sample", str(tmp_path / "samples"), *arguments]
         return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
 
     def retrainings():
         (deployment,) = [one for one in api(checkout, "deployments/filter", {}) if one["entrypoint"].endswith(":retrain")]
         return api(checkout, "flow_runs/filter", {"deployments": {"id": {"any_": [deployment["id"]]}}})
 
-    same = check([510, 490, 0])
+    ours = ("--params", "ours.yaml")
+    other = check([900, 100, 0], "--params", "other.yaml")
+    assert other.returncode == 2
+    assert "is of the model 'linear', and the params are of 'other': give the params of that model" in other.stderr
+    same = check([510, 490, 0], *ours)
     assert same.returncode == 0, same.stderr
     assert "no drift found in 2 features of 1,000 requests" in same.stdout
-    drifted = check([900, 100, 0])
+    drifted = check([900, 100, 0], *ours)
     assert drifted.returncode == 3, drifted.stderr
     assert "sent to Prefect as events: x[0], x[1]" in drifted.stdout
     (run,) = wait_for(retrainings)
-    assert run["parameters"] == {"trigger": "drift of x[0], x[1]"}
+    assert run["parameters"] == {"trigger": "drift of x[0], x[1]", "params_file": "ours.yaml"}
     wait_for(lambda: retrainings()[0]["name"] == "retrain: drift of x[0], x[1]", seconds=120)
     subprocess.run([PREFECT, "flow-run", "cancel", run["id"]], cwd=checkout, env=environment, check=True, capture_output=True)
     wait_for(lambda: retrainings()[0]["state_type"] == "CANCELLED", seconds=120)
     assert {"retrain", "drift of x[0], x[1]"} <= set(retrainings()[0]["tags"])
-    assert "sent to Prefect" not in check([900, 100, 0]).stdout, "it knows"
+    assert "sent to Prefect" not in check([900, 100, 0], *ours).stdout, "it knows"
     wanted = {"event": {"name": ["paddleship.drift"]}}
     events = api(checkout, "events/filter", {"filter": wanted})
     assert sorted(one["payload"]["feature"] for one in events["events"]) == ["x[0]", "x[1]"]
     assert len(retrainings()) == 1
-    command = [PREFECT, "deployment", "run", "drift/local", "--watch", "--param", f"sample={tmp_path / 'samples'}"]
+    command = [
+        PREFECT,
+        "deployment",
+        "run",
+        "drift/local",
+        "--watch",
+        "--param",
+        f"sample={tmp_path / 'samples'}",
+        "--param",
+        "params_file=ours.yaml",
+    ]
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (artifact,) = api(checkout, "artifacts/filter", {"artifacts": {"key": {"any_": ["drift"]}}})
