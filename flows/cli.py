@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import webbrowser
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,6 +20,7 @@ from paddleship.system import defects, disk
 def main() -> None:
     """Parse, run one command, exit by its outcome; a user's mistake is one line, and so is a defect, whose traceback is in a file."""
     imports.keep_what_they_make()
+    terminal.survive_closed_output()
     arguments = _parser().parse_args()
     try:
         with disk.full_is_unavailable("paddleship"):
@@ -102,9 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument("--json", action="store_true", help="print JSON")
     trace.set_defaults(command=_trace)
 
-    runs = commands.add_parser("runs", help="list, show, compare and remove the runs of this checkout").add_subparsers(
-        required=True, metavar="WHAT"
-    )
+    runs = commands.add_parser("runs", help="list, show, compare, open and remove runs").add_subparsers(required=True, metavar="WHAT")
     listed = runs.add_parser("list", help="the runs, the newest first")
     listed.add_argument("--limit", type=int, default=20, metavar="N", help="how many to print (default: 20)")
     listed.set_defaults(command=_runs_list)
@@ -115,11 +115,15 @@ def _parser() -> argparse.ArgumentParser:
     compared.add_argument("one", metavar="NAME|ID")
     compared.add_argument("other", metavar="NAME|ID")
     compared.set_defaults(command=_runs_compare)
-    pruned = runs.add_parser("prune", help="remove old runs: worktrees, images, MLflow runs, experiments")
+    opened = runs.add_parser("open", help="open the page of a run in MLflow, or print its address where there is no browser")
+    opened.add_argument("name", metavar="NAME|ID")
+    opened.set_defaults(command=_runs_open)
+    pruned = runs.add_parser("prune", help="remove old runs of this checkout: worktrees, images, MLflow runs, experiments")
     pruned.add_argument("--keep", type=int, default=20, metavar="N", help="how many of the newest runs to keep (default: 20)")
     pruned.add_argument(
         "--cache", action="store_true", help="also remove from DVC's cache what this checkout, commits and experiments do not use"
     )
+    pruned.add_argument("--everyone", action="store_true", help="also remove the runs of other checkouts that use the same MLflow")
     pruned.add_argument("--dry-run", action="store_true", help="print what would be removed, and remove nothing")
     pruned.set_defaults(command=_runs_prune)
 
@@ -274,13 +278,28 @@ def _runs_compare(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _runs_open(arguments: argparse.Namespace) -> int:
+    _, local = here()
+    from tasks.tracking.runs import address, find, named
+
+    uri = local.tracking_uri()
+    page = address(uri, named(find(uri), arguments.name))
+    if page is None:
+        raise BadInput("no MLflow server shows the pages of this checkout: run `make ui`")
+    print(page)
+    webbrowser.open(page)
+    return 0
+
+
 def _runs_prune(arguments: argparse.Namespace) -> int:
     checkout, local = here()
     if arguments.keep < 0:
         raise BadInput(f"--keep must be at least 0 (got {arguments.keep}): give the number of runs to keep")
     from flows import runs
 
-    runs.prune(checkout, local, keep=arguments.keep, cache=arguments.cache, dry_run=arguments.dry_run, say=print)
+    runs.prune(
+        checkout, local, keep=arguments.keep, everyone=arguments.everyone, cache=arguments.cache, dry_run=arguments.dry_run, say=print
+    )
     return 0
 
 

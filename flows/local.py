@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,11 @@ class Local:
     def of(cls, checkout: Path) -> Local:
         """With the ports in PREFECT_PORT and MLFLOW_PORT. Raises BadInput."""
         return cls(checkout, _port("PREFECT_PORT", 4200), _port("MLFLOW_PORT", 5000))
+
+    @property
+    def identity(self) -> str:
+        """The name of this checkout in an MLflow that several share."""
+        return f"{platform.node()}:{self.checkout}"
 
     @property
     def state(self) -> Path:

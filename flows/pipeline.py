@@ -115,6 +115,7 @@ def _run(
     local = Local.of(checkout)
     bury(local.spool, tracking_uri=local.tracking_uri())
     tags = {"mlflow.runName": str(flow_run.name), "git_commit": workspace.commit(place.root), "prefect_flow_run": str(flow_run.id)}
+    tags["checkout"] = local.identity
     tags |= {"dvc_experiment": workspace.experiment(str(flow_run.id))} if place.isolated else {}
     tags |= {"trigger": trigger} if trigger else {}
     tags |= {"started_by_flow_run": str(starter)} if (starter := flow_run.parent_flow_run_id) else {}

@@ -1,4 +1,4 @@
-"""`paddleship runs`: list, show, compare and delete the runs in this checkout's MLflow."""
+"""`paddleship runs`: list, show, compare and delete the runs in MLflow."""
 
 from __future__ import annotations
 
@@ -57,16 +57,20 @@ def comparison(one: Run, other: Run) -> Any:
     return _table(("", one.name, other.name, "ratio"), rows)
 
 
-def prune(checkout: Path, local: Local, *, keep: int, cache: bool, dry_run: bool, say: Say) -> None:
-    """Delete all runs except the newest `keep`, with their images and experiments, and the worktrees of dead runs.
+def prune(checkout: Path, local: Local, *, keep: int, everyone: bool, cache: bool, dry_run: bool, say: Say) -> None:
+    """Delete all runs of this checkout, or of everyone, except the newest `keep`, with images and experiments, and worktrees of dead runs.
 
     Active runs stay, and so do runs that a model version, an image in use or the candidates of a newer run refer to. `cache` removes from
     DVC's cache what neither this checkout nor any commit or experiment refers to. A dry run only prints what it would delete.
     """
     uri, would = local.tracking_uri(), "would remove" if dry_run else "removed"
-    found, registered = runs.find(uri), runs.registered(uri)
+    everything, registered = runs.find(uri), runs.registered(uri)
+    found = [run for run in everything if everyone or run.tags.get("checkout") == local.identity]
+    if len(found) < len(everything):
+        say(f"left alone: {len(everything) - len(found)} of other checkouts (--everyone: remove those too)")
     stay = [run for place, run in enumerate(found) if place < keep or run.status == "RUNNING" or run.run_id in registered.runs]
-    kept = {run.run_id for run in stay} | {run.tags["candidates_of"] for run in stay if "candidates_of" in run.tags}
+    others = [run for run in everything if run not in found]
+    kept = {run.run_id for run in stay} | {run.tags["candidates_of"] for run in [*stay, *others] if "candidates_of" in run.tags}
     old = [run for run in found if run.run_id not in kept]
     for root in workspace.worktrees(checkout):
         with workspace.abandoned(checkout, root) as dead:
@@ -84,7 +88,9 @@ def prune(checkout: Path, local: Local, *, keep: int, cache: bool, dry_run: bool
             workspace.remove_experiment(checkout, workspace.experiment(run.flow_run))
     if cache:
         _prune_cache(checkout, local, dry_run=dry_run, say=say)
-    say(f"{len(found) - len(gone)} runs are kept" + ("; nothing was removed, this was a dry run" if dry_run else ""))
+    needed_too = len(found) - len(gone) - min(keep, len(found))
+    why = f", {needed_too} of them because they are active, or a model version, an image or a newer run needs them" if needed_too else ""
+    say(f"{len(found) - len(gone)} runs are kept{why}" + ("; nothing was removed, this was a dry run" if dry_run else ""))
 
 
 def _prune_images(old: Sequence[Run], registered: set[str], *, dry_run: bool, say: Say) -> set[str]:

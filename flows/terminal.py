@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
 
 _ENGINE_FAILED = "Engine execution exited with unexpected exception"
 _TASKS, _FLOWS = "prefect.task_runs", "prefect.flow_runs"
@@ -24,6 +26,39 @@ def show(table: Any) -> None:
     with console.capture() as printed:
         console.print(table)
     print("\n".join(line.rstrip() for line in printed.get().splitlines()), flush=True)
+
+
+def survive_closed_output() -> None:
+    """Let a run go on if nobody reads what it prints any more, as in `paddleship run | head`."""
+    sys.stdout, sys.stderr = (cast(TextIO, _Output(stream)) for stream in (sys.stdout, sys.stderr))
+
+
+class _Output:
+    """A stream that discards everything once its reader is gone."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with self._discarding():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._discarding():
+            self._stream.flush()
+
+    @contextmanager
+    def _discarding(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
 
 
 def tell_errors_once() -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from paddleship.errors import BadInput, Unavailable
+from paddleship.errors import BadInput
 from paddleship.promotion.answers import Recording
 from paddleship.promotion.ledger import Entry, Shipped
 from tasks.tracking import search
-from tasks.tracking.client import connect
+from tasks.tracking.client import connect, reached
 from tasks.tracking.sending import experiment_id, first_use
 
 CHAMPION = "champion"
@@ -31,13 +30,13 @@ class Registry:
 
     def __init__(self, uri: str, model: str, *, artifact_root: str | None) -> None:
         self._uri, self._model, self._artifact_root = uri, model, artifact_root
-        with first_use(uri), _reached(uri):
+        with first_use(uri), reached(uri):
             self._client = connect(uri)
             self._client.search_experiments(max_results=1)
 
     def version(self, wanted: str) -> Shipped:
         """The version of that number or alias. Raises BadInput."""
-        with _reached(self._uri):
+        with reached(self._uri):
             if wanted.isdigit():
                 found = self._maybe(lambda: self._client.get_model_version(self._model, wanted))
             else:
@@ -55,32 +54,32 @@ class Registry:
 
     def champion(self) -> Shipped | None:
         """The version that the alias `champion` names."""
-        with _reached(self._uri):
+        with reached(self._uri):
             found = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, CHAMPION))
         return self.version(str(found.version)) if found is not None else None
 
     def run_of(self, shipped: Shipped) -> Any:
         """The MLflow run that made a version."""
-        with _reached(self._uri):
+        with reached(self._uri):
             return self._client.get_run(self._client.get_model_version(self._model, shipped.version).run_id)
 
     def crown(self, shipped: Shipped) -> None:
         """Let the alias `champion` name this version, and the version its image in the registry."""
-        with _reached(self._uri):
+        with reached(self._uri):
             if shipped.reference:
                 self._client.set_model_version_tag(self._model, shipped.version, "reference", shipped.reference)
             self._client.set_registered_model_alias(self._model, CHAMPION, shipped.version)
 
     def entries(self) -> list[Entry]:
         """The ledger as MLflow has it, without entries of which a part is missing."""
-        with _reached(self._uri):
+        with reached(self._uri):
             return [entry for run, entry in self._noted() if run.info.status == _WHOLE]
 
     def note(self, entry: Entry, recording: Recording = ()) -> None:  # type: ignore[assignment]
         """Add an entry, with the answers that its image is known by."""
         from mlflow.entities import Metric
 
-        with _reached(self._uri):
+        with reached(self._uri):
             at_ms = _milliseconds(entry.at)
             name = f"{entry.action} {entry.shipped.version}: {entry.event}"
             tags = {
@@ -98,7 +97,7 @@ class Registry:
 
     def recording(self, shipped: Shipped) -> Recording:
         """The answers that an image is known by; empty where none were kept."""
-        with _reached(self._uri):
+        with reached(self._uri):
             for run, entry in self._noted():
                 same = entry.shipped.candidate_digest == shipped.candidate_digest
                 if same and any(file.path == _RECORDING for file in self._client.list_artifacts(run.info.run_id)):
@@ -128,19 +127,6 @@ class Registry:
             if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                 return None
             raise
-
-
-@contextmanager
-def _reached(uri: str) -> Iterator[None]:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        yield
-    except (MlflowException, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise Unavailable(
-            f"MLflow at {uri} does not answer as it should ({reason}): start it (`make ui`), then run the same command"
-        ) from error
 
 
 def _milliseconds(at: datetime) -> int:

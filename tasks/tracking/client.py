@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from paddleship.errors import Unavailable, without_credentials
 
 
 def connect(uri: str) -> Any:
@@ -19,6 +23,20 @@ def connect(uri: str) -> Any:
 
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+@contextmanager
+def reached(uri: str) -> Iterator[None]:
+    """A block in which an MLflow that does not answer raises Unavailable."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except (MlflowException, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise Unavailable(
+            f"MLflow at {without_credentials(uri)} does not answer as it should ({reason}): start it (`make ui`), then run the same command"
+        ) from error
 
 
 def epoch_metrics(epochs: list[Any], *, first: int, at_ms: int) -> list[Any]:

@@ -63,7 +63,7 @@ class Tracker:
     @property
     def url(self) -> str | None:
         """The address of the run's page; None without a server."""
-        return _url(self._uri, self._facts.get("experiment_id"), self.run_id) if self.run_id else None
+        return view.page(self._uri, self._facts.get("experiment_id"), self.run_id) if self.run_id else None
 
     @property
     def view_url(self) -> str | None:
@@ -248,8 +248,3 @@ def _flat(params: Params) -> dict[str, str]:
             text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
             flat[f"{section}.{key}" if key else section] = text[:6000]
     return flat
-
-
-def _url(uri: str, experiment: str | None, run_id: str | None) -> str | None:
-    shown = without_credentials(uri).rstrip("/")
-    return f"{shown}/#/experiments/{experiment}/runs/{run_id}?{view.MODE}" if uri.startswith("http") and experiment else None

@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 from paddleship.errors import BadInput
 from paddleship.reports.report import Report
-from tasks.tracking import search
+from tasks.tracking import search, view
 from tasks.tracking.champion import Registry
-from tasks.tracking.client import connect
+from tasks.tracking.client import connect, reached
 
 _OURS = "tags.prefect_flow_run != ''"  # pipeline runs; candidate runs are their children
 
@@ -46,11 +46,17 @@ class Run:
 
 
 def find(uri: str) -> list[Run]:
-    """All pipeline runs, newest first."""
+    """All pipeline runs, newest first. Raises Unavailable."""
     client = connect(uri)
-    models = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()}
-    found = search.pages(client, list(models), _OURS)
-    return [_run(each, models[each.info.experiment_id]) for each in found]
+    with reached(uri):
+        models = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()}
+        found = search.pages(client, list(models), _OURS)
+        return [_run(each, models[each.info.experiment_id]) for each in found]
+
+
+def address(uri: str, run: Run) -> str | None:
+    """The page of a run; None if no server shows it."""
+    return view.page(uri, run.experiment_id, run.run_id)
 
 
 def of_flow_run(uri: str, flow_run: str) -> Run | None:
@@ -141,7 +147,8 @@ class Registered:
 
 
 def registered(uri: str) -> Registered:
-    versions = list(connect(uri).search_model_versions())
+    with reached(uri):
+        versions = list(connect(uri).search_model_versions())
     return Registered({str(one.run_id) for one in versions}, {one.tags["image_id"] for one in versions if "image_id" in one.tags})
 
 

@@ -54,6 +54,12 @@ def link(uri: str, experiment_id: str, *, sweep: str | None = None) -> str:
     return address + urlencode({"searchFilter": _filter(sweep), "compareRunsMode": "CHART", **order})
 
 
+def page(uri: str, experiment_id: str | None, run_id: str) -> str | None:
+    """The address of a run on the server at `uri`, without its user; None without a server or an experiment."""
+    server = without_credentials(uri).rstrip("/")
+    return f"{server}/#/experiments/{experiment_id}/runs/{run_id}?{MODE}" if uri.startswith("http") and experiment_id else None
+
+
 def _filter(sweep: str | None) -> str:
     return f"tags.sweep = '{sweep}' AND tags.winner = 'True'" if sweep else MEASURED
 

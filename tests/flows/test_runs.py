@@ -25,7 +25,7 @@ def stored(toy, reviews_params, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     local = Local(toy)
     for number, (epochs, failure) in enumerate([(8, None), (9, None), (8, GateFailed("x is 3"))]):
-        tags = {"mlflow.runName": f"run-{number}", "prefect_flow_run": f"0000-{number}-abcdefg{number}"}
+        tags = {"mlflow.runName": f"run-{number}", "prefect_flow_run": f"0000-{number}-abcdefg{number}", "checkout": local.identity}
         values = reviews_params({"train": {"epochs": epochs}})
         tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
         tracker.log_source(toy, values.code)
@@ -107,14 +107,44 @@ def test_a_run_is_shown_with_the_reason_of_its_end(stored):
 def test_pruning_keeps_the_newest_and_says_what_goes_and_a_dry_run_leaves_everything(stored):
     toy, local = stored
     told = []
-    runs.prune(toy, local, keep=1, cache=False, dry_run=True, say=told.append)
+    runs.prune(toy, local, keep=1, everyone=False, cache=False, dry_run=True, say=told.append)
     assert sum(line.startswith("would remove the run") for line in told) == 2
     assert len(tracked.find(local.tracking_uri())) == 3
     artifacts = [run.artifacts for run in tracked.find(local.tracking_uri())]
-    runs.prune(toy, local, keep=1, cache=False, dry_run=False, say=told.append)
+    runs.prune(toy, local, keep=1, everyone=False, cache=False, dry_run=False, say=told.append)
     assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-2"]
     assert [folder.exists() for folder in artifacts] == [True, False, False]
     assert git(toy, "for-each-ref", "--format=%(refname)", "refs/exps").split() == ["refs/exps/aa/bb/run-abcdefg2"]
+
+
+def test_pruning_leaves_the_runs_of_other_checkouts_alone_unless_it_is_for_everyone(stored):
+    toy, local = stored
+    (newest, *_) = tracked.find(local.tracking_uri())
+    connect(local.tracking_uri()).set_tag(newest.run_id, "checkout", "another-machine:/work")
+    told = []
+    runs.prune(toy, local, keep=0, everyone=False, cache=False, dry_run=False, say=told.append)
+    assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-2"]
+    assert told[0] == "left alone: 1 of other checkouts (--everyone: remove those too)"
+    runs.prune(toy, local, keep=0, everyone=True, cache=False, dry_run=False, say=told.append)
+    assert tracked.find(local.tracking_uri()) == []
+
+
+def test_without_an_mlflow_that_answers_the_commands_say_so(stored, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://ada:secret@127.0.0.1:9")
+    for arguments in (["list"], ["show", "run-1"], ["open", "run-1"], ["prune"]):
+        done = command(stored[0], *arguments)
+        assert done.returncode == 4, done.stderr
+        assert "error: MLflow at http://127.0.0.1:9 does not answer" in done.stderr
+        assert "secret" not in done.stderr
+
+
+def test_the_page_of_a_run_needs_a_server(stored):
+    done = command(stored[0], "open", "run-1")
+    assert done.returncode == 2
+    assert done.stderr == "error: no MLflow server shows the pages of this checkout: run `make ui`\n"
+    (run, *_) = tracked.find(stored[1].tracking_uri())
+    page = tracked.address("http://ada:secret@mlflow.example:5000", run)
+    assert page.startswith(f"http://mlflow.example:5000/#/experiments/{run.experiment_id}/runs/{run.run_id}")
 
 
 def test_a_run_that_made_an_image_stays_while_the_engine_cannot_be_asked(stored):
@@ -146,9 +176,9 @@ def test_pruning_removes_the_images_of_old_runs_and_keeps_one_that_a_container_u
     told = []
     container = engine.containers.create(images[1].id)
     try:
-        runs.prune(*stored, keep=1, cache=False, dry_run=True, say=told.append)
+        runs.prune(*stored, keep=1, everyone=False, cache=False, dry_run=True, say=told.append)
         assert [image.exists(engine, one.id) for one in images] == [True, True, True]
-        runs.prune(*stored, keep=1, cache=False, dry_run=False, say=told.append)
+        runs.prune(*stored, keep=1, everyone=False, cache=False, dry_run=False, say=told.append)
     finally:
         image.remove_container(container)
     assert [image.exists(engine, one.id) for one in images] == [True, True, False], told
@@ -162,7 +192,7 @@ def test_a_run_that_a_model_version_comes_from_stays(stored, monkeypatch):
     toy, local = stored
     oldest = tracked.find(local.tracking_uri())[-1]
     monkeypatch.setattr(tracked, "registered", lambda _uri: tracked.Registered({oldest.run_id}, set()))
-    runs.prune(toy, local, keep=0, cache=False, dry_run=False, say=lambda _line: None)
+    runs.prune(toy, local, keep=0, everyone=False, cache=False, dry_run=False, say=lambda _line: None)
     assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-0"]
 
 
@@ -170,5 +200,5 @@ def test_a_run_whose_candidates_a_newer_run_points_to_stays(stored):
     toy, local = stored
     newest, _, oldest = tracked.find(local.tracking_uri())
     connect(local.tracking_uri()).set_tag(newest.run_id, "candidates_of", oldest.run_id)
-    runs.prune(toy, local, keep=1, cache=False, dry_run=False, say=lambda _line: None)
+    runs.prune(toy, local, keep=1, everyone=False, cache=False, dry_run=False, say=lambda _line: None)
     assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-2", "run-0"]
