@@ -13,6 +13,8 @@ from typing import Any
 from flows import ci, snapshots, stages, workspace
 from flows.local import Local
 from flows.stages import Until
+from flows.workspace import Workspace
+from paddleship.config.params import Params
 from paddleship.shipped.common.files import write_text
 
 _FILE = "retrained.json"
@@ -51,14 +53,29 @@ def look(checkout: Path, run_id: str, *, commit: str | None, overlay: Mapping[st
         if stages.refresh_imports(place.root):
             name = snapshots.take(place.root)
             snapshots.hold(checkout, name, _REF)
-        changed = ci.changes(place.root, until)
-        hashes = stages.read_hashes(place.root, stages.graph(place.root, until=until))
-        environment = (place.root / values.paths.environment).read_text(encoding="utf-8")
-        version = hashlib.sha256(json.dumps([hashes, environment], sort_keys=True).encode()).hexdigest()
+        changed, version = _compared(place, values, until)
         return Current(name, version, changed, _of_data(changed, Path(values.data.raw)))
     finally:
         place.remove()
         place.leave()
+
+
+def version_of(checkout: Path, run_id: str, *, commit: str, overlay: Mapping[str, Any], until: Until) -> str:
+    """What identifies everything that the stages of a commit would read, data and installed versions included. Raises BadInput."""
+    place = workspace.isolate(checkout, f"look-{run_id}", overlay, commit)
+    try:
+        return _compared(place, place.params(), until)[1]
+    finally:
+        place.remove()
+        place.leave()
+
+
+def _compared(place: Workspace, values: Params, until: Until) -> tuple[Mapping[str, Sequence[str]], str]:
+    """What differs from dvc.lock, and the identity of all that the stages would read."""
+    changed = ci.changes(place.root, until)
+    hashes = stages.read_hashes(place.root, stages.graph(place.root, until=until))
+    environment = (place.root / values.paths.environment).read_text(encoding="utf-8")
+    return changed, hashlib.sha256(json.dumps([hashes, environment], sort_keys=True).encode()).hexdigest()
 
 
 def before(local: Local, version: str) -> Before | None:

@@ -17,7 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import dead_runs, leftovers, outcome, stage_runs, stages, summary, sweep_params, terminal, variants, workspace
+from flows import current, dead_runs, leftovers, outcome, stage_runs, stages, summary, sweep_params, terminal, variants, workspace
 from flows.local import FOLDER, Local
 from flows.sweep_params import SweepParams
 from flows.variants import Deployment, Processes, Runner
@@ -71,7 +71,8 @@ def _sweep(checkout: Path, given: SweepParams, deployment: str | None) -> State[
     stage_runs.require(values, stages.up_to(values.sweep.until))
     if changed := workspace.uncommitted(checkout):
         get_run_logger().warning("%d files with uncommitted changes are not part of this sweep: %s", len(changed), ", ".join(changed[:5]))
-    name = name_of(values, commit)
+    version = current.version_of(checkout, str(flow_run.id), commit=commit, overlay=given.overlay, until=values.sweep.until)
+    name = name_of(values, commit, version)
     journal = Journal(checkout / FOLDER / "sweeps" / name)
     with journal.held():
         local = Local.of(checkout)

@@ -19,11 +19,11 @@ _OF_A_COMMAND = ("trials", "parallel", "choose", "min_score", "max_p50_ms", "max
 _DIGITS = 8  # of the name's digest
 
 
-def name(values: Params, commit: str) -> str:
-    """The name of a sweep: equal for the same space, method, last stage, params and commit."""
+def name(values: Params, commit: str, version: str) -> str:
+    """The name of a sweep: equal for the same space, method, last stage, params, commit, and version of what the stages read."""
     facts: dict[str, Any] = values.model_dump(mode="json")
     facts["sweep"] = {key: value for key, value in facts["sweep"].items() if key not in _OF_A_COMMAND}
-    digest = hashlib.sha256(json.dumps([facts, commit], sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps([facts, commit, version], sort_keys=True).encode()).hexdigest()
     return f"{values.name}-{digest[:_DIGITS]}"
 
 

@@ -105,11 +105,23 @@ def test_one_process_at_a_time_has_a_sweep(tmp_path):
 
 
 def test_a_sweep_is_the_same_while_its_variants_are(reviews_params):
-    def name(commit="c", **sweep):
-        return journal.name(reviews_params({"sweep": {"space": {"train.epochs": [1, 2]}, **sweep}}), commit)
+    def name(commit="c", version="v", **sweep):
+        return journal.name(reviews_params({"sweep": {"space": {"train.epochs": [1, 2]}, **sweep}}), commit, version)
 
     assert name() == name(trials=3, parallel=7, choose="size", min_score=0.5)
-    assert len({name(), name("other"), name(until="accept"), name(space={"train.epochs": [1]}), name(method="random")}) == 5
+    assert (
+        len(
+            {
+                name(),
+                name("other"),
+                name(version="of other data"),
+                name(until="accept"),
+                name(space={"train.epochs": [1]}),
+                name(method="random"),
+            }
+        )
+        == 6
+    )
 
 
 def test_the_reason_of_an_end_has_no_user_and_no_password():
