@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import compileall
-import hashlib
 import json
 import os
 import py_compile
@@ -93,7 +92,7 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], prove
         git_commit=source.commit(),
         git_changes=source.changes(),
         data_sha256=schema["data_sha256"],
-        params_sha256=hashlib.sha256(params.model_dump_json().encode()).hexdigest(),
+        params_sha256=source.params_sha256(params),
         dvc_lock_sha256=source.lock_sha256(),
         weights_sha256=candidate.weights_sha256,
         code_in_repository=sources.is_below(params.code, Path.cwd()),

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import yaml
+
+from paddleship.config.params import Params
+
+_FROM_PACKAGE_ON = ("package", "accept")
 KEPT = "source"  # folder of an MLflow run with its params.yaml and dvc.lock
 CODE = f"{KEPT}/code"  # and with the user's code, if that is not in the repository
 
@@ -14,6 +20,11 @@ CODE = f"{KEPT}/code"  # and with the user's code, if that is not in the reposit
 def commit() -> str:
     """The commit that is checked out, or "unknown" outside a git repository."""
     return _git("rev-parse", "HEAD").strip() or "unknown"
+
+
+def parent() -> str:
+    """The commit before the one that is checked out, or "unknown"."""
+    return _git("rev-parse", "--quiet", "--verify", "HEAD~1").strip() or "unknown"
 
 
 def changes() -> list[str]:
@@ -32,9 +43,21 @@ def origin() -> str | None:
 
 
 def lock_sha256() -> str:
-    """Hash of the current dvc.lock, or "none" before the first stage has run under DVC."""
+    """Hash of what dvc.lock records of the stages before `package`, or "none" before the first stage has run under DVC.
+
+    It is the same while `package` runs and after the run.
+    """
     path = Path("dvc.lock")
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "none"
+    if not path.exists():
+        return "none"
+    stages = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("stages", {})
+    before = {name: facts for name, facts in stages.items() if name not in _FROM_PACKAGE_ON}
+    return hashlib.sha256(json.dumps(before, sort_keys=True).encode()).hexdigest()
+
+
+def params_sha256(params: Params) -> str:
+    """Hash of the values of all params, defaults included; comments and order in the file do not matter."""
+    return hashlib.sha256(params.model_dump_json().encode()).hexdigest()
 
 
 def _git(*arguments: str) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 
-from paddleship.errors import BadInput
+from paddleship.config import params
+from paddleship.errors import BadInput, PaddleshipError
+from paddleship.lineage import sources
 from paddleship.lineage.release import Lineage
-from tasks import image
+from tasks import image, source
 from tasks.source import CODE, KEPT
 
 
@@ -40,10 +43,40 @@ def describe(what: str, lineage: Lineage) -> str:
         f"  measured on   {lineage.measured_on}",
         f"  MLflow run    {run}",
         f"  Prefect run   {lineage.prefect_flow_run_id or 'none (made without a flow)'}",
+        *compared(lineage),
         "",
         *back(lineage),
     ]
     return "\n".join(lines)
+
+
+def compared(lineage: Lineage) -> list[str]:
+    """Whether the folder that this process works in has the source of the lineage; nothing where it has no params."""
+    if not Path("params.yaml").exists():
+        return []
+    code = "?"
+    try:
+        values = params.load(Path("params.yaml"))
+        code = sources.code_sha256(values.code)
+        held = source.params_sha256(values)
+    except PaddleshipError as trouble:
+        held = f"cannot be read ({trouble})"
+    pairs = {
+        "commit": (_commit(lineage), lineage.git_commit),
+        "params": (held, lineage.params_sha256),
+        "dvc.lock": (source.lock_sha256(), lineage.dvc_lock_sha256),
+        "your code": (code, lineage.code_sha256),
+    }
+    return [
+        "",
+        "in this folder:",
+        *(f"  {name:13} {'the same' if ours == theirs else f'another: {ours}'}" for name, (ours, theirs) in pairs.items()),
+    ]
+
+
+def _commit(lineage: Lineage) -> str:
+    """The commit that is checked out, or the one below it where that is what the run kept on top of it."""
+    return source.parent() if lineage.experiment is not None and source.parent() == lineage.git_commit else source.commit()
 
 
 def back(lineage: Lineage) -> list[str]:
@@ -56,24 +89,24 @@ def back(lineage: Lineage) -> list[str]:
     if lineage.experiment is not None:
         ref = f"refs/exps/{commit[:2]}/{commit[2:]}/{lineage.experiment}"
         found = f"git rev-parse --quiet --verify {ref} >/dev/null"
-        source = [f"  {found} || git fetch origin {ref}:{ref}", f"  git checkout --quiet {ref}"]
+        restore = [f"  {found} || git fetch origin {ref}:{ref}", f"  git checkout --quiet {ref}"]
     elif lineage.mlflow_run_id is not None:
-        source = [
+        restore = [
             f"  git checkout --quiet {commit}",
             f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",
             f"  cp {KEPT}/params.yaml {KEPT}/dvc.lock .",
         ]
     else:
-        lock = f"dvc.lock must have the sha256 {lineage.dvc_lock_sha256[:12]}: `git log -- dvc.lock` lists the commits that have one"
-        source = [f"  git checkout --quiet {commit}", f"  # {lock}"]
-    return ["back to source, params and rows, with .venv/bin on the PATH:", *source, "  dvc pull prepare", *_code(lineage)]
+        lock = "of the commits that `git log -- dvc.lock` lists, take the one where this command says of dvc.lock: the same"
+        restore = [f"  git checkout --quiet {commit}", f"  # {lock}"]
+    return ["back to source, params and rows, with .venv/bin on the PATH:", *restore, "  dvc pull prepare", *_code(lineage)]
 
 
 def _code(lineage: Lineage) -> list[str]:
     """How to restore the user's code, if the commit does not hold it."""
     if lineage.code_in_repository:
         return []
-    known = f"  # your code is outside the repository; it must have the sha256 {lineage.code_sha256[:12]}"
+    known = "  # your code is outside the repository; with it in place, this command says of your code: the same"
     if lineage.mlflow_run_id is None:
         return [known]
     if lineage.experiment is None:  # downloaded with params.yaml and dvc.lock

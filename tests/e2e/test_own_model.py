@@ -143,6 +143,11 @@ def assert_brought_back(checkout, printed):
     on_path = {**environment, "PYTHONPATH": str(clone), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     ended = subprocess.run(["bash", "-ec", "\n".join(commands)], cwd=clone, env=on_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"{commands}: {ended.stderr}"
+    again = subprocess.run(
+        [sys.executable, "-m", "flows.cli", "trace", tag], cwd=clone, env=on_path, capture_output=True, text=True, check=True
+    )
+    here = again.stdout.partition("in this folder:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split("  ")[-1].strip() for line in here] == ["the same"] * 4, here
     assert yaml.safe_load((clone / "params.yaml").read_text())["name"] == "towers"
     assert (clone / "source/code/my_package/models.py").read_text() == MODEL
     assert f"sha256 {json.loads((clone / 'data/prepared/schema.json').read_text())['data_sha256']}" in traced

@@ -1,7 +1,7 @@
-import hashlib
 import subprocess
 
 import pytest
+import yaml
 
 from tasks import source
 
@@ -32,8 +32,14 @@ def test_changed_files_are_named_and_what_stages_write_is_not(repository):
     assert source.changes() == ["a.txt"]
 
 
-def test_the_lock_is_hashed_when_there_is_one(repository):
-    assert source.lock_sha256() == hashlib.sha256(b"one").hexdigest()
+def test_the_lock_has_one_hash_while_an_image_is_made_and_afterwards_and_another_for_other_data(repository):
+    def hashed(**stages):
+        (repository / "dvc.lock").write_text(yaml.safe_dump({"schema": "2.0", "stages": stages}))
+        return source.lock_sha256()
+
+    while_it_is_made = hashed(prepare={"md5": "1"}, verify={"md5": "2"})
+    assert hashed(verify={"md5": "2"}, prepare={"md5": "1"}, package={"md5": "3"}, accept={"md5": "4"}) == while_it_is_made
+    assert hashed(prepare={"md5": "5"}, verify={"md5": "2"}) != while_it_is_made
     (repository / "dvc.lock").unlink()
     assert source.lock_sha256() == "none"
 
