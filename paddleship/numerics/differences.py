@@ -163,10 +163,16 @@ def accuracy(outputs: Array, labels: Array) -> float:
 
 
 def r2(outputs: Array, labels: Array) -> float:
-    """Share of the labels' variance that the outputs explain (R²); NaN if the labels do not vary."""
-    residual = ((outputs.reshape(labels.shape) - labels) ** 2).sum()
-    spread = ((labels - labels.mean(0)) ** 2).sum()
-    return float(1 - residual / spread) if spread else math.nan
+    """Share of the labels' variance that the outputs explain (R²); NaN if the labels do not vary.
+
+    For several targets (the last axis of [rows, …, targets]), the mean of their R², so that none outweighs another by its unit. Targets
+    that do not vary are left out.
+    """
+    targets = labels.shape[-1] if labels.ndim > 1 else 1
+    residual = ((outputs.reshape(labels.shape) - labels) ** 2).reshape(-1, targets).sum(0)
+    spread = ((labels - labels.mean(0)) ** 2).reshape(-1, targets).sum(0)
+    varies = spread > 0
+    return float((1 - residual[varies] / spread[varies]).mean()) if varies.any() else math.nan
 
 
 SCORES = {"classification": accuracy, "regression": r2}
