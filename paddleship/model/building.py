@@ -11,6 +11,7 @@ import numpy as np
 
 from paddleship.config.params import Model
 from paddleship.errors import ModelError, OutputError
+from paddleship.model import scalars
 from paddleship.shipped.common import arguments, layers
 from paddleship.shipped.common.arguments import ArgumentForm
 from paddleship.shipped.common.files import new_folder, sha256
@@ -63,6 +64,7 @@ def to_static(layer: Any, given: Sequence[Any] = ()) -> Any:
             return {key: declare(part) for key, part in value.items()}
         return [declare(part) for part in value] if isinstance(value, list | tuple) else value
 
+    scalars.trace_as_eager()
     return paddle.jit.to_static(layer, input_spec=declare(given) or None, full_graph=True)
 
 
