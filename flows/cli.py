@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from flows import drift_command, imports, promotion_commands, sweep_command, terminal
-from flows.here import end, here, load_flow
+from flows.here import end, here, load_flow, params_file
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError
@@ -152,7 +152,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
         if unchanged.show(checkout, local, arguments.until):
             return 0
-    overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
+    overlay = params_file(checkout, arguments.params)
     given: dict[str, Any] = {"params_file": overlay, "until": arguments.until, "commit": arguments.commit}
     if arguments.no_register:
         given["register_model"] = False

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
 from flows import terminal
-from flows.here import here, values
+from flows.here import here, params_file, values
 from paddleship.errors import GateFailed
 
 
@@ -31,7 +30,7 @@ def _drift(arguments: argparse.Namespace) -> int:
     from flows import drift_check
     from paddleship.drift import page
 
-    overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
+    overlay = params_file(checkout, arguments.params)
     given = {name: str(Path(value).resolve()) for name in ("sample", "candidate") if (value := getattr(arguments, name))}
     settings = values(checkout, overlay)
     result = drift_check.check(checkout, settings, sample=given.get("sample"), candidate=given.get("candidate"), hours=arguments.hours)

@@ -40,6 +40,14 @@ def _mark_dead_runs(local: Local) -> None:
         print(f"flow run {run_id} was killed earlier: Prefect shows it as Crashed", file=sys.stderr)
 
 
+def params_file(checkout: Path, given: str | None) -> str | None:
+    """A file that a command was given, as every process of the checkout finds it: relative to the checkout if it is there."""
+    if given is None:
+        return None
+    path = Path(given).absolute()
+    return os.path.relpath(path, checkout) if path.is_relative_to(checkout) else str(path)
+
+
 def values(checkout: Path, params_file: str | None) -> Params:
     """params.yaml of the checkout with a file laid over it. Raises ParamsError."""
     from paddleship.config import params, workspace_paths

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from flows.here import end, here, load_flow, values
+from flows.here import end, here, load_flow, params_file, values
 from paddleship.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _rollback(arguments: argparse.Namespace) -> int:
     checkout, local = here()
     if local.prefect_url() is not None:
         return _run("rollback", arguments)
-    overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
+    overlay = params_file(checkout, arguments.params)
     os.chdir(checkout)
     from flows.rolling_back import roll_back
 
@@ -62,7 +62,7 @@ def _say(line: str) -> None:
 
 def _run(name: str, arguments: argparse.Namespace) -> int:
     checkout, local = here()
-    overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
+    overlay = params_file(checkout, arguments.params)
     if name == "promote" and values(checkout, overlay).promote.approval == "human" and local.prefect_url() is None:
         raise BadInput("promote.approval is 'human', and no Prefect server shows the form: run `make ui`, or set promote.approval: none")
     flow = getattr(load_flow(checkout, local, "flows.promote"), name)
@@ -79,7 +79,7 @@ def _ledger(arguments: argparse.Namespace) -> int:
     from tasks.tracking.champion import Registry
 
     at = _moment(arguments.at) if arguments.at else None
-    params = values(checkout, os.path.relpath(arguments.params, checkout) if arguments.params else None)
+    params = values(checkout, params_file(checkout, arguments.params))
     try:
         elsewhere = Registry(local.tracking_uri(), params.name, artifact_root=local.artifact_root).entries()
     except Unavailable as trouble:
@@ -101,7 +101,11 @@ def _ledger(arguments: argparse.Namespace) -> int:
 
 def _line(entry: Entry) -> str:
     version = f"version {entry.shipped.version} ({entry.shipped.image_id.removeprefix('sha256:')[:12]})"
-    return f"{entry.at:%Y-%m-%d %H:%M:%S}  {entry.event:9} {version} {entry.action:8} by {entry.by}: {entry.why}"
+    return f"{entry.at:%Y-%m-%d %H:%M:%S}  {entry.event:9} {version} {entry.action:8} by {_who(entry)}: {entry.why}"
+
+
+def _who(entry: Entry) -> str:
+    return f"{entry.by}{f', approved by {entry.approved_by}' if entry.approved_by else ''}"
 
 
 def _told(entry: Entry) -> str:
@@ -113,7 +117,7 @@ def _told(entry: Entry) -> str:
         f"  image id      {shipped.image_id}",
         f"  candidate     {shipped.candidate_digest}",
         f"  replaced      {f'version {entry.replaces}' if entry.replaces else 'nothing'}",
-        f"  {entry.action:13} by {entry.by}{f', approved by {entry.approved_by}' if entry.approved_by else ''}",
+        f"  {entry.action:13} by {_who(entry)}",
         f"  why           {entry.why}",
         *(f"                {check}" for check in entry.evidence),
     ]

@@ -19,7 +19,7 @@ from tasks.tracking.runs import Run
 
 _COLUMNS = ("name", "started", "outcome", "model", "winner", "speedup", "p50 ms", "noise ratio", "image MB")
 _IMAGE = "package/image_bytes"
-_FACTS = ("git_commit", "data_sha256", "measured_on", "benchmark_valid")
+_FACTS = ("git_commit", "code_sha256", "data_sha256", "measured_on", "benchmark_valid")
 _MEASURED, _SCORED = "benchmark/", "train/"  # metrics that depend on the machine and its other load, and on the rows
 Say = Callable[[str], None]
 

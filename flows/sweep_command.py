@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
-from flows.here import end, here, load_flow
+from flows.here import end, here, load_flow, params_file
 
 _SETTINGS = {
     "method": ("grid|random|optuna", "all combinations of lists, at random, or near the best variants so far"),
@@ -33,7 +32,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
     checkout, local = here()
     from flows import sweep_params
 
-    overlay = os.path.relpath(arguments.params, checkout) if arguments.params else None
+    overlay = params_file(checkout, arguments.params)
     settings = {name: value for name in _SETTINGS if (value := getattr(arguments, name)) is not None}
     sweep_params.read(checkout, params_file=overlay, settings=settings, commit=arguments.commit)  # a mistake needs no Prefect server
     flow = load_flow(checkout, local, "flows.sweep").sweep

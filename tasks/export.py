@@ -74,6 +74,7 @@ def export(params: Params) -> Report:
             "inputs": inputs,
             "outputs": outputs,
             "weights_sha256": candidate.weights_sha256,
+            "code_sha256": candidate.code_sha256,
         },
         findings=[*findings, *classes.unlabelled(candidate)],
     )

@@ -201,7 +201,8 @@ def question(
 def _say_outcome(name: str, judgement: Judgement, say: Say, *, precision: str = "float32", sound: bool = True) -> None:
     reason = "; ".join(str(check) for check in judgement.checks if not check.passed)
     if not judgement:
-        say(f"{name}: not proven: {reason}")
+        worst = f" (worst case: {judgement.worst_case})" if judgement.worst_case else ""
+        say(f"{name}: not proven: {reason}{worst}")
     elif not sound:
         say(f"{name}: not proven: it agrees with eager on every case, which proves nothing here, see the findings")
     elif precision == "float32":
