@@ -1,4 +1,4 @@
-"""A Kubernetes manifest of the champion, by digest. It is checked against the schemas; it was not tried on a cluster."""
+"""A Kubernetes manifest of the champion, by digest."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from paddleship.config.params import Target
 from paddleship.promotion.ledger import Shipped
 
 _PORT = 8000
-_HEAD = (
-    "# Written by `paddleship promote`: checked against the Kubernetes schemas, not tried on a cluster. Apply it with `kubectl apply -f`.\n"
-)
+_LEAVE = "import os, signal, time; os.kill(1, signal.SIGUSR1); time.sleep(5)"
+_HEAD = "# Written by `paddleship promote` or `rollback`. Where no context is set, apply it with `kubectl apply -f`.\n"
 
 
 def manifest(target: Target, shipped: Shipped, *, memory_bytes: int) -> str:
@@ -37,7 +36,10 @@ def manifest(target: Target, shipped: Shipped, *, memory_bytes: int) -> str:
 
 
 def _pod(target: Target, shipped: Shipped, memory_bytes: int) -> dict[str, Any]:
-    """One server, locked down as `accept` runs it; it stays a few seconds after it was taken out of the Service."""
+    """One server, locked down as `accept` runs it.
+
+    Before it ends, it sends its clients away for a few seconds: those with open connections, and those that still reach it.
+    """
     ready = {"httpGet": {"path": "/v2/health/ready", "port": "http"}, "periodSeconds": 2, "timeoutSeconds": 30}
     live = {"httpGet": {"path": "/v2/health/live", "port": "http"}, "periodSeconds": 10, "timeoutSeconds": 60, "failureThreshold": 6}
     container = {
@@ -46,7 +48,7 @@ def _pod(target: Target, shipped: Shipped, memory_bytes: int) -> dict[str, Any]:
         "ports": [{"name": "http", "containerPort": _PORT}],
         "readinessProbe": ready,
         "livenessProbe": live,
-        "lifecycle": {"preStop": {"exec": {"command": ["python", "-c", "import time; time.sleep(5)"]}}},
+        "lifecycle": {"preStop": {"exec": {"command": ["python", "-c", _LEAVE]}}},
         "resources": {"requests": {"memory": str(memory_bytes)}, "limits": {"memory": str(memory_bytes)}},
         "securityContext": {
             "runAsNonRoot": True,

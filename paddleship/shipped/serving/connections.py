@@ -224,5 +224,10 @@ def make_server(app: Any, guard: Guard, *, host: str, port: int) -> uvicorn.Serv
     return uvicorn.Server(config)
 
 
+def send_clients_away(server: uvicorn.Server) -> None:
+    """Let every answer from a second later on close its connection, so that no client uses it again when the server ends."""
+    server.config.encoded_headers.append((b"connection", b"close"))  # uvicorn takes them over once a second
+
+
 def _unread(connections: Iterable[Connection]) -> int:
     return sum(connection.unread_bytes for connection in connections)

@@ -425,6 +425,28 @@ def test_the_process_serves_and_stops_gracefully_on_sigterm(tensors, port):
     assert "Application shutdown complete" in log
 
 
+def test_after_sigusr1_every_client_is_answered_and_told_to_close_its_connection(tensors, port):
+    process = start(tensors, port)
+    wait_until_ready(port, process)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+
+    def asked():
+        """The answer on the open connection, and whether the server keeps that open."""
+        connection.request("POST", "/v2/models/tiny/infer", json.dumps(request()))
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())["outputs"][0]["data"], answer.getheader("connection")
+
+    assert [asked() for _ in range(2)] == [(200, [7.0, -3.0], None)] * 2
+    process.send_signal(signal.SIGUSR1)
+    deadline = time.monotonic() + 10
+    while (last := asked())[2] is None:
+        assert time.monotonic() < deadline, "it lets its clients stay"
+    assert last == (200, [7.0, -3.0], "close")
+    assert asked() == last, "a client that still comes is answered"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+
+
 def test_a_changed_candidate_ends_the_process_with_one_clear_line(tensors, tmp_path, port):
     for path in tensors.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
