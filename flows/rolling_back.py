@@ -66,9 +66,11 @@ def carry_out(place: Place, *, step: Step) -> str:
             place.ledger.append(place.decision.followed_by(Event.REFUSED, why=str(refusal)[:REASON_CHARACTERS]))
             raise
     said = f"version {place.shipped.version} of {place.shipped.model} is champion"
-    if place.params.promote.target is not None:
-        said += f" and serves as {place.params.promote.target.name}"
-    return f"{said}{f', in the place of version {before}' if before and before != place.shipped.version else ''}"
+    if (target := place.params.promote.target) is not None and place.unapplied is None:
+        where = f" at {target.address}:{target.port}" if target.kind == "docker" else ""
+        said += f" and serves as {target.name}{where}"
+    said += f", in the place of version {before}" if before and before != place.shipped.version else ""
+    return f"{said}; it serves after `kubectl apply -f {place.unapplied}`" if place.unapplied else said
 
 
 def kept(ledger: Ledger, registry: Registry | None, shipped: Shipped) -> Recording:

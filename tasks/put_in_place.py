@@ -18,14 +18,15 @@ from typing import Any
 from paddleship.acceptance.client import Client, ServerError
 from paddleship.config.params import Params
 from paddleship.errors import GateFailed, Unavailable
-from paddleship.promotion import answers, manifest
+from paddleship.promotion import answers
 from paddleship.promotion.answers import Recording
 from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped, missing
 from paddleship.reports.verdict import Check
 from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import read_json, write_text
+from paddleship.shipped.common.files import read_json
 from tasks import image, image_registry, trial
 from tasks.docker_target import DockerTarget
+from tasks.kubernetes_target import KubernetesTarget
 from tasks.tracking.champion import Registry
 
 
@@ -55,6 +56,12 @@ class Place:
         if settings is None or settings.kind != "docker":
             return None
         return DockerTarget(self.client, settings, memory_bytes=self.params.accept.memory_bytes)
+
+    @property
+    def unapplied(self) -> str | None:
+        """The manifest that somebody else has to apply before the version serves."""
+        settings = self.params.promote.target
+        return settings.manifest if settings is not None and settings.kind == "kubernetes" and settings.context is None else None
 
 
 def push(place: Place) -> None:
@@ -86,19 +93,22 @@ def start(place: Place) -> None:
 
 
 def switch(place: Place) -> None:
-    """Send the requests to the new server, or write the manifest that does."""
+    """Send the requests to the new server: at once on a Docker host, one server after another in a cluster."""
     if (target := place.target) is not None:
         target.switch(place.slot)
-    settings = place.params.promote.target
+    settings, accept = place.params.promote.target, place.params.accept
     if settings is not None and settings.kind == "kubernetes":
-        write_text(Path(settings.manifest), manifest.manifest(settings, place.shipped, memory_bytes=place.params.accept.memory_bytes))
+        cluster = KubernetesTarget(settings, memory_bytes=accept.memory_bytes, ready_timeout_s=accept.ready_timeout_s)
+        before = place.ledger.serving()
+        cluster.roll_out(place.shipped, before=before.shipped if before else None)
 
 
 def note(place: Place) -> None:
     """Add to the ledger what serves now."""
     last = place.ledger.serving()
     if last is None or last.shipped != place.shipped or last.at < place.decision.at:
-        place.ledger.append(place.decision.followed_by(Event.SERVING, shipped=place.shipped))
+        why = f"{place.decision.why}; {place.unapplied} was written, and not applied" if place.unapplied else place.decision.why
+        place.ledger.append(place.decision.followed_by(Event.SERVING, shipped=place.shipped, why=why))
 
 
 def point(place: Place) -> None:

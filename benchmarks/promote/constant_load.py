@@ -20,8 +20,8 @@ class Seen:
 
 
 @contextmanager
-def sending(port: int, path: str, body: bytes, *, clients: int = 4, pause_s: float = 0.005) -> Iterator[Seen]:
-    """Send requests to this port of loopback while the block lasts; every other client opens a connection for each request.
+def sending(port: int, path: str, body: bytes, *, host: str = "127.0.0.1", clients: int = 4, pause_s: float = 0.005) -> Iterator[Seen]:
+    """Send requests to this port while the block lasts; every other client opens a connection for each request.
 
     A short pause after each answer leaves the processor to what is observed.
     """
@@ -32,7 +32,7 @@ def sending(port: int, path: str, body: bytes, *, clients: int = 4, pause_s: flo
         while not over.is_set():
             began, error = time.perf_counter(), ""
             try:
-                connection = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                connection = connection or http.client.HTTPConnection(host, port, timeout=30)
                 connection.request("POST", path, body, {"Content-Type": "application/json"})
                 answer = connection.getresponse()
                 answer.read()

@@ -292,7 +292,7 @@ class Accept(Section):
 
 
 class Target(Section):
-    kind: Literal["docker", "kubernetes"] = Field(description="kubernetes: a manifest is written, and nothing is applied")
+    kind: Literal["docker", "kubernetes"] = Field(description="kubernetes: a manifest is written, and applied if `context` is given")
     name: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$", description="of the service; containers are named after it")]
     port: Annotated[int, Field(ge=1, le=65535, description="where clients send their requests")] = 8080
     address: str = Field("127.0.0.1", description="docker: address of the host that the port is open on")
@@ -304,11 +304,20 @@ class Target(Section):
     namespace: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", description="kubernetes")] = "default"
     replicas: Positive = Field(2, description="kubernetes")
     manifest: str = Field("kubernetes.yaml", description="kubernetes: file that the manifest is written to")
+    context: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="kubernetes: context of kubectl with which the manifest is applied; null: apply it yourself"
+    )
 
     @model_validator(mode="after")
     def _sample_on_a_host(self) -> Target:
         if self.kind == "kubernetes" and self.sample is not None:
             raise whole(f"sample is for the target docker only (got {self.sample!r}): leave it out, and give the pods a volume")
+        return self
+
+    @model_validator(mode="after")
+    def _context_of_a_cluster(self) -> Target:
+        if self.kind == "docker" and self.context is not None:
+            raise whole(f"context is for the target kubernetes only (got {self.context!r}): leave it out")
         return self
 
 

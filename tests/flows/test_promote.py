@@ -89,7 +89,8 @@ def test_a_promotion_by_the_gates_and_a_rollback_cost_no_client_an_answer(promot
         check["name"] for check in report(promoted, "1")["verdict"]["checks"]
     }
     assert re.match(
-        r"version 2 of linear is champion and serves as \S+, in the place of version 1, in \d+\.\d s$", back.stdout.splitlines()[-1]
+        r"version 2 of linear is champion and serves as \S+ at 127\.0\.0\.1:\d+, in the place of version 1, in \d+\.\d s$",
+        back.stdout.splitlines()[-1],
     )
     assert served(target) == digest(promoted, "2")
     alias, tags = champion(promoted)
@@ -188,7 +189,7 @@ def test_a_promotion_that_was_killed_is_completed_without_being_judged_again(pro
 
 def test_two_promotions_at_once_end_with_one_champion_each_in_its_turn(two_at_once, promoted, target):
     _, first, both = two_at_once
-    assert first.stdout.splitlines()[-1] == f"version 1 of linear is champion and serves as {target['name']}"
+    assert first.stdout.splitlines()[-1] == f"version 1 of linear is champion and serves as {target['name']} at 127.0.0.1:{target['port']}"
     assert "there is none to compare it with" in Ledger(promoted.ledger, "linear").entries[0].why
     codes, said = sorted(process.returncode for process, _ in both), "".join(words for _, words in both)
     assert codes in ([0, 0], [0, 4]), said
