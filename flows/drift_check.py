@@ -14,7 +14,7 @@ from paddleship.config.params import MOST_HOURS, Params
 from paddleship.drift import comparing, drawing, page, samples
 from paddleship.drift.comparing import DriftResult, DriftVerdict, FeatureDrift
 from paddleship.errors import BadInput, Unavailable
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.candidate import FILE, Candidate
 from paddleship.shipped.common.files import write_text
 
 REPORT = "drift.md"
@@ -31,6 +31,10 @@ def check(checkout: Path, values: Params, *, sample: str | None, candidate: str 
     place = sample or settings.sample
     if place is None:
         raise BadInput("there is no request sample: give --sample FOLDER, or set drift.sample to the folder that servers write to")
+    if not (checkout / place).exists():
+        raise BadInput(f"the request sample {place!r} does not exist: name the folder that a server with --sample writes to")
+    if candidate and not (checkout / candidate / FILE).is_file():
+        raise BadInput(f"{candidate!r} is no candidate: name the folder with the {FILE} of the candidate that serves")
     digest = Candidate.read(checkout / candidate).digest if candidate else None
     counted = samples.read(checkout / place, hours=settings.hours, digest=digest)
     if counted.model != values.name:
