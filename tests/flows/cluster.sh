@@ -18,8 +18,8 @@ say() { printf '%s\n' "$*" >&2; }
 fail() { say "error: $*"; exit 4; }
 
 build() {
-    local work sources source
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || fail "Kubernetes can be built by root on Debian only"
+    local sources source
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then fail "Kubernetes can be built by root on Debian only"; fi
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     apt-get install -y -qq --no-install-recommends conntrack etcd-server gcc golang-go libc6-dev make openssl rsync >&2
@@ -80,7 +80,7 @@ launch() {
 }
 
 start() {
-    local host port=16443 etcd=http://127.0.0.1:12379 tries
+    local host port=16443 etcd=http://127.0.0.1:12379
     [ -x "$bin/kubelet" ] || fail "there is no Kubernetes: build one with \`tests/flows/cluster.sh build\`"
     DOCKER_HOST=$("$here/infra/engine.sh" start)
     export DOCKER_HOST
