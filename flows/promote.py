@@ -86,7 +86,7 @@ def _promote(version: str, params_file: str | None) -> str:
     ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries())
     challenger, champion = registry.version(version), registry.champion()
     with image.engine() as client:
-        if (decision := _known(ledger, challenger, champion, _gates(values))) is not None:
+        if (decision := _known(ledger, challenger, _gates(values))) is not None:
             get_run_logger().info(
                 "version %s was decided on %s: nothing is judged again", challenger.version, decision.at.isoformat(timespec="seconds")
             )
@@ -94,6 +94,7 @@ def _promote(version: str, params_file: str | None) -> str:
                 return carry_out(
                     Place(values, client, registry, ledger, decision, kept(ledger, registry, challenger), accept=None), step=_task
                 )
+        _require_settled(ledger, champion)
         with promotion_evidence.of(checkout, values, client, challenger) as judged:
             report, recording = _task("challenge", lambda: _report(judged, client, challenger, champion, checkout / values.paths.reports))
             decision = _decide(report, judged, registry, ledger, challenger, champion)
@@ -101,6 +102,7 @@ def _promote(version: str, params_file: str | None) -> str:
                 if (now := registry.champion()) != champion:
                     was, is_now = (one.version if one else "none" for one in (champion, now))
                     raise Unavailable(f"the champion changed from version {was} to {is_now} meanwhile: run the same command again")
+                _require_settled(ledger, champion)
                 answers.keep(ledger.recordings, challenger.candidate_digest, recording)
                 decision = ledger.append(decision)
                 accept = partial(full_acceptance, client, judged, challenger)
@@ -112,15 +114,24 @@ def _gates(values: Params) -> dict[str, Any]:
     return values.promote.model_dump(mode="json", exclude={"registry", "target", "ledger", "approval_hours", "latency_seconds"})
 
 
-def _known(ledger: Ledger, challenger: Shipped, champion: Shipped | None, gates: dict[str, Any]) -> Entry | None:
-    """A decision for this very image: by the same gates and not carried out to its end, or the one by which it is champion already."""
+def _known(ledger: Ledger, challenger: Shipped, gates: dict[str, Any]) -> Entry | None:
+    """A decision for this very image: by the same gates and not carried out to its end, or the one by which it serves already."""
     unfinished, serving = ledger.unfinished(), ledger.serving()
     if unfinished is not None:
         same = unfinished.shipped.image_id == challenger.image_id and (unfinished.action == "rollback" or unfinished.gates == gates)
         return unfinished if same else None
-    if serving is not None and champion is not None and serving.shipped.image_id == challenger.image_id == champion.image_id:
-        return serving
-    return None
+    return serving if serving is not None and serving.shipped.image_id == challenger.image_id else None
+
+
+def _require_settled(ledger: Ledger, champion: Shipped | None) -> None:
+    """Raise Unavailable if the version that serves is not the champion in MLflow, with which a challenger is compared."""
+    serving = ledger.serving()
+    if serving is not None and (champion is None or champion.image_id != serving.shipped.image_id):
+        named = f"version {champion.version}" if champion else "none"
+        raise Unavailable(
+            f"version {serving.shipped.version} serves, but the champion in MLflow is {named}: bring MLflow in line with "
+            f"`paddleship promote {serving.shipped.version}`, then run this again"
+        )
 
 
 def _report(judged: Params, client: Any, challenger: Shipped, champion: Shipped | None, folder: Path) -> tuple[Report, Recording]:

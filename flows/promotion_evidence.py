@@ -48,9 +48,9 @@ def of(checkout: Path, values: Params, client: Any, challenger: Shipped) -> Iter
 
 
 def _has(root: Path, values: Params, challenger: Shipped) -> bool:
-    """Whether what verify proved there is this candidate."""
+    """Whether verify proved this candidate there, and the rows there are those that verify read."""
     path = root / values.paths.parity / "passed.json"
-    if not path.exists():
+    if not path.exists() or stages.read_by(root, "verify", values.paths.prepared) != stages.made_by(root, "prepare", values.paths.prepared):
         return False
     proven = json.loads(path.read_text(encoding="utf-8"))
     return any(facts.get("digest") == challenger.candidate_digest for facts in proven.values())

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import yaml
+
 from flows import dvc_process, repro
 from flows.repro import ReproResult, StageStatus
 from paddleship import errors
@@ -191,6 +193,22 @@ def require_time(what: str) -> None:
         raise OutOfTime(
             f"{what}: the time limit of this run, {bound.seconds:g} s, is over: raise it, and run again; finished stages are kept"
         )
+
+
+def made_by(root: Path, stage: str, out: str) -> str | None:
+    """The hash that dvc.lock has of an out of a stage; None if it has none."""
+    return _locked(root, stage, "outs", out)
+
+
+def read_by(root: Path, stage: str, dep: str) -> str | None:
+    """The hash that dvc.lock has of what a stage read; None if it has none."""
+    return _locked(root, stage, "deps", dep)
+
+
+def _locked(root: Path, stage: str, kind: str, path: str) -> str | None:
+    lock = root / "dvc.lock"
+    found = yaml.safe_load(lock.read_text(encoding="utf-8")) if lock.exists() else {}
+    return next((item["md5"] for item in found.get("stages", {}).get(stage, {}).get(kind, []) if item["path"] == path), None)
 
 
 def lock_sha256(root: Path) -> str:

@@ -124,11 +124,13 @@ def _decisions(outputs: Sequence[Outputs]) -> list[Array] | None:
 
 
 def _right(decisions: Sequence[Array] | None, labels: Array, classes: Sequence[str]) -> Array | None:
-    """The share of each row's decisions that are its label; None where labels are not of their shape."""
+    """The share of each row's decisions that are its label; None where labels are not of their shape, or a decision is no known class."""
     shares = []
     for decided, label in zip(decisions or (), labels, strict=True):
         wanted = np.asarray(label).ravel()
         if decided.dtype.kind == "U":
+            if not {*decided.tolist()} <= {*classes}:
+                return None
             wanted = np.array([classes[int(number)] for number in wanted])
         if wanted.shape != decided.ravel().shape:
             return None

@@ -119,7 +119,9 @@ class Ledger:
             earlier = self.entries
             if earlier and entry.at <= earlier[-1].at:
                 entry = entry.model_copy(update={"at": earlier[-1].at + _INSTANT})
-            os.write(handle, entry.model_dump_json().encode() + b"\n")
+            line = entry.model_dump_json().encode() + b"\n"
+            while line:  # a disk that gets full may take a part, and refuses the rest
+                line = line[os.write(handle, line) :]
             os.fsync(handle)
         finally:
             os.close(handle)

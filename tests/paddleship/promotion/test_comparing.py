@@ -49,6 +49,16 @@ def test_a_worse_challenger_shows_its_loss_with_an_interval_and_the_rows_that_it
     assert found.examples[0]["champion"] != found.examples[0]["challenger"]
 
 
+def test_a_champion_whose_classes_have_other_names_has_no_score_and_a_gate_on_it_refuses():
+    renamed = answers(wrong(0), named=True)
+    for answer in renamed:
+        answer["label"] = np.array([f"is {answer['label'][0]}"], object)
+    found = comparing.compare(rows(), renamed, answers(wrong(200), named=True), task="classification", classes=CLASSES)
+    assert (found.champion, found.drop) == (None, None)
+    checks = {check.name: check.passed for check in comparing.checks(found, Promote(max_metric_drop=0.02))}
+    assert not checks["champion_metric_drop_high"]
+
+
 def test_the_difference_is_paired_so_that_equal_models_lose_nothing():
     found = compared(wrong(100), wrong(100))
     assert (found.drop.value, found.drop.low, found.drop.high) == (0, 0, 0)

@@ -1,5 +1,6 @@
 """The ledger: whole lines only, in order, and what served on a day."""
 
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -42,6 +43,14 @@ def test_a_torn_last_line_is_no_entry_and_gives_way_to_the_next(path):
     second = Ledger(path, "m").append(entry("2", day=1))
     assert Ledger(path, "m").entries == [first, second]
     assert path.read_bytes().count(b"\n") == 2
+
+
+def test_a_disk_that_takes_a_part_of_a_line_gets_the_rest_or_the_entry_fails(path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda handle, line: write(handle, line[:7]))
+    made = Ledger(path, "m").append(entry("1"))
+    monkeypatch.undo()
+    assert Ledger(path, "m").entries == [made]
 
 
 def test_a_line_in_the_middle_that_is_no_entry_is_named(path):
