@@ -12,10 +12,10 @@ from typing import Any
 
 from flows import stages
 from flows.local import Local
-from flows.runs import number
+from flows.runs import number, valid
 from flows.stages import Until
 from paddleship.config import params
-from paddleship.errors import without_credentials
+from paddleship.errors import Unavailable, without_credentials
 from paddleship.shipped.common.files import write_text
 from paddleship.statistics.estimates import Difference
 from tasks.fingerprint import fingerprint
@@ -49,7 +49,12 @@ def skip(report: Path) -> str:
 
 def write(local: Local, state: Any, changed: Mapping[str, Sequence[str]], report: Path) -> None:
     """Write the report of a run that ended in this state of Prefect."""
-    write_text(report, _report(local, state, changed, report.parent))
+    try:
+        text = _report(local, state, changed, report.parent)
+    except Unavailable as trouble:  # of the report, not of the run
+        outcome = "the run passed" if state.is_completed() else f"{state.name}: {state.message}"
+        text = _text([f"**{outcome}**", "", f"Its figures are not here: {trouble}", "", *lines(changed)])
+    write_text(report, text)
 
 
 def lines(changed: Mapping[str, Sequence[str]]) -> list[str]:
@@ -89,7 +94,8 @@ def _against_champion(uri: str, run: Run) -> list[str]:
 
 def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
     """A row for each figure: its name, its values in this run and in the champion's, and what the difference means."""
-    same = run.tags.get("measured_on") == champion.tags.get("measured_on")
+    unlike = _unlike(run, champion)
+    other_rows = run.tags.get("data_sha256") != champion.tags.get("data_sha256")
     rows = [("winner", run.tags.get("winner", "–"), champion.tags.get("winner", "–"), "")]
     scores = [key for key in run.metrics if key.startswith("train/test_") and key != "train/test_loss"]
     for name, key in {**{key.removeprefix("train/"): key for key in scores}, **_FIGURES}.items():
@@ -97,17 +103,28 @@ def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
         if key.endswith("_bytes"):
             here, there = (value and value / 1e6 for value in (here, there))
         means = f"{here / there:.3g}×" if here is not None and there else ""
-        if means and name in _MEASURED_HERE and not same:
-            means = "measured on another machine"
+        if means and name in _MEASURED_HERE and unlike:
+            means = unlike
+        if means and key in scores and other_rows:
+            means = "on other rows"
         rows.append((name, number(here), number(there), means))
     rows.append(("speedup over eager, 95% interval", _interval(run), _interval(champion), _verdict(run, champion)))
     return rows
+
+
+def _unlike(run: Run, champion: Run) -> str:
+    """Why the benchmarks of two runs do not compare; empty if they do."""
+    if run.tags.get("measured_on") != champion.tags.get("measured_on"):
+        return "measured on another machine"
+    return "" if valid(run) and valid(champion) else "a benchmark was disturbed"
 
 
 def _verdict(run: Run, champion: Run) -> str:
     """Whether the speedup over each one's own eager model differs by more than both intervals allow."""
     if _SPEEDUP not in run.metrics or _SPEEDUP not in champion.metrics:
         return ""
+    if unlike := _unlike(run, champion):
+        return f"{Difference.CANNOT_TELL}: {unlike}"
     if run.metrics[f"{_SPEEDUP}_low"] > champion.metrics[f"{_SPEEDUP}_high"]:
         return Difference.BETTER
     return Difference.WORSE if run.metrics[f"{_SPEEDUP}_high"] < champion.metrics[f"{_SPEEDUP}_low"] else Difference.CANNOT_TELL

@@ -49,7 +49,7 @@ def comparison(one: Run, other: Run) -> Any:
     facts = [key for key in _FACTS if one.tags.get(key) != other.tags.get(key)]
     rows += [(key, one.tags.get(key, "–"), other.tags.get(key, "–"), "") for key in facts]
     rows += [("outcome", one.outcome, other.outcome, ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
-    unlike: tuple[str, ...] = () if _valid(one) and _valid(other) and "measured_on" not in facts else (_MEASURED,)
+    unlike: tuple[str, ...] = () if valid(one) and valid(other) and "measured_on" not in facts else (_MEASURED,)
     unlike += (_SCORED,) if "data_sha256" in facts else ()
     for key in sorted(one.metrics.keys() & other.metrics.keys()):
         before, after = one.metrics[key], other.metrics[key]
@@ -130,7 +130,8 @@ def _prune_cache(checkout: Path, local: Local, *, dry_run: bool, say: Say) -> No
     say(f"removed from DVC's cache: {_megabytes(before - _size(folder))}")
 
 
-def _valid(run: Run) -> bool:
+def valid(run: Run) -> bool:
+    """Whether the machine was free while this run measured."""
     return run.tags.get("benchmark_valid", "True") == "True"
 
 
@@ -143,7 +144,7 @@ def _row(run: Run) -> tuple[str, ...]:
         run.outcome,
         run.model,
         run.tags.get("winner", "–"),
-        f"{figures['benchmark/speedup']:.1f}×{'' if _valid(run) else ' (not valid)'}" if "benchmark/speedup" in figures else "–",
+        f"{figures['benchmark/speedup']:.1f}×{'' if valid(run) else ' (not valid)'}" if "benchmark/speedup" in figures else "–",
         number(figures.get("benchmark/p50_ms")),
         number(figures.get("benchmark/noise_ratio")),
         f"{size / 1e6:.0f}" if size else "–",

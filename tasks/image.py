@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import signal
 import sys
 import tarfile
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from paddleship.errors import BadInput, PaddleshipError, Unavailable
 from paddleship.lineage.release import DIGEST_LABEL
@@ -31,6 +33,7 @@ OUR_SOCKET = "unix:///run/paddleship/docker.sock"
 _OWNER, _UNTIL = "io.paddleship.acceptance", "io.paddleship.acceptance-until"
 _LONGEST_S = 6 * 3600  # of an acceptance
 _ENGINE_TIMEOUT_S = 120
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
 _TERMINATED = 128 + signal.SIGTERM  # exit code of a container that was asked to stop
 _NO_ENGINE = "run `make engine`, or start one and set DOCKER_HOST; to go on without, run `make pipeline UNTIL=benchmark`"
 
@@ -275,6 +278,8 @@ def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
     """The kind and name of `name` ("image …" or "container …"), and its image's labels. Raises BadInput."""
     import docker
 
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{name!r} is no name or id of a container or image: see `docker ps -a` and `docker images`")
     try:
         container = client.containers.get(name)
         image = container.image
@@ -339,6 +344,7 @@ def sandbox(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> 
 
 
 def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterator[Sandbox]:
+    _require_of_this_machine(client)
     local = _shares_our_network(client)
     network = client.networks.create(f"paddleship-accept-{uuid.uuid4().hex[:12]}", internal=local, labels=_labels())
     container = None
@@ -379,6 +385,15 @@ def locked_down(*, memory_bytes: int) -> dict[str, Any]:
         "pids_limit": 256,
         "init": True,
     }
+
+
+def _require_of_this_machine(client: Any) -> None:
+    """Raise Unavailable if the containers of the engine cannot be reached from here."""
+    if urlsplit(str(client.api.base_url)).hostname not in ("localhost", "localnpipe", "127.0.0.1", "::1"):
+        raise Unavailable(
+            f"the Docker engine {host_of(client)} is on another machine, and its containers cannot be reached from here: "
+            "run there, or give `package` and `accept` a worker there (--on)"
+        )
 
 
 def _shares_our_network(client: Any) -> bool:

@@ -141,6 +141,23 @@ def test_latencies_of_two_machines_are_not_compared():
     assert rows["image MB"] == ["2", "–", ""]
 
 
+@pytest.mark.parametrize(
+    ("tag", "value", "score", "speed", "verdict"),
+    [
+        ("data_sha256", "other rows", "on other rows", "2×", "better"),
+        ("benchmark_valid", "False", "1.05×", "a benchmark was disturbed", "cannot tell: a benchmark was disturbed"),
+        ("measured_on", "b", "1.05×", "measured on another machine", "cannot tell: measured on another machine"),
+    ],
+)
+def test_what_does_not_compare_has_its_reason_in_the_place_of_a_ratio(tag, value, score, speed, verdict):
+    figures = {"benchmark/p50_ms": 2.0, "train/test_accuracy": 0.84}
+    new = run_with("new", speedup=(8, 7, 9), **figures)
+    old = run_with("old", speedup=(2, 1.5, 2.5), **{"benchmark/p50_ms": 1.0, "train/test_accuracy": 0.8})
+    new.tags[tag] = value
+    rows = {name: cells[-1] for name, *cells in ci.compare(new, old)}
+    assert (rows["test_accuracy"], rows["p50 ms"], rows["speedup over eager, 95% interval"]) == (score, speed, verdict)
+
+
 def test_the_champion_is_the_version_of_that_alias_or_none(toy, job):
     assert job(toy, "--until", "prepare").returncode == 0
     uri = f"sqlite:///{toy}/.paddleship/mlflow.db"
