@@ -90,7 +90,7 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], prove
     return Lineage(
         model=params.name,
         git_commit=source.commit(),
-        git_changes=source.changes(),
+        git_changes=source.changes(params.code.watch),
         data_sha256=schema["data_sha256"],
         params_sha256=source.params_sha256(params),
         dvc_lock_sha256=source.lock_sha256(),

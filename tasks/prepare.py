@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from paddleship.config import watched
 from paddleship.config.params import Params, Preprocess
 from paddleship.data import dataset, near_repeats, profile
 from paddleship.data.dataset import Rows
@@ -25,6 +26,7 @@ from tasks.stage import main
 
 def prepare(params: Params) -> Report:
     """Read the raw data, clean and split it, and write Parquet with the schema of its preprocessing."""
+    watched.require(params, "data.reader")
     splits, counts = dataset.clean(dataset.read_raw(params.data), params.data, RowValidator.of(params))
     schema = dataset.describe(splits, params)
     folder = Path(params.paths.prepared)

@@ -27,10 +27,18 @@ def parent() -> str:
     return _git("rev-parse", "--quiet", "--verify", "HEAD~1").strip() or "unknown"
 
 
-def changes() -> list[str]:
-    """Tracked files that differ from the commit, except `dvc.lock`, which stages write."""
-    lines = _git("status", "--porcelain", "--untracked-files=no").splitlines()
-    return [line[3:] for line in lines if Path(line[3:]).name != "dvc.lock"]
+def changes(watch: str = ".") -> list[str]:
+    """Tracked files that differ from the commit, except `dvc.lock`, which stages write, and files below `watch` that are not tracked."""
+    tracked = _git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").split("\0")
+    found = [line[3:] for line in tracked if line and Path(line[3:]).name != "dvc.lock"]
+    if Path(watch).resolve() == Path.cwd() or not Path(watch).resolve().is_relative_to(Path.cwd()):
+        return found
+    return found + [name for name in _git("ls-files", "--others", "--exclude-standard", "-z", "--", watch).split("\0") if name]
+
+
+def differs(root: Path, watch: str) -> bool:
+    """Whether files below `watch` in a checkout differ from its commit, or are not tracked."""
+    return bool(_git("-C", str(root), "status", "--porcelain", "--untracked-files=all", "--", watch).strip())
 
 
 def origin() -> str | None:

@@ -104,8 +104,11 @@ def back(lineage: Lineage) -> list[str]:
 
 def _code(lineage: Lineage) -> list[str]:
     """How to restore the user's code, if the commit does not hold it."""
-    if lineage.code_in_repository:
+    if lineage.code_in_repository and not lineage.git_changes:
         return []
+    if lineage.code_in_repository:
+        kept = f"; if they are below code.watch, the MLflow run keeps up to 20 MB of your code in {CODE}" if lineage.mlflow_run_id else ""
+        return [f"  # not as in the commit: {', '.join(lineage.git_changes)}{kept}"]
     known = "  # your code is outside the repository; with it in place, this command says of your code: the same"
     if lineage.mlflow_run_id is None:
         return [known]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from paddleship.config import watched
 from paddleship.config.params import Params
 from paddleship.data import dataset
 from paddleship.model import building, classes, training
@@ -34,6 +35,7 @@ def train(params: Params) -> Report:
     """Train the eager model and save its best weights as safetensors."""
     import paddle
 
+    watched.require(params, "model.factory", "train.loss")
     paddle.seed(params.seed)
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     parts = {name: dataset.read(Path(params.paths.prepared), name) for name in dataset.SPLITS}

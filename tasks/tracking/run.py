@@ -21,7 +21,7 @@ from paddleship.errors import Cancelled, PaddleshipError, Unavailable, without_c
 from paddleship.lineage import sources
 from paddleship.reports.report import Report
 from paddleship.system import locks
-from tasks.source import CODE, KEPT
+from tasks.source import CODE, KEPT, differs
 from tasks.tracking import view
 from tasks.tracking.client import connect
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
@@ -90,14 +90,15 @@ class Tracker:
             self._send(lambda: send_report(self._entry, self._uri, report, history=cached))
 
     def log_source(self, root: Path, code: Code) -> None:
-        """Log params and lock of the run, which may not be committed, and code outside the repository; sent when the run is closed."""
+        """Log params and lock of the run, and the user's code if no commit has it as it is; sent when the run is closed."""
 
         def copy() -> None:
             (self._entry / KEPT).mkdir(exist_ok=True)
             for name in ("params.yaml", "dvc.lock"):
                 if (root / name).exists():
                     shutil.copy(root / name, self._entry / KEPT / name)
-            if not sources.is_below(code, root) and not sources.copy(code, self._entry / CODE, max_bytes=_MAX_CODE_BYTES):
+            committed = sources.is_below(code, root) and not differs(root, code.watch)
+            if not committed and not sources.copy(code, self._entry / CODE, max_bytes=_MAX_CODE_BYTES):
                 print(f"warning: code.watch {code.watch!r} has over {_MAX_CODE_BYTES / 1e6:.0f} MB: MLflow gets no copy", file=sys.stderr)
 
         self._keep(copy)

@@ -32,6 +32,15 @@ def test_changed_files_are_named_and_what_stages_write_is_not(repository):
     assert source.changes() == ["a.txt"]
 
 
+def test_code_that_no_commit_has_is_named_and_differs(repository):
+    (repository / "model").mkdir()
+    assert not source.differs(repository, "model")
+    (repository / "model/new file.py").write_text("one")
+    assert source.changes("model") == ["model/new file.py"]
+    assert source.differs(repository, "model")
+    assert source.changes(str(repository.parent / "elsewhere")) == [], "the MLflow run keeps it"
+
+
 def test_the_lock_has_one_hash_while_an_image_is_made_and_afterwards_and_another_for_other_data(repository):
     def hashed(**stages):
         (repository / "dvc.lock").write_text(yaml.safe_dump({"schema": "2.0", "stages": stages}))

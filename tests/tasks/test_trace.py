@@ -19,3 +19,10 @@ def test_a_run_without_experiment_and_tracker_names_the_lock_that_it_needs():
     commands = trace.back(Lineage(**FACTS))
     assert commands[1] == f"  git checkout --quiet {'c' * 40}"
     assert "take the one where this command says of dvc.lock: the same" in commands[2]
+
+
+def test_code_that_differs_from_the_commit_is_named_with_the_place_of_its_copy():
+    facts = {**FACTS, "git_changes": ["examples/reviews/model.py"], "mlflow_run_id": "r" * 32}
+    *_, last = trace.back(Lineage(**facts))
+    assert last.startswith("  # not as in the commit: examples/reviews/model.py; ")
+    assert "keeps up to 20 MB of your code in source/code" in last

@@ -1,0 +1,39 @@
+"""Whether the code that params name is the code whose changes make stages run again."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from paddleship.config.params import Params
+from paddleship.errors import BadInput
+
+
+def require(values: Params, *keys: str) -> None:
+    """Raise BadInput if code below code.root that one of these keys names, such as model.factory, is not below code.watch.
+
+    code.root must be on sys.path. Code of installed packages may be anywhere, and a module that is not found is left to its import.
+    """
+    root, watched = Path(values.code.root).resolve(), Path(values.code.watch).resolve()
+    for key in keys:
+        section, _, name = key.partition(".")
+        reference = getattr(getattr(values, section), name)
+        found = _file_of(reference) if reference else None
+        if found is None or not found.is_relative_to(root) or any(part.endswith("-packages") for part in found.parts):
+            continue
+        if not found.is_relative_to(watched):
+            raise BadInput(
+                f"{key} {reference!r} is in {str(found)!r}, which is not below code.watch ({values.code.watch!r}): its changes would make "
+                "no stage run again; set code.watch to the file or folder of your code"
+            )
+
+
+def _file_of(reference: str) -> Path | None:
+    """The file of a module; None if it has none, or its package cannot be imported."""
+    sys.dont_write_bytecode = True  # as in shipped/common/references.py
+    try:
+        spec = importlib.util.find_spec(reference.partition(":")[0])
+    except Exception:  # of the user's package, which its import reports
+        return None
+    return Path(spec.origin).resolve() if spec is not None and spec.origin and spec.has_location else None
