@@ -50,7 +50,8 @@ def headline(variants: Sequence[Variant], choice: Choice) -> str:
     figures = best.figures
     if figures is None:
         return choice.reason
-    said = [f"{figures.score_name} {figures.score.value:.4f}"] if figures.score else []
+    tested = f" (test {figures.test_score:.4f})" if figures.test_score is not None else ""
+    said = [f"{figures.score_name} {figures.score.value:.4f}{tested}"] if figures.score else []
     said += [f"p50 {figures.p50_ms.value:.3g} ms", f"{figures.size_bytes / 1e6:.3g} MB"]
     return f"variant {best.number} ({best.label}): {', '.join(said)}; {choice.reason}"
 
@@ -72,7 +73,7 @@ def notes(variants: Sequence[Variant]) -> list[str]:
     interval = exact if figures[0].score_has_interval else "without an interval, so any difference counts"
     said = [
         one_host if len(hosts) == 1 else f"Measured on several machines: {'; '.join(hosts)}. Two p50 are compared only within one.",
-        f"Score: {figures[0].score_name} of the eager model on all test rows, {interval}.",
+        f"Score: {figures[0].score_name} of the eager model on all validation rows, {interval}. The test rows had no part in the choice.",
         f"Size: of {figures[0].size_of}.",
     ]
     if len({one.data_sha256 for one in figures}) > 1:

@@ -17,7 +17,7 @@ from paddleship.sweep import space
 
 DONE, KILLED = "done", "Killed"
 _AGAIN = (Cancelled.outcome, KILLED, Unavailable.outcome)  # the input is not at fault, so a later command runs the variant again
-_SCORES = ("accuracy", "r2")
+_SCORES = ("validation_accuracy", "validation_r2")
 
 
 class SizeOf(StrEnum):
@@ -41,6 +41,7 @@ class Figures(BaseModel):
     score_name: str
     score: Interval | None
     score_has_interval: bool
+    test_score: float | None = None
     p50_ms: Interval
     speedup: Interval
     noise_ratio: float | None
@@ -66,6 +67,7 @@ class Figures(BaseModel):
             score_name=name,
             score=score,
             score_has_interval=has_interval,
+            test_score=_test_score(by_stage.get("train")),
             p50_ms=_p50(float(row["p50_ms"]), speedup, benchmark),
             speedup=speedup,
             noise_ratio=row.get("noise_ratio"),
@@ -118,16 +120,24 @@ class Variant(BaseModel):
 
 
 def _score(by_stage: dict[str, Report]) -> tuple[str, Interval | None, bool]:
-    """Name and value of the test score. Only a share of rows has an interval; the value of any other score stands for itself."""
+    """Name and value of the validation score: the test rows are left to judge what is chosen by it.
+
+    Only a share of rows has an interval; the value of any other score stands for itself.
+    """
     train, prepare = by_stage.get("train"), by_stage.get("prepare")
-    name = next((name for name in _SCORES if train and f"test_{name}" in train.metrics), "")
+    name = next((name for name in _SCORES if train and name in train.metrics), "")
     if train is None or not name:
         return "score", None, False
-    value = float(train.metrics[f"test_{name}"])
-    rows = int(prepare.metrics.get("test_rows", 0)) if prepare else 0
-    if name != "accuracy" or not rows:
+    value = float(train.metrics[name])
+    rows = int(prepare.metrics.get("validation_rows", 0)) if prepare else 0
+    if name != "validation_accuracy" or not rows:
         return name, Interval(value, value, value), False
     return name, Interval(value, *differences.proportion_interval(round(value * rows), rows)), True
+
+
+def _test_score(train: Report | None) -> float | None:
+    found = [train.metrics[name] for score in _SCORES if train and (name := score.replace("validation_", "test_")) in train.metrics]
+    return float(found[0]) if found else None
 
 
 def _p50(value: float, speedup: Interval, benchmark: Report) -> Interval:

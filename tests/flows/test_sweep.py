@@ -43,7 +43,7 @@ if name == "benchmark" and (beside / f"hang at {epochs}").exists():
     (beside / "pids").write_text(f"{os.getpid()} {child.pid}")
     child.wait()
 poor = (beside / f"miss the gate at {epochs}").exists()
-more = {"metrics": {"test_accuracy": 0.8 + epochs / 50}}
+more = {"metrics": {"validation_accuracy": 0.8 + epochs / 50, "test_accuracy": 0.7}}
 if name == "benchmark":
     speedup = {"speedup": 2.0, "speedup_low": 1.9, "speedup_high": 2.1}
     row = {"p50_ms": float(epochs), "noise_ratio": 1.0, "file_bytes": 100, "status": "measured", "winner": True, **speedup}
@@ -120,7 +120,7 @@ def test_each_variant_is_a_run_of_its_own_and_a_failed_one_a_row_with_its_reason
     assert rows[1][:2] == ["epochs=1", "done"]
     assert rows[2][:2] == ["epochs=2", "GateFailed:"]
     assert "loss is 3 (limit 2): train longer" in done.stdout
-    assert "variant 1 (epochs=1): accuracy 0.8200, p50 1 ms" in done.stdout
+    assert "variant 1 (epochs=1): validation_accuracy 0.8200 (test 0.7000), p50 1 ms" in done.stdout
     assert "paddleship run --params .paddleship/sweeps/" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     assert (toy / "params.yaml").read_text() == git(toy, "show", "HEAD:params.yaml"), "the checkout is not changed"

@@ -8,7 +8,8 @@ def figures(score=0.9, p50=1.0, size=100, **changes):
     """With a score of ±0.01 and a p50 of ±5%."""
     given = {
         "winner": "paddle",
-        "score_name": "accuracy",
+        "score_name": "validation_accuracy",
+        "test_score": 0.88,
         "score": Interval(score, score - 0.01, score + 0.01),
         "score_has_interval": True,
         "p50_ms": Interval(p50, p50 / 1.05, p50 * 1.05),

@@ -72,7 +72,7 @@ def test_variants_that_are_the_same_in_everything_are_decided_by_their_value():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"min_score": 0.92}, "accuracy 0.9 is below 0.92"),
+        ({"min_score": 0.92}, "validation_accuracy 0.9 is below 0.92"),
         ({"max_p50_ms": 0.9}, "p50 1 ms is above 0.9 ms"),
         ({"max_size_bytes": 99}, "100 bytes are above 99"),
     ],

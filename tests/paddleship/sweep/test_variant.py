@@ -23,13 +23,13 @@ def benchmark(**facts):
     return report("benchmark", candidates={"paddle": row}, facts=known | facts)
 
 
-PREPARE = report("prepare", metrics={"test_rows": 1000}, facts={"data_sha256": "d"})
-TRAIN = report("train", metrics={"test_accuracy": 0.9})
+PREPARE = report("prepare", metrics={"validation_rows": 1000, "test_rows": 10}, facts={"data_sha256": "d"})
+TRAIN = report("train", metrics={"validation_accuracy": 0.9, "test_accuracy": 0.7})
 
 
 def test_the_figures_of_a_run_come_from_its_reports():
     found = Figures.of([PREPARE, TRAIN, benchmark()])
-    assert (found.winner, found.score_name, found.data_sha256, found.measured_on) == ("paddle", "accuracy", "d", "here")
+    assert (found.winner, found.score_name, found.data_sha256, found.measured_on) == ("paddle", "validation_accuracy", "d", "here")
     assert (found.size_bytes, found.size_of) == (10, SizeOf.FILES)
     assert found.score.low == pytest.approx(0.8797, abs=1e-3)
     assert found.score.high == pytest.approx(0.9179, abs=1e-3)
@@ -55,8 +55,8 @@ def test_the_interval_of_a_latency_is_as_wide_as_what_the_machine_shows_without_
 
 
 def test_the_score_of_a_regression_has_no_interval_and_a_missing_one_is_none():
-    found = Figures.of([PREPARE, report("train", metrics={"test_r2": 0.5}), benchmark()])
-    assert (found.score_name, found.score, found.score_has_interval) == ("r2", Interval(0.5, 0.5, 0.5), False)
+    found = Figures.of([PREPARE, report("train", metrics={"validation_r2": 0.5}), benchmark()])
+    assert (found.score_name, found.score, found.score_has_interval) == ("validation_r2", Interval(0.5, 0.5, 0.5), False)
     assert Figures.of([benchmark()]).score is None
 
 
