@@ -55,7 +55,8 @@ worker)
         mv new clone
     fi
     cd clone
-    git fetch --quiet origin HEAD && git checkout --quiet --detach FETCH_HEAD
+    git fetch --quiet origin HEAD
+    git checkout --quiet --detach FETCH_HEAD
     dvc remote add --quiet --local --force --default stack s3://dvc
     dvc remote modify --quiet --local stack endpointurl http://store:9000
     export PYTHONPATH=/data/clone

@@ -147,10 +147,10 @@ def _parser() -> argparse.ArgumentParser:
 def _run(arguments: argparse.Namespace) -> int:
     checkout, local = here()
     pools = _pools(arguments.on)
-    if not (arguments.params or arguments.commit or arguments.deployment or arguments.again or pools):
+    if not (arguments.params or arguments.commit or arguments.deployment or arguments.again or arguments.name or pools):
         from flows import unchanged
 
-        if unchanged.show(checkout, local, arguments.until):
+        if unchanged.show(checkout, local, arguments.until, register=not arguments.no_register):
             return 0
     overlay = params_file(checkout, arguments.params)
     given: dict[str, Any] = {"params_file": overlay, "until": arguments.until, "commit": arguments.commit}

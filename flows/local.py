@@ -102,7 +102,10 @@ class Local:
     def start(self) -> dict[str, str]:
         """Start both servers if they do not run yet. Returns their addresses for a browser. Raises Unavailable."""
         prefect, mlflow = self._prefect().start(), self._mlflow().start()
-        write_text(self._client_settings, f'{_OUR_SETTINGS}[api]\nurl = "{prefect}/api"\n')
+        if not self._client_settings.exists() or self._client_settings.read_text(encoding="utf-8").startswith(_OUR_SETTINGS):
+            write_text(self._client_settings, f'{_OUR_SETTINGS}[api]\nurl = "{prefect}/api"\n')
+        else:
+            print(f"prefect.toml is yours, so plain `prefect` commands use its server: for this one, set PREFECT_API_URL={prefect}/api")
         return {"Prefect": prefect, "MLflow": mlflow}
 
     def stop(self) -> list[str]:

@@ -142,7 +142,7 @@ def _run(
             summary.say(f"the run's folder is kept until the next run: {place.root}")
         return outcome.failed(failure)
     if not place.isolated and not tracker.undelivered:
-        unchanged.note(place.root, local, until, links={"last run": tracker.url, "all runs": tracker.view_url})
+        unchanged.note(place.root, local, until, registered=register, links={"last run": tracker.url, "all runs": tracker.view_url})
     place.remove()
     changed = [row.stage for row in rows if row.status == StageStatus.RAN]
     return Completed(message=f"{', '.join(changed)} ran" if changed else "nothing changed")

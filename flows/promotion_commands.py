@@ -37,9 +37,9 @@ def _promote(arguments: argparse.Namespace) -> int:
 
 
 def _rollback(arguments: argparse.Namespace) -> int:
-    """As a flow run where a Prefect server shows it; none is started for it, since that takes seconds."""
+    """As a flow run where a Prefect server shows it; none is started or waited for, since that takes seconds."""
     checkout, local = here()
-    if local.prefect_url() is not None:
+    if (url := local.prefect_url()) is not None and _answers(url):
         return _run("rollback", arguments)
     overlay = params_file(checkout, arguments.params)
     os.chdir(checkout)
@@ -47,6 +47,18 @@ def _rollback(arguments: argparse.Namespace) -> int:
 
     print(roll_back(arguments.version, overlay, step=_timed, say=_say))
     return 0
+
+
+def _answers(url: str) -> bool:
+    """Whether the Prefect server at this address answers; says so if it does not."""
+    from flows import servers
+
+    try:
+        servers.require(url, name="Prefect", variable="PREFECT_API_URL")
+    except Unavailable as trouble:
+        _say(f"{trouble}; the rollback goes on without it")
+        return False
+    return True
 
 
 def _timed(name: str, work: Callable[[], Any]) -> Any:

@@ -25,21 +25,22 @@ _FILE = "last_run.json"
 
 @dataclass(frozen=True)
 class LastRun:
-    """A run that passed in the checkout: its last stage, what it left, and the addresses by name where it is shown."""
+    """A run that passed in the checkout: its last stage, what it left, whether it registered a model, and where it is shown."""
 
     until: Until
     dvc_lock_sha256: str
     tracking_uri: str
+    registered: bool
     links: Mapping[str, str | None]
 
 
-def note(checkout: Path, local: Local, until: Until, *, links: Mapping[str, str | None]) -> None:
+def note(checkout: Path, local: Local, until: Until, *, registered: bool, links: Mapping[str, str | None]) -> None:
     """Keep what the next run must know of one that passed, and of which MLflow has everything."""
-    last = LastRun(until, stages.lock_sha256(checkout), without_credentials(local.tracking_uri()), links)
+    last = LastRun(until, stages.lock_sha256(checkout), without_credentials(local.tracking_uri()), registered, links)
     write_text(local.state / _FILE, json.dumps(asdict(last), indent=1) + "\n")
 
 
-def show(checkout: Path, local: Local, until: Until) -> bool:
+def show(checkout: Path, local: Local, until: Until, *, register: bool) -> bool:
     """Print the summary of the last run if it did all that is asked for, and nothing changed since. Returns False if it has to run.
 
     Raises ParamsError.
@@ -47,6 +48,8 @@ def show(checkout: Path, local: Local, until: Until) -> bool:
     values = params.load(checkout / "params.yaml")
     last = _last(local)
     if last is None or local.unpushed.exists() or last.dvc_lock_sha256 != stages.lock_sha256(checkout):
+        return False
+    if register and not last.registered:
         return False
     if last.tracking_uri != without_credentials(local.tracking_uri()):
         return False

@@ -146,19 +146,20 @@ def _lock(checkout: Path, root: Path) -> Path:
 
 def commit(checkout: Path, name: str = "HEAD") -> str:
     """The hash of a commit by its name, fetched from the checkout's remotes if needed. Raises BadInput."""
-    for attempt in range(2):
-        found = subprocess.run(
-            ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"],
-            cwd=checkout,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if found.returncode == 0:
-            return found.stdout.strip()
-        if attempt == 0:
-            _git(checkout, "fetch", "--quiet", "--all", "--tags")
+    if (found := _known(checkout, name)) is not None:
+        return found
+    _git(checkout, "fetch", "--quiet", "--all", "--tags")
+    for place in (name, *(f"{remote}/{name}" for remote in _git(checkout, "remote").split())):
+        if (found := _known(checkout, place)) is not None:
+            return found
     raise BadInput(f"there is no commit, branch or tag {name!r} in {checkout} or its remotes: push it first, or correct the name")
+
+
+def _known(checkout: Path, name: str) -> str | None:
+    """The hash of a commit that the checkout has."""
+    command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
+    found = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    return found.stdout.strip() if found.returncode == 0 else None
 
 
 def newest(checkout: Path, name: str) -> str:

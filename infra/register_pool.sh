@@ -25,6 +25,7 @@ esac
 case "$pool" in local | docker) refuse "the pool $pool is for the deployments of prefect.yaml: give another name" ;; esac
 git=${GIT_URL:-$(git remote get-url origin 2>/dev/null)} || refuse "there is no git remote 'origin', from which containers could clone: set GIT_URL"
 case "$git" in *://*:*@*) refuse "the URL of the git remote has a password, which Prefect's server would store: put it into $secret" ;; esac
+if [[ $git =~ ^https?://[^/:@]{16,}@ ]]; then refuse "the URL of the git remote has a token, which Prefect's server would store: put it into $secret"; fi
 branch=${BRANCH:-$(git symbolic-ref --quiet --short HEAD)} || refuse "no branch is checked out: set BRANCH to the one that containers clone"
 case "$git$branch" in *[\"\\]*) refuse "$git and $branch must have no quotes and no backslashes" ;; esac
 case "$variables" in *'"env"'*) refuse "env cannot be set here: put secrets into $secret, and the rest into $template" ;; esac

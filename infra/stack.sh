@@ -59,7 +59,7 @@ up() {
     export STACK_IMAGE
     make_secrets
     "${compose[@]}" up --detach || { say "error: the services did not start: see the lines above"; return 4; }
-    while waiting=$(unhealthy) && [ -n "$waiting" ]; do
+    while waiting=$(unhealthy) || waiting="not known "; [ -n "$waiting" ]; do
         if [ "$SECONDS" -gt "$end" ]; then
             say "error: not healthy after 300 s: ${waiting% }: see \`docker logs\` of its container"
             return 4

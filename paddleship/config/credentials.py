@@ -17,7 +17,7 @@ _PASSWORDS = {"password", "passwd", "pwd", "passphrase"}
 _SECRETS = {"secret", "apikey", "credential", "credentials"}
 _KEYS = {"api", "access", "secret", "private", "signing", "encryption"}  # before `key`
 _TOKENS = {"access", "api", "auth", "bearer", "refresh", "session", "security", "personal", "id", "hf", "github", "gitlab", "registry"}
-_VALUE = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s]+@|-----BEGIN [A-Z ]*PRIVATE KEY-----", re.IGNORECASE)
+_VALUE = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s]+@|https?://[^/\s:@]{16,}@|-----BEGIN [A-Z ]*PRIVATE KEY-----", re.IGNORECASE)
 _REFERENCE = ("$", "env:")  # the name of something outside, such as ${DB_PASSWORD}
 
 

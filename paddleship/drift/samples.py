@@ -38,7 +38,7 @@ def read(place: Path, *, hours: int, digest: str | None = None, now: datetime | 
             f"there is no request sample in {str(place)!r}: start the server with --sample, and name the folder that it writes to"
         )
     found = [_read(path) for path in paths]
-    wanted = digest or max(found, key=lambda item: (max(item["hours"], default=""), item["candidate_digest"]))["candidate_digest"]
+    wanted = digest or max(found, key=_latest)["candidate_digest"]
     ours = [item for item in found if item["candidate_digest"] == wanted]
     if not ours:
         others = ", ".join(sorted({item["candidate_digest"][:12] for item in found}))
@@ -54,6 +54,12 @@ def read(place: Path, *, hours: int, digest: str | None = None, now: datetime | 
         for place, feature in enumerate(profile["features"])
     )
     return Sample(ours[0]["model"], ours[0]["candidate"], wanted, profile, sum(part["rows"] for part in parts), counts)
+
+
+def _latest(item: dict[str, Any]) -> tuple[str, int]:
+    """The last hour in which a server counted, and its rows: after a promotion, two candidates have the same hour."""
+    hour = max(item["hours"], default="")
+    return hour, item["hours"][hour]["rows"] if hour else 0
 
 
 def _read(path: Path) -> dict[str, Any]:

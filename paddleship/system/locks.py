@@ -17,7 +17,7 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 from paddleship.errors import Unavailable
 
 FOLDER = "PADDLESHIP_LOCKS"  # names the folder of the machine's locks; all containers of a machine must mount the same one
-_EVERYONE = 0o777
+_EVERYONE = 0o1777  # nobody removes the files of others
 
 
 def wait_for(path: Path) -> AcquireReturnProxy[Any]:
@@ -77,7 +77,8 @@ def _sign(note: Path) -> None:
     facts = {"pid": os.getpid(), "machine": platform.node(), "folder": str(Path.cwd()), "since": since}
     with suppress(OSError):
         note.unlink(missing_ok=True)  # the file may belong to another user
-        note.write_text(json.dumps(facts))
+        with os.fdopen(os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w") as stream:
+            stream.write(json.dumps(facts))
 
 
 def _holder(note: Path) -> str:
@@ -92,6 +93,8 @@ def of_machine(what: str) -> Path:
     """The lock of `what` that all users of this machine share; not below TMPDIR, which differs between users."""
     folder = Path(os.environ.get(FOLDER) or "/tmp/paddleship")  # noqa: S108 nothing is read from a lock but who holds it
     folder.mkdir(parents=True, exist_ok=True)
+    if folder.is_symlink():
+        raise Unavailable(f"{folder} is a symbolic link, which another user may have made: remove it, or set {FOLDER} to a folder")
     if folder.stat().st_uid == os.getuid():
         folder.chmod(_EVERYONE)
     return folder / f"{what}.lock"

@@ -20,7 +20,7 @@ from paddleship.drift import samples
 from paddleship.promotion.ledger import Ledger
 from tasks import image
 from tasks.docker_target import DockerTarget
-from tasks.put_in_place import STEPS, note, switch
+from tasks.put_in_place import STEPS, crown, note, switch
 from tests.flows import promotion
 from tests.flows.helpers import prefect_api, wait_for
 from tests.tasks.tracking.helpers import client
@@ -267,6 +267,17 @@ def test_a_decision_that_nobody_approved_is_not_carried_out_where_a_person_has_t
     assert Ledger(team.ledger, "linear").unfinished() is None
 
 
+def test_a_challenger_is_not_compared_with_a_champion_that_no_longer_serves(promoted, target):
+    killed(promoted, "rollback", "1", STEPS.index(crown))
+    assert (served(target), champion(promoted)[0]) == (digest(promoted, "1"), "2"), "MLflow has not heard of it"
+    done = promoted.run("2", "promote", "2")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "version 1 serves, but the champion in MLflow is version 2: bring MLflow in line with `paddleship promote 1`" in done.stderr
+    again = promoted.run("1", "promote", "1")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert_in_place(promoted, target, "1")
+
+
 def test_a_version_whose_evidence_is_elsewhere_is_refused_with_the_way_there(team):
     done = team.run("2", "promote", "1")
     assert done.returncode == 2
@@ -292,9 +303,9 @@ def test_a_rollback_needs_neither_mlflow_nor_the_registry_to_serve_again(promote
     assert done.returncode == 4, done.stdout + done.stderr
     assert "version 1 serves, but MLflow did not answer: when it does, run the same command again" in done.stderr
     assert served(target) == digest(promoted, "1")
-    del promoted.environment["PREFECT_API_URL"]
-    again = promoted.run("2", "rollback")
+    again = promoted.run("2", "rollback", PREFECT_API_URL="http://127.0.0.1:1/api")
     assert again.returncode == 0, again.stdout + again.stderr
+    assert "Prefect does not answer at http://127.0.0.1:1/api" in again.stderr
     assert_in_place(promoted, target, "1")
     assert "Flow run" not in again.stderr, "no Prefect server was started for it"
 

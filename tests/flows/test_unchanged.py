@@ -14,7 +14,7 @@ NO_SERVER = {"PREFECT_API_URL": "http://127.0.0.1:1/api"}
 def asked(toy, monkeypatch):
     """Whether a run up to a stage has nothing to do."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return lambda until="export": unchanged.show(toy, Local.of(toy), until)
+    return lambda until="export", register=True: unchanged.show(toy, Local.of(toy), until, register=register)
 
 
 def test_a_run_with_nothing_to_do_needs_no_server_and_prints_the_reports_of_the_last(toy, pipeline):
@@ -44,3 +44,11 @@ def test_only_what_the_last_run_did_and_left_counts_as_unchanged(toy, let, pipel
     assert not asked("prepare"), "a run that ended early may have left this"
     (toy / ".paddleship/last_run.json").write_text("{}")
     assert not asked("prepare"), "another version wrote this"
+
+
+def test_a_run_that_registered_nothing_is_no_end_for_one_that_should(pipeline, asked):
+    assert pipeline("--no-register").returncode == 0
+    assert asked(register=False)
+    assert not asked()
+    assert pipeline().returncode == 0
+    assert asked()

@@ -163,3 +163,12 @@ def test_an_isolated_run_uses_the_default_remote_of_the_checkouts_own_config(toy
     found = Config(str(place.root / ".dvc"))
     assert found["core"]["remote"] == "own"
     assert found["remote"]["own"]["endpointurl"] == "http://localhost:9"
+
+
+def test_a_branch_that_only_the_remote_has_is_found_by_its_name(toy):
+    git(toy.parent, "clone", "--quiet", "--bare", str(toy), "origin.git")
+    git(toy, "remote", "add", "origin", str(toy.parent / "origin.git"))
+    git(toy.parent / "origin.git", "branch", "feature")
+    assert workspace.commit(toy, "feature") == workspace.commit(toy)
+    with pytest.raises(BadInput, match="there is no commit, branch or tag 'nowhere'"):
+        workspace.commit(toy, "nowhere")

@@ -28,6 +28,7 @@ def parsed(base_params, **kwargs):
         {"deeper": {"list": [{"passphrase": SECRET}]}},
         {"source": f"postgresql://ada:{SECRET}@host/rows"},
         {"sources": [f"https://:{SECRET}@host/rows.csv"]},
+        {"source": f"https://ghp_{SECRET}@host/rows.git"},
         {"pem": f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}"},
     ],
     ids=str,

@@ -61,3 +61,9 @@ def test_a_file_that_is_no_sample_is_named(tmp_path, changes, words):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(BadInput, match=words):
         samples.read(tmp_path, hours=1)
+
+
+def test_of_two_candidates_in_the_same_hour_the_one_with_more_requests_serves(tmp_path):
+    server(tmp_path, "new", {"2026-11-23T12": [9000, 0]}, digest="a" * 64)
+    server(tmp_path, "old", {"2026-11-23T12": [10, 0]}, digest="b" * 64)
+    assert samples.read(tmp_path, hours=1, now=NOW).rows == 9000

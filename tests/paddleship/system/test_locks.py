@@ -70,3 +70,13 @@ def test_the_locks_of_the_machine_are_open_to_all_its_users(tmp_path, monkeypatc
     with locks.turn_on_machine("benchmark"):
         assert (tmp_path / "machine").stat().st_mode & 0o777 == 0o777
         assert (tmp_path / "machine" / "benchmark.lock").stat().st_mode & 0o666 == 0o666
+
+
+def test_a_folder_of_all_users_that_is_a_link_is_refused_and_nothing_behind_it_changes(tmp_path, monkeypatch):
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    (tmp_path / "shared").symlink_to(private)
+    monkeypatch.setenv(locks.FOLDER, str(tmp_path / "shared"))
+    with pytest.raises(Unavailable, match="is a symbolic link, which another user may have made"):
+        locks.of_machine("benchmark")
+    assert private.stat().st_mode & 0o777 == 0o700
