@@ -117,10 +117,11 @@ def _gates(values: Params) -> dict[str, Any]:
 def _known(ledger: Ledger, challenger: Shipped, gates: dict[str, Any]) -> Entry | None:
     """A decision for this very image: by the same gates and not carried out to its end, or the one by which it serves already."""
     unfinished, serving = ledger.unfinished(), ledger.serving()
-    if unfinished is not None:
-        same = unfinished.shipped.image_id == challenger.image_id and (unfinished.action == "rollback" or unfinished.gates == gates)
-        return unfinished if same else None
-    return serving if serving is not None and serving.shipped.image_id == challenger.image_id else None
+    serves = serving is not None and serving.shipped.image_id == challenger.image_id
+    if unfinished is None:
+        return serving if serves else None
+    same = unfinished.shipped.image_id == challenger.image_id
+    return unfinished if same and (serves or unfinished.action == "rollback" or unfinished.gates == gates) else None
 
 
 def _require_settled(ledger: Ledger, champion: Shipped | None) -> None:
