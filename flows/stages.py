@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
 from flows import dvc_process, repro
 from flows.repro import ReproResult, StageStatus
 from paddleship import errors
@@ -206,6 +204,8 @@ def read_by(root: Path, stage: str, dep: str) -> str | None:
 
 
 def _locked(root: Path, stage: str, kind: str, path: str) -> str | None:
+    import yaml
+
     lock = root / "dvc.lock"
     found = yaml.safe_load(lock.read_text(encoding="utf-8")) if lock.exists() else {}
     return next((item["md5"] for item in found.get("stages", {}).get(stage, {}).get(kind, []) if item["path"] == path), None)

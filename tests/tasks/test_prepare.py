@@ -59,7 +59,7 @@ def settings(tmp_path, monkeypatch):
         return params.parse(
             {
                 "name": "x",
-                "code": {"watch": "raw"},
+                "code": {"watch": "their_reader.py"},
                 "data": {**rows, "validation": 0.2, "test": 0.2, **data},
                 "model": {"factory": "m:build", "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 2]}]},
                 "package": {"repository": "x"},
