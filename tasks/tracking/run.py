@@ -135,6 +135,9 @@ class Tracker:
         self._keep(lambda: write(self._entry, self._facts))
         if self._send(lambda: close_run(self._entry, self._uri)):
             shutil.rmtree(self._entry, ignore_errors=True)
+        else:
+            self._facts["waits"] = True
+            self._keep(lambda: write(self._entry, self._facts))
         if self._lock:
             self._lock.lock.release()
 
@@ -188,15 +191,16 @@ class Tracker:
 
 
 def bury(spool: Path, *, tracking_uri: str) -> list[str]:
-    """Close runs whose process was killed, as KILLED with the reason. Returns their run ids; what MLflow does not accept now waits.
+    """Close runs whose process was killed, as KILLED with the reason, or as they ended if they had. Returns the run ids of the former.
 
-    A run is dead if nothing holds its lock, which also works for containers that share the folder.
+    A run is dead if nothing holds its lock, which also works for containers that share the folder. What MLflow does not accept now waits.
     """
     buried = []
     for entry in sorted(path.parent for path in spool.glob("*/run.json")):
         with abandoned(entry) as ours, suppress(Exception):
-            if ours and "status" not in read(entry):
-                buried.append(_deliver(entry, tracking_uri))
+            if ours and not (facts := read(entry)).get("waits"):  # for `paddleship deliver`
+                run_id = _deliver(entry, tracking_uri)
+                buried += [run_id] if "status" not in facts else []
                 shutil.rmtree(entry)
     return buried
 

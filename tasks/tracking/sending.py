@@ -24,6 +24,7 @@ _KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the pag
 _BATCH = 1000  # MLflow's limit for one request
 _MADE = (Status.MADE, Status.PROVEN, Status.MEASURED)
 _WINNER = "★"  # prefix of a child run's name
+_ENTRY = "spool_entry"  # tag with the name of the entry
 _CALLED = {"metric": "score"}  # metrics with another name on MLflow's pages
 
 
@@ -38,7 +39,10 @@ def open_run(entry: Path, uri: str) -> str:
         facts["experiment_id"] = experiment_id(client, facts["experiment"], location)
         view.share(client, facts["experiment_id"])
     if facts["run_id"] is None:
-        run = client.create_run(facts["experiment_id"], tags=facts["tags"], run_name=facts["tags"].get("mlflow.runName"))
+        of_entry = f"tags.{_ENTRY} = '{entry.name}'"  # a process that was killed may have created it, and noted nothing
+        found = client.search_runs([facts["experiment_id"]], of_entry, max_results=1)
+        tags = {**facts["tags"], _ENTRY: entry.name}
+        run = found[0] if found else client.create_run(facts["experiment_id"], tags=tags, run_name=facts["tags"].get("mlflow.runName"))
         facts["run_id"] = run.info.run_id
     spool.write(entry, facts)
     client.log_batch(

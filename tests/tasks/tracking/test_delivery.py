@@ -1,5 +1,6 @@
 """A server that goes away, or was never there: nothing is lost, and nothing comes twice."""
 
+import gc
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError, Unavailable
+from tasks.tracking import run, spool
 from tasks.tracking.run import bury, deliver
 from tests.tasks.tracking.helpers import children, client, runs
 
@@ -131,6 +133,39 @@ def test_a_run_of_a_living_process_is_never_buried_and_one_that_waits_for_mlflow
     (run_id,) = deliver(tmp_path / "spool", tracking_uri=store)
     assert ending(store, run_id) == ("FAILED", "GateFailed")
     living.finish()
+
+
+class Dead(BaseException):
+    """In the place of a kill: nothing after it runs."""
+
+
+def dies(*_arguments, **_more):
+    raise Dead
+
+
+def test_a_run_that_was_killed_between_its_end_and_mlflow_gets_that_end_from_the_next_command(start, store, tmp_path, monkeypatch):
+    tracker = start(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "close_run", dies)
+        with pytest.raises(Dead):
+            tracker.finish(GateFailed("x is 3"))
+    tracker._lock.lock.release()
+    assert client(store).get_run(tracker.run_id).info.status == "RUNNING"
+    assert bury(tmp_path / "spool", tracking_uri=store) == [], "it was not killed before its end"
+    assert ending(store, tracker.run_id) == ("FAILED", "GateFailed")
+    assert list((tmp_path / "spool").glob("*/run.json")) == []
+
+
+def test_a_run_that_was_killed_while_it_was_created_is_one_run(start, store, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(spool, "write", dies)
+        with pytest.raises(Dead):
+            start(store)
+    gc.collect()  # the lock of the dead one
+    (run_id,) = bury(tmp_path / "spool", tracking_uri=store)
+    assert ending(store, run_id) == ("KILLED", "Killed")
+    experiments = [one.experiment_id for one in client(store).search_experiments()]
+    assert [one.info.run_id for one in client(store).search_runs(experiments)] == [run_id]
 
 
 @pytest.mark.long  # who lives is asked in paddleship/system/test_processes, a killed run is buried in flows/test_pipeline
