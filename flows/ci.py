@@ -12,7 +12,7 @@ from typing import Any
 
 from flows import stages
 from flows.local import Local
-from flows.runs import number, valid
+from flows.runs import benchmarks_differ, number
 from flows.stages import Until
 from paddleship.config import params
 from paddleship.errors import Unavailable, without_credentials
@@ -94,7 +94,7 @@ def _against_champion(uri: str, run: Run) -> list[str]:
 
 def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
     """A row for each figure: its name, its values in this run and in the champion's, and what the difference means."""
-    unlike = _unlike(run, champion)
+    unlike = benchmarks_differ(run, champion)
     other_rows = run.tags.get("data_sha256") != champion.tags.get("data_sha256")
     rows = [("winner", run.tags.get("winner", "–"), champion.tags.get("winner", "–"), "")]
     scores = [key for key in run.metrics if key.startswith("train/test_") and key != "train/test_loss"]
@@ -112,18 +112,11 @@ def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _unlike(run: Run, champion: Run) -> str:
-    """Why the benchmarks of two runs do not compare; empty if they do."""
-    if run.tags.get("measured_on") != champion.tags.get("measured_on"):
-        return "measured on another machine"
-    return "" if valid(run) and valid(champion) else "a benchmark was disturbed"
-
-
 def _verdict(run: Run, champion: Run) -> str:
     """Whether the speedup over each one's own eager model differs by more than both intervals allow."""
     if _SPEEDUP not in run.metrics or _SPEEDUP not in champion.metrics:
         return ""
-    if unlike := _unlike(run, champion):
+    if unlike := benchmarks_differ(run, champion):
         return f"{Difference.CANNOT_TELL}: {unlike}"
     if run.metrics[f"{_SPEEDUP}_low"] > champion.metrics[f"{_SPEEDUP}_high"]:
         return Difference.BETTER

@@ -49,7 +49,7 @@ def comparison(one: Run, other: Run) -> Any:
     facts = [key for key in _FACTS if one.tags.get(key) != other.tags.get(key)]
     rows += [(key, one.tags.get(key, "–"), other.tags.get(key, "–"), "") for key in facts]
     rows += [("outcome", one.outcome, other.outcome, ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
-    unlike: tuple[str, ...] = () if valid(one) and valid(other) and "measured_on" not in facts else (_MEASURED,)
+    unlike: tuple[str, ...] = (_MEASURED,) if benchmarks_differ(one, other) else ()
     unlike += (_SCORED,) if "data_sha256" in facts else ()
     for key in sorted(one.metrics.keys() & other.metrics.keys()):
         before, after = one.metrics[key], other.metrics[key]
@@ -65,11 +65,11 @@ def prune(checkout: Path, local: Local, *, keep: int, everyone: bool, cache: boo
     """
     uri, would = local.tracking_uri(), "would remove" if dry_run else "removed"
     everything, registered = runs.find(uri), runs.registered(uri)
+    others = [run for run in everything if not everyone and run.tags.get("checkout") != local.identity]
     found = [run for run in everything if everyone or run.tags.get("checkout") == local.identity]
-    if len(found) < len(everything):
-        say(f"left alone: {len(everything) - len(found)} of other checkouts (--everyone: remove those too)")
+    if others:
+        say(f"left alone: {len(others)} of other checkouts (--everyone: remove those too)")
     stay = [run for place, run in enumerate(found) if place < keep or run.status == "RUNNING" or run.run_id in registered.runs]
-    others = [run for run in everything if run not in found]
     kept = {run.run_id for run in stay} | {run.tags["candidates_of"] for run in [*stay, *others] if "candidates_of" in run.tags}
     old = [run for run in found if run.run_id not in kept]
     for root in workspace.worktrees(checkout):
@@ -130,8 +130,14 @@ def _prune_cache(checkout: Path, local: Local, *, dry_run: bool, say: Say) -> No
     say(f"removed from DVC's cache: {_megabytes(before - _size(folder))}")
 
 
-def valid(run: Run) -> bool:
-    """Whether the machine was free while this run measured."""
+def benchmarks_differ(one: Run, other: Run) -> str:
+    """Why the figures of two benchmarks do not compare; empty if they do."""
+    if one.tags.get("measured_on") != other.tags.get("measured_on"):
+        return "measured on another machine"
+    return "" if _valid(one) and _valid(other) else "a benchmark was disturbed"
+
+
+def _valid(run: Run) -> bool:
     return run.tags.get("benchmark_valid", "True") == "True"
 
 
@@ -144,7 +150,7 @@ def _row(run: Run) -> tuple[str, ...]:
         run.outcome,
         run.model,
         run.tags.get("winner", "–"),
-        f"{figures['benchmark/speedup']:.1f}×{'' if valid(run) else ' (not valid)'}" if "benchmark/speedup" in figures else "–",
+        f"{figures['benchmark/speedup']:.1f}×{'' if _valid(run) else ' (not valid)'}" if "benchmark/speedup" in figures else "–",
         number(figures.get("benchmark/p50_ms")),
         number(figures.get("benchmark/noise_ratio")),
         f"{size / 1e6:.0f}" if size else "–",
