@@ -50,7 +50,8 @@ def verify(params: Params) -> Report:
     real = inputs.from_rows(examples, specs, preprocess.collate, max_batch=max_batch, limits=ends)
     known = regression_cases.read(Path(params.paths.regression), specs, dimensions=dimensions, max_batch=max_batch)
     batches = [case.inputs for case in real]
-    cases = [*real, *inputs.edges(specs, batches), *ids.walk(specs, batches, max_batch=max_batch), *known]
+    cases = [*real, *inputs.edges(specs, batches), *ids.walk(specs, batches, max_batch=max_batch)]
+    cases += regression_cases.beyond(known, cases)
 
     if not Path(params.paths.candidates).is_dir():
         raise CandidateError(

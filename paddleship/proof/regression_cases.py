@@ -47,8 +47,8 @@ def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
     """Save the known and the new cases; at the limit, the newest."""
     distinct: dict[str, Case] = {}
     for case in [*known, *worst]:
-        digest = hashlib.sha256(b"".join(array.tobytes() for array in case.inputs.values())).hexdigest()[:8]
-        name = case.name if case.group == "past" else f"worst before: {case.name} ({digest})"
+        digest = _digest(case)
+        name = case.name if case.group == "past" else f"worst before: {case.name} ({digest[:8]})"
         kept = replace(case, name=name, group="past", rows=(), family="")
         distinct.setdefault(digest, kept)
     kept_cases = list(distinct.values())[-_KEPT:]
@@ -56,6 +56,18 @@ def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
         flat = {f"{place}/{name}": array for place, case in enumerate(kept_cases) for name, array in case.inputs.items()}
         np.savez(beside / "cases.npz", **flat)  # type: ignore[arg-type]
         (beside / "cases.json").write_text(json.dumps([case.name for case in kept_cases], indent=1) + "\n")
+
+
+def beyond(known: Sequence[Case], cases: Iterable[Case]) -> list[Case]:
+    """The known cases whose inputs none of `cases` has, so that a run which is repeated asks the same and makes the same evidence."""
+    asked = {_digest(case) for case in cases}
+    return [case for case in known if _digest(case) not in asked]
+
+
+def _digest(case: Case) -> str:
+    """The hash of shapes and values."""
+    content = b"".join(repr(array.shape).encode() + array.tobytes() for array in case.inputs.values())
+    return hashlib.sha256(content).hexdigest()
 
 
 def _taken(sizes: Mapping[str, int], specs: Sequence[TensorSpec], dimensions: Sequence[Dimension], max_batch: int | None) -> bool:

@@ -206,6 +206,14 @@ def test_the_chain_from_export_to_benchmark_proves_and_chooses(benchmarked):
         assert (benchmarked / "reports" / name).stat().st_size > 5000
 
 
+def test_verify_repeated_after_it_ended_makes_the_same_evidence(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked)
+    assert json.loads((checkout / "models/regression/cases.json").read_text()) != []
+    done = stage(checkout, "verify")
+    assert done.returncode == 0, done.stderr
+    assert contents(checkout / "models/parity") == contents(benchmarked / "models/parity") != {}
+
+
 def test_a_wrong_candidate_is_caught_and_does_not_take_part(optimized):
     checkout = optimized
     move_a_weight(checkout / "models/candidates/onnxruntime")

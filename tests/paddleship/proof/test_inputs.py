@@ -129,6 +129,14 @@ def test_the_worst_cases_come_back_once_each(tmp_path):
     assert len(regression_cases.read(folder, [IDS])) == 2
 
 
+def test_a_known_case_that_is_asked_anyway_is_not_asked_twice(tmp_path):
+    regression_cases.write(tmp_path / "regression", [], [cases()[0], cases()[2]])
+    known = regression_cases.read(tmp_path / "regression", [IDS])
+    assert regression_cases.beyond(known, cases()) == []
+    (left,) = regression_cases.beyond(known, cases()[1:])
+    assert np.array_equal(left.inputs["ids"], cases()[0].inputs["ids"])
+
+
 def test_the_worst_cases_of_another_model_are_left_out(tmp_path):
     regression_cases.write(tmp_path / "regression", [], [cases()[0]])
     assert regression_cases.read(tmp_path / "regression", [TensorSpec("ids", "int32", ("batch", "length"))]) == []
