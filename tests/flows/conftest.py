@@ -61,26 +61,21 @@ def pipeline(toy, environment):
 
 
 @pytest.fixture(scope="module")
-def versions(once, linear_benchmarked, tmp_path_factory, stage, engine, mlflow_db, prefect_url):
-    """Two accepted versions of the linear model, each in the checkout that made it."""
-
-    def make():
-        root = tmp_path_factory.mktemp("promote")
-        for version, changes in {"1": {}, "2": {"seed": 8, "optimize": {"candidates": ["onnxruntime"]}}}.items():
-            subprocess.run(["cp", "-r", str(linear_benchmarked), str(root / version)], check=True)
-            stages = promotion.STAGES[1:] if changes else promotion.STAGES[-2:]
-            promotion.make(root / version, stage, stages, package={"repository": promotion.REPOSITORY_OF_IMAGES}, **changes)
-        return root
-
-    root = once("promote-versions", make)
+def versions(linear_benchmarked, tmp_path_factory, stage, engine, mlflow_db, prefect_url):
+    """Two accepted versions of the linear model, each in the checkout that made it; a worker changes their params, so each has its own."""
+    root = tmp_path_factory.mktemp("promote")
     environment = {"PREFECT_API_URL": prefect_url, "PREFECT_HOME": str(tmp_path_factory.mktemp("prefect-home")), "COLUMNS": "200"}
     team = promotion.Team(tmp_path_factory.mktemp("team"), environment=environment)
     shutil.copy(mlflow_db, team.state / "mlflow.db")
-    for version in ("1", "2"):
+    for version, changes in {"1": {}, "2": {"seed": 8, "optimize": {"candidates": ["onnxruntime"]}}}.items():
+        subprocess.run(["cp", "-r", str(linear_benchmarked), str(root / version)], check=True)
+        stages = promotion.STAGES[1:] if changes else promotion.STAGES[-2:]
+        promotion.make(root / version, stage, stages, package={"repository": promotion.REPOSITORY_OF_IMAGES}, **changes)
         team.register(version, root / version)
     yield team
-    for found in engine.images.list(name=team.images):
-        engine.images.remove(found.id, force=True)
+    tags = [tag for found in engine.images.list() for tag in found.tags if promotion.REPOSITORY_OF_IMAGES in tag]
+    for tag in tags:  # not by id, which another worker's image may have too
+        engine.images.remove(tag, force=True)
 
 
 @pytest.fixture(scope="session")
