@@ -443,7 +443,7 @@ def test_the_commands_that_trace_prints_bring_params_lock_and_rows_back_in_a_fre
     refs = git(toy, "for-each-ref", "--format=%(refname)", "refs/exps/*/*/run-*").split()
     (run,) = MlflowClient(store).search_runs(["1"])
     facts = {"git_commit": git(toy, "rev-parse", "HEAD").strip(), "mlflow_run_id": run.info.run_id, "mlflow_tracking_uri": store}
-    lineage = Lineage.model_construct(**facts, experiment=refs[0].rpartition("/")[2] if isolated else None)
+    lineage = Lineage.model_construct(**facts, git_changes=[], experiment=refs[0].rpartition("/")[2] if isolated else None)
     commands = [line for line in trace.back(lineage) if line.startswith("  ")]
     target = clone(toy, "traced")
     environment = {**os.environ, "PATH": f"{Path(DVC).parent}{os.pathsep}{os.environ['PATH']}"}
