@@ -94,8 +94,8 @@ def worker(checkout, stack_image, credentials, environment):
 
 
 def containers(engine, stack_image):
-    """Those of flow runs; a stack that another test starts has the same image."""
-    return engine.containers.list(all=True, filters={"ancestor": stack_image, "label": "io.prefect.flow-run-id"})
+    """Those of flow runs; a stack that another test starts has the same image. The engine may remove one while they are read."""
+    return engine.containers.list(all=True, ignore_removed=True, filters={"ancestor": stack_image, "label": "io.prefect.flow-run-id"})
 
 
 def test_stages_run_in_containers_and_leave_none(checkout, worker, engine, stack_image, environment, prefect_url):
@@ -121,7 +121,7 @@ def test_a_container_that_the_engine_ends_is_a_leg_that_is_started_again(checkou
     (tmp_path / "seed.yaml").write_text("seed: 5\n")
     command = [PROGRAM, "run", "--until", "train", "--on", f"train={POOL}", "--params", str(tmp_path / "seed.yaml")]
     with subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
-        (container,) = wait_for(lambda: containers(engine, stack_image), seconds=300)
+        (container,) = wait_for(lambda: [one for one in containers(engine, stack_image) if one.status == "running"], seconds=300)
         container.kill()
         output, _ = run.communicate(timeout=900)
     assert run.returncode == 0, output + worker.read_text()
