@@ -164,7 +164,7 @@ def images(stored, engine, monkeypatch):
     made = []
     for run in tracked.find(stored[1].tracking_uri()):
         recipe = io.BytesIO(f"FROM python:3.11-slim\nLABEL {RUN_LABEL}={run.run_id}\n".encode())
-        made.append(engine.images.build(fileobj=recipe, tag=f"paddleship/test-prune:{run.run_id}")[0])
+        made.append(engine.images.build(fileobj=recipe, rm=True, tag=f"paddleship/test-prune:{run.run_id}")[0])
     yield made
     for one in made:
         if image.exists(engine, one.id):
