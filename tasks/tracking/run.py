@@ -246,11 +246,11 @@ def _deliver(entry: Path, uri: str) -> str:
 
 
 def _flat(params: Params) -> dict[str, str]:
-    """Every value as `section.key`, truncated to MLflow's limit."""
+    """Every value as `section.key`, every one of `kwargs` as `section.kwargs.key`, truncated to MLflow's limit."""
     flat: dict[str, str] = {}
     for section, value in params.model_dump(mode="json").items():
-        items: list[tuple[str, Any]] = list(value.items()) if isinstance(value, dict) else [("", value)]
-        for key, item in items:
-            text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
-            flat[f"{section}.{key}" if key else section] = text[:6000]
+        named = {f"{section}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {section: value}
+        for kwargs in [key for key, item in named.items() if key.endswith(".kwargs") and item]:
+            named |= {f"{kwargs}.{key}": item for key, item in named.pop(kwargs).items()}
+        flat |= {key: (item if isinstance(item, str) else json.dumps(item, ensure_ascii=False))[:6000] for key, item in named.items()}
     return flat

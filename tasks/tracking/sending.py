@@ -25,6 +25,7 @@ _BATCH = 1000  # MLflow's limit for one request
 _MADE = (Status.MADE, Status.PROVEN, Status.MEASURED)
 _WINNER = "★"  # prefix of a child run's name
 _ENTRY = "spool_entry"  # tag with the name of the entry
+_MAKING = ("seed", "data", "preprocess", "model", "train")  # sections of params that decide what a model answers
 _CALLED = {"metric": "score"}  # metrics with another name on MLflow's pages
 
 
@@ -97,7 +98,6 @@ def send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None
         client.log_artifact(facts["run_id"], str(entry / "reports" / picture), f"pictures/{report.stage}")
     if report.stage == "prepare":
         _send_dataset(client, facts, report)
-    _send_candidates(client, entry, facts, report)
 
 
 def _missing_epochs(client: Any, run_id: str, history: list[dict[str, float | None]], at_ms: int) -> list[Any]:
@@ -118,52 +118,63 @@ def _send_dataset(client: Any, facts: Mapping[str, Any], report: Report) -> None
     client.log_inputs(facts["run_id"], datasets=[DatasetInput(dataset._to_mlflow_entity(), [InputTag("mlflow.data.context", "training")])])
 
 
-def _send_candidates(client: Any, entry: Path, facts: dict[str, Any], report: Report) -> None:
-    """The candidates of a stage that ran, with the results of earlier stages; none if every stage is unchanged."""
-    if facts.get("candidates_sent"):
-        fresh = [report]
-    elif report.stage in facts["tags"].get("stages_cached", "").split():
-        return
-    else:
-        fresh = [one for one in spool.reports(entry) if one.candidates]
-    _send_rows(client, facts, fresh)
-    spool.write(entry, facts | {"candidates_sent": bool(fresh)})
+def _send_candidates(client: Any, entry: Path, facts: Mapping[str, Any]) -> str:
+    """Create a child run per candidate, unless they were measured by another run. Returns the run that has them.
+
+    It waits for the end of the run, because MLflow compares runs by the metric that it got first, and the speedup is known last.
+    """
+    own = str(facts["run_id"])
+    reports = [report for report in spool.reports(entry) if report.candidates]
+    last = next((report for report in reports if _measures(report)), reports[-1] if reports else None)
+    if last is None:
+        return own
+    if last.stage in facts["tags"].get("stages_cached", "").split():
+        others = f"tags.evidence = '{_evidence(last)}' AND tags.`{search.PARENT}` != '{own}'"
+        if found := client.search_runs([facts["experiment_id"]], others, max_results=1):
+            return str(found[0].data.tags[search.PARENT])
+    curves = {name: curve for report in reports for name, curve in report.facts.get("losses", {}).items()}
+    for name, row in _rows(reports).items():
+        _send_candidate(client, facts, name, row, last, curve=curves.get(name, []))
+    return own
 
 
-def _send_rows(client: Any, facts: Mapping[str, Any], reports: Sequence[Report]) -> None:
-    for report in reports:
+def _rows(reports: Sequence[Report]) -> dict[str, dict[str, Any]]:
+    """What all stages say about each candidate; where two disagree, the later one."""
+    rows: dict[str, dict[str, Any]] = {}
+    for report in reversed(reports):
         for name, row in report.candidates.items():
-            _send_candidate(client, facts, name, row, report)
+            merged = rows.setdefault(name, {})
+            merged |= {key: value for key, value in row.items() if key not in merged and value not in (None, "")}
+    return rows
 
 
-def _send_candidate(client: Any, facts: Mapping[str, Any], name: str, row: Mapping[str, Any], report: Report) -> None:
-    """Create a child run per candidate, all with the same metric keys, so that the compare view lines them up.
+def _send_candidate(
+    client: Any, facts: Mapping[str, Any], name: str, row: Mapping[str, Any], report: Report, *, curve: Sequence[float]
+) -> None:
+    """Create a child run, with the params that made the model and the same metric keys as the others, so that MLflow compares them.
 
-    If the stage trained it, its loss is a curve. `evidence` identifies the report, so that a later run finds these child runs.
+    `curve` is its loss while the stage trained it. `evidence` identifies the report, so that a later run finds these child runs.
     """
     from mlflow.entities import Metric, Param, RunTag
 
-    run = facts["tags"].get("mlflow.runName", facts["run_id"])
-    query = f"tags.`mlflow.parentRunId` = '{facts['run_id']}' AND tags.variant = '{name}'"
-    found = client.search_runs([facts["experiment_id"]], query, max_results=1)
-    if found:
+    run, at_ms = facts["tags"].get("mlflow.runName", facts["run_id"]), _started_ms(report)
+    query = f"tags.`{search.PARENT}` = '{facts['run_id']}' AND tags.variant = '{name}'"
+    if found := client.search_runs([facts["experiment_id"]], query, max_results=1):
         run_id = found[0].info.run_id
     else:
-        kinship = {"mlflow.parentRunId": facts["run_id"], "variant": name, "run": run}
-        run_id = client.create_run(facts["experiment_id"], tags=kinship, run_name=f"{name}, {run}").info.run_id
-    known = found[0].data.params if found else {}  # MLflow refuses another value, and with it the rest of the request
-    described = {"variant": name, **{key: str(row[key]) for key in ("runtime", "precision") if row.get(key)}}
-    params = [Param(key, value) for key, value in described.items() if key not in known]
-    at_ms, curve = _started_ms(report), report.facts.get("losses", {}).get(name, [])
-    metrics = [Metric(_CALLED.get(key, key), number, at_ms, 0) for key, number in _numbers(row)]
+        kinship = {search.PARENT: facts["run_id"], "variant": name, "run": run}
+        title = f"{_WINNER} {name}, {run}" if row.get("winner") else f"{name}, {run}"
+        run_id = client.create_run(facts["experiment_id"], start_time=at_ms or None, tags=kinship, run_name=title).info.run_id
+    made_by = {key: value for key, value in facts["params"].items() if key.split(".")[0] in _MAKING}
+    made_by |= {"variant": name, **{key: str(row[key]) for key in ("runtime", "precision") if row.get(key)}}
+    numbers = sorted(_numbers(row), key=lambda number: view.rank(number[0]))
+    metrics = [Metric(key, value, at_ms, 0) for key, value in numbers]
     metrics += [Metric("loss", loss, at_ms, step) for step, loss in enumerate(curve) if math.isfinite(loss)]
-    tags = [RunTag(key, str(row[key])) for key in ("status", "reason", "winner") if row.get(key) not in (None, "")]
+    tags = [RunTag(key, str(row[key])) for key in ("status", "reason", "winner") if key in row]
     tags.append(RunTag("evidence", _evidence(report)))
-    client.log_batch(run_id, metrics=metrics[:_BATCH], params=params, tags=tags)
+    client.log_batch(run_id, metrics=metrics[:_BATCH], params=[Param(key, value) for key, value in made_by.items()], tags=tags)
     for start in range(_BATCH, len(metrics), _BATCH):
         client.log_batch(run_id, metrics=metrics[start : start + _BATCH])
-    if row.get("winner"):
-        client.update_run(run_id, name=f"{_WINNER} {name}, {run}")
     client.set_terminated(run_id, "FINISHED" if row.get("status") in _MADE else "FAILED")
 
 
@@ -175,38 +186,15 @@ def _evidence(report: Report) -> str:
     return f"{report.stage} {report.started_at.isoformat() if report.started_at else ''}".strip()
 
 
-def _candidates_run(client: Any, entry: Path, facts: dict[str, Any]) -> str:
-    """The run with this run's candidates as child runs: this run, or if they were measured by another one, that one.
-
-    If no run has them (another server, or the cache of another machine), they are sent now. Child runs of this run that only repeat those
-    of the other one, because an earlier stage ran again with the same result, are deleted.
-    """
-    own = str(facts["run_id"])
-    reports = [report for report in spool.reports(entry) if report.candidates]
-    sent, cached = facts.get("candidates_sent"), facts["tags"].get("stages_cached", "").split()
-    last = next((report for report in reports if _measures(report)), reports[-1] if reports else None)
-    if last is None or (sent and last.stage not in cached):
-        return own
-    others = f"tags.evidence = '{_evidence(last)}' AND tags.`mlflow.parentRunId` != '{own}'"
-    found = client.search_runs([facts["experiment_id"]], others, max_results=1)
-    if not found:
-        if not sent:
-            _send_rows(client, facts, reports)
-        return own
-    for child in search.candidates(client, facts["experiment_id"], own):
-        client.delete_run(child.info.run_id)
-    return str(found[0].data.tags["mlflow.parentRunId"])
-
-
 def _measures(report: Report) -> bool:
     return any(row.get("status") == Status.MEASURED for row in report.candidates.values())
 
 
 def _numbers(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """All finite numbers in a row."""
+    """All finite numbers in a row, by their names on MLflow's pages."""
     for key, value in row.items():
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            yield key, float(value)
+            yield _CALLED.get(key, key), float(value)
 
 
 def send_model(entry: Path, uri: str) -> str:
@@ -221,7 +209,7 @@ def close_run(entry: Path, uri: str) -> bool:
     from mlflow.entities import RunTag
 
     client, facts = connect(uri), spool.read(entry)
-    source = _candidates_run(client, entry, facts)
+    source = _send_candidates(client, entry, facts)
     links = {
         "The candidates of this run as charts": _compare_link(facts, source),
         "All candidates of all runs": view.link("", facts["experiment_id"]),

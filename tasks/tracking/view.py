@@ -60,6 +60,12 @@ def page(uri: str, experiment_id: str | None, run_id: str) -> str | None:
     return f"{server}/#/experiments/{experiment_id}/runs/{run_id}?{MODE}" if uri.startswith("http") and experiment_id else None
 
 
+def rank(metric: str) -> int:
+    """The place of a metric among the charts of the view; those without a chart come last."""
+    charted = list(_BARS)
+    return charted.index(metric) if metric in charted else len(charted)
+
+
 def _filter(sweep: str | None) -> str:
     return f"tags.sweep = '{sweep}' AND tags.winner = 'True'" if sweep else MEASURED
 

@@ -57,16 +57,39 @@ def test_every_candidate_is_a_child_run_with_the_same_keys(start, store, reports
     assert found["paddle"].data.tags["reason"] == "died of SIGSEGV"
 
 
-def test_stages_that_disagree_about_a_candidate_do_not_stop_the_run(start, store, reports):
-    tracker, first = start(store), reports[0][1]
-    tracker.log_report(first, reports[1], cached=False)
-    other = first.model_copy(update={"candidates": {"onnxruntime": {"runtime": "another", "precision": "int8", "p50_ms": 2.0}}})
-    tracker.log_report(other, reports[1], cached=False)
+def logged(tracker, folder, *reports):
+    """The same tracker after a run with these reports."""
+    for report in reports:
+        report.write(folder)
+        tracker.log_report(report, folder, cached=False)
     tracker.finish()
+    return tracker
+
+
+def proof(reports, **row):
+    """The report of a `verify` before the benchmark."""
+    return reports[0].model_copy(update={"stage": "verify", "candidates": {"onnxruntime": {"status": "proven", **row}}})
+
+
+def test_where_stages_disagree_about_a_candidate_the_later_one_counts(start, store, reports):
+    (made, folder) = reports
+    tracker = logged(start(store), folder, proof(made, runtime="another", precision="int8", p50_ms=2.0), made[1])
     found = children(store, tracker.run_id)["onnxruntime"].data
     assert (found.params["runtime"], found.params["precision"]) == ("onnxruntime", "int8")
-    assert found.metrics["p50_ms"] == 2.0
+    assert (found.metrics["p50_ms"], found.tags["status"]) == (1.0, "measured")
     assert tracker.undelivered is None
+
+
+def test_mlflow_compares_candidates_by_speedup_and_by_the_params_that_made_the_model(start, store, reports):
+    """Its page takes the metric that it got first, and the params that differ."""
+    (made, folder) = reports
+    rows = {name: row | {"speedup": 3.0} for name, row in made[1].candidates.items()}
+    measured = made[1].model_copy(update={"candidates": rows})
+    tracker = logged(start(store), folder, proof(made, file_bytes=7, metric=0.9), measured)
+    found = children(store, tracker.run_id)["onnxruntime"].data
+    assert list(found.metrics) == ["speedup", "p50_ms", "score", "noise_ratio", "file_bytes"]
+    assert (found.params["train.epochs"], found.params["model.kwargs.width"], found.params["seed"]) == ("8", "32", "7")
+    assert not [key for key in found.params if key.startswith(("benchmark.", "paths."))]
 
 
 def test_a_cached_stage_appears_in_the_new_run_with_its_curve(start, store, reports):
