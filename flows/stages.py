@@ -8,8 +8,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, chdir, nullcontext, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -24,6 +24,7 @@ from paddleship.system import deadline, disk
 Until = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
 LAST: Until = get_args(Until)[-1]
 _BUSY_S = 30
+_BEFORE = ".dvc/tmp/paddleship-lock.json"  # the dvc.lock before the stage that runs
 
 
 class StageKilled(PaddleshipError):
@@ -59,6 +60,7 @@ def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
     """
     import networkx
 
+    _mend_lock(root)
     try:
         with chdir(root), _repo(root) as repo:  # DVC resolves names against the working directory
             wanted = repo.stage.collect(until, with_deps=True)
@@ -171,7 +173,7 @@ def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Calla
     exit code with the stage's message, and StageKilled. No process of the stage is left afterwards.
     """
     own = repro.turn(root / ".dvc/tmp/paddleship-stage.lock", other=f"uses {root.name}", on_line=on_line)
-    with own, _turn(root, stage, on_line=on_line):
+    with own, _kept_lock(root, stage), _turn(root, stage, on_line=on_line):
         _forget_dead_holders(root)
         give_up = time.monotonic() + _BUSY_S
         while True:
@@ -304,6 +306,41 @@ def _turn(root: Path, stage: Stage, *, on_line: Callable[[str], None]) -> Abstra
         return nullcontext()  # busy or broken: DVC reports it
     key = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
     return repro.turn(folder / f"{key}.lock", other=f"runs {stage.name} on the same inputs", on_line=on_line)
+
+
+@contextmanager
+def _kept_lock(root: Path, stage: Stage) -> Iterator[None]:
+    """Run a stage in this block, with a copy of the dvc.lock that DVC writes after it, which stays if this process is killed."""
+    _mend_lock(root)
+    lock = Path(stage.address.rpartition(":")[0]).parent / "dvc.lock"
+    text = (root / lock).read_text(encoding="utf-8") if (root / lock).exists() else None
+    write_text(root / _BEFORE, json.dumps({"path": str(lock), "text": text}))
+    yield
+    (root / _BEFORE).unlink()
+
+
+def _mend_lock(root: Path) -> None:
+    """Bring back the last whole dvc.lock if DVC was killed while it wrote one.
+
+    DVC empties the file and then writes it, and every later command refuses what is left of it. What is cut off so that it
+    still reads as a dvc.lock is left alone: the stages that it lacks run again, or are restored.
+    """
+    from dvc.dvcfile import Lockfile
+
+    if not (root / _BEFORE).exists():
+        return
+    with suppress(_dvc_error(), FileNotFoundError), _repo(root) as repo, repo.lock:  # if it is held, a living command writes
+        before = json.loads((root / _BEFORE).read_text(encoding="utf-8"))
+        lock = root / before["path"]
+        try:
+            Lockfile(repo, str(lock)).load()
+        except _dvc_error():
+            if "<<<<<<<" in lock.read_text(encoding="utf-8", errors="replace"):  # somebody merges it
+                return
+            if before["text"] is None:
+                lock.unlink()
+            else:
+                write_text(lock, before["text"])
 
 
 def _forget_dead_holders(root: Path) -> None:

@@ -82,9 +82,10 @@ class Checkout:
         return wait_until(lambda: at_work() or process.poll() is not None, within_s=within_s) and process.poll() is None
 
     def finished(self) -> set[str]:
-        """The stages that are in dvc.lock."""
-        path = self.root / "dvc.lock"
-        return set(yaml.safe_load(path.read_text())["stages"]) if path.exists() else set()
+        """The stages that are in dvc.lock; none if it was cut off while DVC wrote it."""
+        with suppress(FileNotFoundError, yaml.YAMLError, TypeError, KeyError):
+            return set(yaml.safe_load((self.root / "dvc.lock").read_text())["stages"])
+        return set()
 
     def processes(self) -> list[psutil.Process]:
         """The living processes that inherited the mark of this checkout."""

@@ -242,6 +242,38 @@ def test_the_lock_of_a_killed_dvc_is_taken_without_a_word(fetched, holders):
     assert not [line for line in lines if "RWLock" in line or "killed" in line]
 
 
+@pytest.mark.parametrize("left", [0, 40, 200], ids=lambda count: f"{count} bytes")
+@pytest.mark.parametrize("first", [False, True], ids=["a later stage", "the first stage"])
+def test_a_dvc_lock_that_was_cut_off_by_a_kill_is_brought_back(fetched, monkeypatch, first, left):
+    """DVC opens it for writing, which empties it, and refuses what is left of it in every later command."""
+    lock = fetched / "dvc.lock"
+    if not first:
+        run(fetched)
+    whole = lock.read_text() if lock.exists() else None
+
+    def killed(*_arguments, **_more):
+        lock.write_text((whole or "schema: '2.0'\nstages:\n  prepare:\n    cmd: true\n    deps:\n")[:left])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(repro, "repro", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(fetched, Stage("train", "train", ("prepare",)))
+    stages.graph(fetched)
+    assert (lock.read_text() if lock.exists() else None) == whole
+    assert run(fetched)[0] == ("ran" if first else "unchanged")
+    assert not (fetched / stages._BEFORE).exists()
+
+
+def test_a_dvc_lock_that_somebody_merges_is_left_to_them(fetched):
+    run(fetched)
+    (fetched / stages._BEFORE).write_text('{"path": "dvc.lock", "text": null}')
+    (fetched / "dvc.lock").write_text("<<<<<<< HEAD\n")
+    with pytest.raises(BadInput, match=r"dvc\.lock"):
+        stages.graph(fetched)
+    assert (fetched / "dvc.lock").read_text() == "<<<<<<< HEAD\n"
+
+
 def test_a_stage_ends_at_once_where_nobody_waits_for_its_orphans():
     leader = subprocess.Popen(["sleep", "60"], process_group=0)
     orphan = subprocess.Popen(["true"], process_group=leader.pid)
