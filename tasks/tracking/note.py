@@ -37,8 +37,8 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
     return "\n".join(lines) + "\n"
 
 
-def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str) -> str:
-    """The description of a model version: figures, gates, the reason of the choice, and a link to the run that measured it."""
+def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str, picture: str | None = None) -> str:
+    """The description of a model version: figures, gates, the reason of the choice, its picture, and a link to the run that measured it."""
     ordered = list(reports)
     row = _merge(ordered).get(release["candidate"], {})
     disturbed = "" if release.get("benchmark_valid", True) else " **The benchmark is not valid: the machine was not free.**"
@@ -57,6 +57,7 @@ def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str) 
         + (f"\n\nTraining: {trained}." if trained else "")
         + reason
         + f"\n\nAccepted as `{release['image']}`. [The run that made it]({run})\n"
+        + (f"\n![Latency of every candidate]({picture})\n" if picture else "")
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
@@ -95,7 +95,7 @@ def send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None
     if "page" in report.facts:
         client.log_artifact(facts["run_id"], str(entry / "reports" / report.facts["page"]), "reports")
     for picture in report.pictures:
-        client.log_artifact(facts["run_id"], str(entry / "reports" / picture), f"pictures/{report.stage}")
+        client.log_artifact(facts["run_id"], str(entry / "reports" / picture), _folder(report))
     if report.stage == "prepare":
         _send_dataset(client, facts, report)
 
@@ -201,7 +201,8 @@ def send_model(entry: Path, uri: str) -> str:
     client, facts = connect(uri), spool.read(entry)
     release = json.loads((entry / "release.json").read_text(encoding="utf-8"))
     client.log_artifact(facts["run_id"], str(entry / "release.json"))
-    description = note.version(spool.reports(entry), release, run=_run_link(facts))
+    reports = spool.reports(entry)
+    description = note.version(reports, release, run=_run_link(facts), picture=_picture_link(facts, reports))
     return registry.register(client, facts["run_id"], entry / "candidate", release, description=description)
 
 
@@ -225,6 +226,19 @@ def close_run(entry: Path, uri: str) -> bool:
 
 def _run_link(facts: Mapping[str, Any]) -> str:
     return f"#/experiments/{facts['experiment_id']}/runs/{facts['run_id']}?{view.MODE}"
+
+
+def _picture_link(facts: Mapping[str, Any], reports: Sequence[Report]) -> str | None:
+    """The address of the benchmark's first picture, relative to MLflow's pages; None without one."""
+    report = next((report for report in reports if report.stage == "benchmark" and report.pictures), None)
+    if report is None:
+        return None
+    return "get-artifact?" + urlencode({"path": f"{_folder(report)}/{Path(report.pictures[0]).name}", "run_uuid": facts["run_id"]})
+
+
+def _folder(report: Report) -> str:
+    """Where the pictures of a stage are in MLflow's artifacts."""
+    return f"pictures/{report.stage}"
 
 
 def _compare_link(facts: Mapping[str, Any], run_id: str) -> str:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pytest
@@ -91,6 +93,20 @@ def test_a_version_says_how_fast_it_is_and_why_it_was_chosen(start, store, winne
     assert "not valid: the machine was not free" in description
     assert "Chosen because it has the best p50_ms." in description
     assert f"/runs/{tracker.run_id}?" in description
+
+
+def test_a_version_shows_the_picture_that_its_run_keeps(start, store, winner, reports):
+    tracker = start(store)
+    for report in reports[0]:
+        tracker.log_report(report, reports[1], cached=False)
+    tracker.register(*winner)
+    tracker.finish()
+    picture = re.search(r"!\[.+\]\((.+)\)", client(store).get_model_version("reviews", "1").description)
+    address = urlsplit(picture.group(1))
+    where = dict(parse_qsl(address.query))
+    assert (address.path, where["run_uuid"]) == ("get-artifact", tracker.run_id)
+    kept = client(store).download_artifacts(tracker.run_id, where["path"], str(reports[1]))
+    assert Path(kept).read_bytes() == (reports[1] / "benchmark" / "latency.png").read_bytes()
 
 
 def another(winner, **changed):
