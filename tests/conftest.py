@@ -1,6 +1,7 @@
 import multiprocessing
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import types
@@ -8,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import filelock
+import psutil
 import pytest
 import yaml
 
@@ -284,3 +286,10 @@ def engine():
     client = image.connect()
     yield client
     client.close()
+
+
+@pytest.fixture(scope="session")
+def gateway(engine):
+    """The address of this machine for containers; from its interface, because an engine does not name the gateway of a new bridge."""
+    device = engine.api.inspect_network("bridge")["Options"]["com.docker.network.bridge.name"]
+    return next(found.address for found in psutil.net_if_addrs()[device] if found.family == socket.AF_INET)

@@ -47,15 +47,14 @@ def secrets(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def origin(checkout, secrets, engine):
+def origin(checkout, secrets, gateway):
     """The address of a private git repository, which the containers reach; the user and the stack have its password in a file."""
     bare = secrets.parent / "origin.git"
     git(checkout, "clone", "--quiet", "--bare", str(checkout), str(bare))
-    (network,) = engine.api.inspect_network("bridge")["IPAM"]["Config"]
-    host, port = network["Gateway"], free_port()
-    command = [sys.executable, "-m", "tests.e2e.git_server", host, str(port), str(bare)]
-    with served(secrets.parent / "git", command, address=(host, port), PYTHONPATH=str(REPOSITORY)):
-        address = f"http://{host}:{port}/origin.git"
+    port = free_port()
+    command = [sys.executable, "-m", "tests.e2e.git_server", gateway, str(port), str(bare)]
+    with served(secrets.parent / "git", command, address=(gateway, port), PYTHONPATH=str(REPOSITORY)):
+        address = f"http://{gateway}:{port}/origin.git"
         credentials = secrets / "git_credentials"
         credentials.write_text(address.replace("://", f"://{git_server.USER}:{git_server.PASSWORD}@").removesuffix("/origin.git"))
         git(checkout, "remote", "add", "origin", address)

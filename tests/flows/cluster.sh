@@ -80,11 +80,12 @@ launch() {
 }
 
 start() {
-    local host port=16443 etcd=http://127.0.0.1:12379
+    local bridge host port=16443 etcd=http://127.0.0.1:12379
     [ -x "$bin/kubelet" ] || fail "there is no Kubernetes: build one with \`tests/flows/cluster.sh build\`"
     DOCKER_HOST=$("$here/infra/engine.sh" start)
     export DOCKER_HOST
-    host=$(docker network inspect bridge --format '{{(index .IPAM.Config 0).Gateway}}')
+    bridge=$(docker network inspect bridge --format '{{index .Options "com.docker.network.bridge.name"}}')
+    host=$(ip -4 -o address show dev "$bridge" | awk '{ sub("/.*", "", $4); print $4 }')
     stop
     mkdir -p "$run"
     chmod 700 "$run"

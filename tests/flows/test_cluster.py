@@ -43,13 +43,6 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def gateway(engine):
-    """The address of this machine for pods."""
-    (network,) = engine.api.inspect_network("bridge")["IPAM"]["Config"]
-    return network["Gateway"]
-
-
-@pytest.fixture(scope="module")
 def kubectl(engine):
     settings = os.environ | {"DOCKER_HOST": image.host_of(engine)}
     try:
