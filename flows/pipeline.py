@@ -15,7 +15,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import PositiveInt
 
-from flows import dead_runs, dvc_process, leftovers, legs, outcome, snapshots, stage_runs, stages, summary, unchanged, workspace
+from flows import dead_runs, dvc_process, leftovers, legs, outcome, run_names, snapshots, stage_runs, stages, summary, unchanged, workspace
 from flows.local import Local
 from flows.repro import StageStatus
 from flows.stages import Stage, Until
@@ -114,7 +114,7 @@ def _run(
     _require_data(place, values, graph)
     local = Local.of(checkout)
     bury(local.spool, tracking_uri=local.tracking_uri())
-    tags = {"mlflow.runName": str(flow_run.name), "git_commit": workspace.commit(place.root), "prefect_flow_run": str(flow_run.id)}
+    tags = {"mlflow.runName": run_names.give(place), "git_commit": workspace.commit(place.root), "prefect_flow_run": str(flow_run.id)}
     tags["checkout"] = local.identity
     tags |= {"dvc_experiment": workspace.experiment(str(flow_run.id))} if place.isolated else {}
     tags |= {"trigger": trigger} if trigger else {}

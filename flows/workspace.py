@@ -190,14 +190,21 @@ def overlaid(checkout: Path, overlay: Mapping[str, Any], *, origin: str, commit:
 
     Raises ParamsError, which names params.yaml if the error is in it, otherwise `origin`.
     """
-    import yaml
-
-    base = yaml.safe_load(_git(checkout, "show", f"{commit}:params.yaml"))
+    base = committed_params(checkout, commit)
     try:
         return params.parse(params.merge(base, overlay), origin=origin)
     except ParamsError:
-        params.parse(base, origin=f"params.yaml of {'the last commit' if commit == 'HEAD' else commit}")
+        params.parse(base, origin=_committed(commit))
         raise
+
+
+def committed_params(checkout: Path, commit: str = "HEAD") -> dict[str, Any]:
+    """The values of params.yaml in a commit, before they are checked. Raises BadInput or ParamsError."""
+    return params.read_text(_git(checkout, "show", f"{commit}:params.yaml"), origin=_committed(commit))
+
+
+def _committed(commit: str) -> str:
+    return f"params.yaml of {'the last commit' if commit == 'HEAD' else commit}"
 
 
 def _overlay(path: Path, overlay: Mapping[str, Any]) -> None:

@@ -522,28 +522,38 @@ def read(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise ParamsError(f"params file {str(path)!r} does not exist: give an existing file, or run in the folder that holds params.yaml")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ParamsError(f"params file {str(path)!r} cannot be read ({error.strerror}): give a readable file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ParamsError(f"{path} is not YAML ({' '.join(str(error).split())}): fix that line") from None
-    if not isinstance(values, dict):
-        raise ParamsError(f"{path} must hold a mapping of sections (got {type(values).__name__}): start from params.yaml of the repository")
-    return values
+    except UnicodeDecodeError as error:
+        raise ParamsError(f"{path} is not YAML ({error}): fix that line") from None
+    return read_text(text, origin=str(path))
+
+
+def read_text(text: str, *, origin: str) -> dict[str, Any]:
+    """The values in the text of a params file, before they are checked; error messages name `origin`. Raises ParamsError."""
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ParamsError(f"{origin} is not YAML ({' '.join(str(error).split())}): fix that line") from None
+    return _sections(values, origin)
 
 
 def parse(values: Any, *, origin: str = "params.yaml") -> Params:
     """Check values that were read before; error messages name `origin`. Raises ParamsError."""
-    if not isinstance(values, Mapping):
-        raise ParamsError(
-            f"{origin} must hold a mapping of sections (got {type(values).__name__}): start from params.yaml of the repository"
-        )
-    credentials.require_none(values, origin=origin)
+    credentials.require_none(_sections(values, origin), origin=origin)
     try:
         return Params.model_validate(values)
     except ValidationError as error:
         faults = [validation_errors.explain(dict(fault), Params) for fault in error.errors()]
         raise ParamsError(f"{origin}: " + "; ".join(faults)) from None
+
+
+def _sections(values: Any, origin: str) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        found = type(values).__name__
+        raise ParamsError(f"{origin} must hold a mapping of sections (got {found}): start from params.yaml of the repository")
+    return values
 
 
 def merge(base: Mapping[str, Any], overlay: Mapping[str, Any], model: type[BaseModel] = Params) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from paddleship.errors import ParamsError
 
 Point = Mapping[str, Any]
 """The values of one variant, by the path of the param."""
-_SHARED = ("name", "paths", "promote", "sweep", "graph_modes")
+SHARED = ("name", "paths", "promote", "sweep", "graph_modes")
+"""Sections of the params that all variants of a model share: its name and places, and the settings of other commands."""
 _LONGEST_VALUE = 40  # characters of a value in a label
 
 
@@ -52,7 +53,7 @@ def overlay(values: Params, point: Point) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for path, value in point.items():
         *above, last = path.split(".")
-        if path.partition(".")[0] in _SHARED:
+        if path.partition(".")[0] in SHARED:
             raise ParamsError(f"sweep.space names {path!r}, which all variants share: name a param of a stage, such as train.epochs")
         at: Any = values
         inside = made

@@ -130,9 +130,13 @@ def download(uri: str, run: Run, path: str, folder: Path) -> Path | None:
 
 
 def named(runs: Sequence[Run], word: str) -> Run:
-    """The newest run with that name, or whose MLflow or Prefect id starts with it. Raises BadInput."""
+    """The newest run with that name, or its part in parentheses, or whose MLflow or Prefect id starts with it. Raises BadInput."""
     for run in runs:
-        if word == run.name or (len(word) >= 6 and (run.run_id.startswith(word) or run.flow_run.startswith(word))):
+        if (
+            word == run.name
+            or run.name.endswith(f" ({word})")
+            or (len(word) >= 6 and (run.run_id.startswith(word) or run.flow_run.startswith(word)))
+        ):
             return run
     near = difflib.get_close_matches(word, [run.name for run in runs], n=1, cutoff=0.5)
     raise BadInput(f"there is no run {word!r}{f' (did you mean {near[0]!r}?)' if near else ''}: `paddleship runs list` shows them")

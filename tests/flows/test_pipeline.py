@@ -293,7 +293,7 @@ def test_of_runs_beside_each_other_one_runs_a_stage_on_the_same_inputs_and_the_o
     assert {how_it_went(done)["train"] for done in runs} == {"ran"}
 
 
-def test_an_isolated_run_keeps_its_folder_when_it_fails_and_warns_of_uncommitted_work(toy, let, pipeline):
+def test_an_isolated_run_keeps_its_folder_when_it_fails_and_warns_of_uncommitted_work(toy, let, pipeline, prefect_url):
     let("train", "miss the gate")
     git(toy, "commit", "-qam", "a gate")
     let("export", "not committed")
@@ -301,6 +301,9 @@ def test_an_isolated_run_keeps_its_folder_when_it_fails_and_warns_of_uncommitted
     assert done.returncode == 3
     (folder,) = (toy / ".paddleship/runs").iterdir()
     assert str(folder) in done.stdout
+    (run,) = find(f"sqlite:///{toy}/.paddleship/mlflow.db")
+    assert re.fullmatch(r"linear: epochs=11 \([a-z-]+\)", run.name)
+    assert prefect_api(prefect_url, f"flow_runs/{run.flow_run}")["name"] == run.name
     assert "how/export" in done.stdout + done.stderr
     assert (folder / "params.yaml").read_text().startswith("# the toy's params")
     (id_of_run,) = re.findall(r"until the next run: .*/(\S+)$", done.stdout, re.MULTILINE)

@@ -50,6 +50,8 @@ def test_a_run_is_found_by_its_name_or_the_beginning_of_an_id(stored):
     assert tracked.named(found, "run-1").flow_run == "0000-1-abcdefg1"
     assert tracked.named(found, found[0].run_id[:8]) == found[0]
     assert tracked.named(found, "0000-2") == found[0]
+    unnamed = replace(found[0], name="reviews: epochs=9 (calm-otter)")
+    assert tracked.named([unnamed], "calm-otter") == unnamed
     with pytest.raises(BadInput, match=r"there is no run 'run-9' \(did you mean 'run-"):
         tracked.named(found, "run-9")
 

@@ -96,6 +96,13 @@ def test_an_overlay_is_checked_against_the_commit_before_a_folder_is_made(toy):
     assert not (toy / ".paddleship/runs").exists()
 
 
+def test_committed_params_that_are_not_yaml_are_bad_input(toy):
+    (toy / "params.yaml").write_text("train: [")
+    git(toy, "commit", "-qam", "half a file")
+    with pytest.raises(ParamsError, match=r"params\.yaml of the last commit is not YAML \("):
+        workspace.overlaid(toy, {"train": {"epochs": 1}}, origin="mine.yaml")
+
+
 def test_uncommitted_work_is_named_and_the_lock_is_not_work(toy):
     (toy / "dvc.lock").write_text("schema: '2.0'\n")
     git(toy, "add", "dvc.lock")
