@@ -12,12 +12,11 @@ from typing import Any
 
 import yaml
 from prefect import State, flow, get_run_logger, task
-from prefect.artifacts import create_link_artifact, create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import dead_runs, outcome
+from flows import artifact, dead_runs, outcome
 from flows.local import Local
 from paddleship import errors
 from paddleship.config import params, workspace_paths
@@ -114,8 +113,7 @@ def _values(root: Path, given: dict[str, Any]) -> Params:
 
 
 def _publish(report: Report, reports: Path, tracker: Tracker) -> None:
-    """Artifacts of the flow run: the page, and the way to its pictures."""
+    """The artifact of the flow run: the page, and the way to its pictures."""
     page = (reports / str(report.facts["page"])).read_text(encoding="utf-8")
-    create_markdown_artifact(key=NAME, markdown=page, description="Each claim and whether this machine confirms it; every mode's figures")
-    if tracker.url:
-        create_link_artifact(key=f"{NAME}-mlflow", link=tracker.url, link_text="MLflow run", description="Modes, curves and pictures")
+    links = artifact.links({"Modes, curves and pictures in MLflow": tracker.url})
+    artifact.publish(NAME, page, links, description="Each claim and whether this machine confirms it; every mode's figures")

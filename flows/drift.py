@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from prefect import State, flow, get_run_logger
-from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed
 
-from flows import dead_runs, drift_check, here, outcome, workspace
+from flows import artifact, dead_runs, drift_check, here, outcome, workspace
 from flows.local import Local
 from paddleship.errors import PaddleshipError
 
@@ -45,4 +44,4 @@ def _publish(reports: Path) -> None:
     text = (reports / drift_check.REPORT).read_text(encoding="utf-8")
     picture = base64.b64encode((reports / drift_check.PICTURE).read_bytes()).decode()
     text = text.replace(f"({drift_check.PICTURE})", f"(data:image/png;base64,{picture})")
-    create_markdown_artifact(key="drift", markdown=text, description="Features of requests against those of training rows")
+    artifact.publish("drift", text, description="Features of requests against those of training rows")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -10,12 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from prefect import State, flow, get_run_logger
-from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import PositiveInt
 
-from flows import dead_runs, dvc_process, leftovers, legs, outcome, run_names, snapshots, stage_runs, stages, summary, unchanged, workspace
+from flows import (
+    artifact,
+    dead_runs,
+    dvc_process,
+    leftovers,
+    legs,
+    outcome,
+    run_names,
+    snapshots,
+    stage_runs,
+    stages,
+    summary,
+    unchanged,
+    workspace,
+)
 from flows.local import Local
 from flows.repro import StageStatus
 from flows.stages import Stage, Until
@@ -266,24 +278,16 @@ def _winner(rows: list[Row]) -> str:
 
 
 def _publish(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row]) -> None:
-    """Artifacts of the flow run for Prefect's page."""
-    create_markdown_artifact(key="summary", markdown=summary.markdown(rows), description="Stages, verdicts and headline numbers")
-    if found := summary.findings(rows):
-        create_table_artifact(key="findings", table=found, description="Errors and warnings of all stages")
-    if tracker.url:
-        create_link_artifact(
-            key="mlflow-run", link=tracker.url, link_text="MLflow run", description="Metrics, candidates and pictures in MLflow"
-        )
-        create_link_artifact(
-            key="mlflow-view", link=str(tracker.view_url), link_text="Which candidate is better", description="All runs compared in MLflow"
-        )
-    picture = place.root / values.paths.reports / "benchmark" / "latency.png"
-    if picture.exists() and any(row.stage == "benchmark" and row.report for row in rows):
-        data = base64.b64encode(picture.read_bytes()).decode()
-        create_markdown_artifact(
-            key="latency", markdown=f"![latency](data:image/png;base64,{data})", description="Latency of every candidate"
-        )
-    release = place.root / values.paths.release
-    if release.exists() and rows[-1].stage == stages.LAST and rows[-1].report:
-        text = f"```json\n{release.read_text(encoding='utf-8')}\n```"
-        create_markdown_artifact(key="release", markdown=text, description="Where the image comes from")
+    """The artifact of the flow run: verdicts, findings, latency of every candidate, where to see more, and where the image comes from."""
+    picture, release = place.root / values.paths.reports / "benchmark" / "latency.png", place.root / values.paths.release
+    measured = picture.exists() and any(row.stage == "benchmark" and row.report for row in rows)
+    accepted = release.exists() and rows[-1].stage == stages.LAST and rows[-1].report
+    artifact.publish(
+        "summary",
+        summary.markdown(rows),
+        summary.findings(rows),
+        artifact.picture(picture) if measured else "",
+        artifact.links({"Which candidate is better": tracker.view_url, "This run in MLflow": tracker.url}),
+        f"```json\n{release.read_text(encoding='utf-8')}\n```" if accepted else "",
+        description=summary.headline(rows),
+    )

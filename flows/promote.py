@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from prefect import State, flow, get_run_logger, task
-from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
@@ -19,7 +18,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import Field
 
-from flows import dead_runs, leftovers, outcome, promotion_evidence, workspace
+from flows import artifact, dead_runs, leftovers, outcome, promotion_evidence, workspace
 from flows.local import Local
 from flows.rolling_back import REASON_CHARACTERS, carry_out, kept, roll_back, settings
 from paddleship.config.params import Params
@@ -147,7 +146,7 @@ def _report(judged: Params, client: Any, challenger: Shipped, champion: Shipped 
 def _decide(report: Report, judged: Params, registry: Registry, ledger: Ledger, challenger: Shipped, champion: Shipped | None) -> Entry:
     """The decision, by the gates and where it is asked for by a person. Raises GateFailed, with the refusal in the ledger."""
     page = _page(report)
-    create_markdown_artifact(key="promotion", markdown=page, description="Challenger against champion: gates, figures, changed decisions")
+    artifact.publish("promotion", page, description=report.headline)
     entry = Entry(
         event=Event.DECIDED,
         action="promote",

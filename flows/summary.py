@@ -110,14 +110,15 @@ def _places(rows: Sequence[Row]) -> dict[str, tuple[str]]:
     return {row.stage: (row.where or ("" if row.status == StageStatus.NOT_RUN else platform.node()),) for row in rows}
 
 
-def findings(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """The errors and warnings of all stages as a table for the artifact."""
-    return [
-        {"stage": row.stage, **{key: value or "" for key, value in finding.to_dict().items()}}
-        for row in rows
-        if row.report
-        for finding in row.report.serious()
-    ]
+def findings(rows: Sequence[Row]) -> str:
+    """The errors and warnings of all stages as a list in Markdown, for the artifact."""
+    return "\n".join(f"* {row.stage}: {finding}" for row in rows if row.report for finding in row.report.serious())
+
+
+def headline(rows: Sequence[Row]) -> str:
+    """The run in one line: the stage that failed and why, otherwise what the last stage or the benchmark found."""
+    decisive = [row for row in rows if row.status == StageStatus.FAILED] or [row for row in rows if row.stage == "benchmark"] or rows[-1:]
+    return f"{decisive[0].stage}: {decisive[0].headline}"
 
 
 def unseen(rows: Sequence[Row]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import queue
 import shlex
@@ -12,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from prefect import State, flow, get_run_logger, task
-from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import current, dead_runs, leftovers, outcome, stage_runs, stages, summary, sweep_params, terminal, variants, workspace
+from flows import artifact, current, dead_runs, leftovers, outcome, stage_runs, stages, summary, sweep_params, terminal, variants, workspace
 from flows.local import FOLDER, Local
 from flows.sweep_params import SweepParams
 from flows.variants import Deployment, Processes, Runner
@@ -193,7 +191,7 @@ def _conclude(shared: variants.Sweep, found: list[Variant], tracker: Tracker, ru
     report.write(shared.folder / _REPORT)
     tracker.log_report(report, shared.folder / _REPORT, cached=False)
     view = tracker.share_sweep(shared.name, title=f"Chosen: {best.label}" if best else "No variant can be chosen")
-    _publish(found, chosen, report, shared.folder / _REPORT, links={"MLflow run": tracker.url, "Which variant is better": view})
+    _publish(report, shared.folder / _REPORT, links={"Which variant is better": view, "This sweep in MLflow": tracker.url})
     tracker.finish(failure)
     _show(shared, found, chosen, report, links={"this sweep": tracker.url, "its variants": view})
     return outcome.failed(failure) if failure is not None else Completed(message=report.headline)
@@ -225,17 +223,11 @@ def _register(best: Variant, runner: Runner) -> PaddleshipError | None:
     return None if state.is_completed() else errors.of_outcome(state.name)(f"register: {state.message}")
 
 
-def _publish(found: Sequence[Variant], chosen: Choice, report: Report, folder: Path, *, links: Mapping[str, str | None]) -> None:
-    """Artifacts of the flow run for Prefect's page."""
-    table = [dict(zip(("chosen", *page.COLUMNS[1:]), row, strict=True)) for row in page.cells(found, chosen)]
-    create_table_artifact(key="variants", table=table, description=report.headline)
-    notes = "\n".join(f"* {note}" for note in page.notes(found))
-    pictures = [base64.b64encode((folder / name).read_bytes()).decode() for name in report.pictures]
-    text = "\n\n".join([f"**{report.headline}**", *(f"![variants](data:image/png;base64,{data})" for data in pictures), notes])
-    create_markdown_artifact(key="sweep", markdown=text, description="Latency against score of all variants")
-    for words, address in links.items():
-        if address:
-            create_link_artifact(key=words.lower().replace(" ", "-"), link=address, link_text=words, description="In MLflow")
+def _publish(report: Report, folder: Path, *, links: Mapping[str, str | None]) -> None:
+    """The artifact of the flow run: the table of variants, the choice, its pictures, and where to see more."""
+    text = (folder / report.facts["page"]).read_text(encoding="utf-8")
+    pictures = [artifact.picture(folder / name) for name in report.pictures]
+    artifact.publish("sweep", text, *pictures, artifact.links(links), description=report.headline)
 
 
 def _show(shared: variants.Sweep, found: Sequence[Variant], chosen: Choice, report: Report, *, links: Mapping[str, str | None]) -> None:

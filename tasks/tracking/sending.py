@@ -158,12 +158,13 @@ def _send_candidate(
     from mlflow.entities import Metric, Param, RunTag
 
     run, at_ms = facts["tags"].get("mlflow.runName", facts["run_id"]), _started_ms(report)
+    params = run.removeprefix(f"{facts['experiment']}: ")  # all runs on MLflow's page are of the model that the experiment is called after
     query = f"tags.`{search.PARENT}` = '{facts['run_id']}' AND tags.variant = '{name}'"
     if found := client.search_runs([facts["experiment_id"]], query, max_results=1):
         run_id = found[0].info.run_id
     else:
         kinship = {search.PARENT: facts["run_id"], "variant": name, "run": run}
-        title = f"{_WINNER} {name}, {run}" if row.get("winner") else f"{name}, {run}"
+        title = f"{_WINNER} {name}, {params}" if row.get("winner") else f"{name}, {params}"
         run_id = client.create_run(facts["experiment_id"], start_time=at_ms or None, tags=kinship, run_name=title).info.run_id
     made_by = {key: value for key, value in facts["params"].items() if key.split(".")[0] in _MAKING}
     made_by |= {"variant": name, **{key: str(row[key]) for key in ("runtime", "precision") if row.get(key)}}

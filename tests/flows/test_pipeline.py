@@ -105,9 +105,8 @@ def test_a_warning_is_shown_once_and_counted_in_the_table_in_prefect_and_in_mlfl
         assert "passed, 1 warning" in " ".join(row_of("train", done))
         assert (done.stdout + done.stderr).count("train: warning: batch-dependent: padding counts") == 1
     (run,) = find(f"sqlite:///{toy}/.paddleship/mlflow.db")  # the second command found nothing to do
-    wanted = {"artifacts": {"key": {"any_": ["findings"]}, "flow_run_id": {"any_": [run.flow_run]}}}
-    found = prefect_api(prefect_url, "artifacts/filter", wanted)
-    assert [json.loads(artifact["data"])[0]["kind"] for artifact in found] == ["batch-dependent"]
+    (artifact,) = prefect_api(prefect_url, "artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run.flow_run]}}})
+    assert artifact["data"].count("* train: warning: batch-dependent: padding counts") == 1
 
 
 @pytest.mark.parametrize(

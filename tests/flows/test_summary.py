@@ -22,9 +22,15 @@ def test_the_table_counts_the_warnings_of_a_stage():
     assert "| verify | 0.0 | ran | passed, 1 warning | 1 of 1 |" in summary.markdown(rows)
 
 
-def test_the_artifact_has_a_row_for_each_finding():
-    (found,) = summary.findings([Row("verify", "unchanged", REPORT), Row("accept", "failed", None)])
-    assert (found["stage"], found["severity"], found["kind"], found["where"]) == ("verify", "warning", "batch-dependent", "model.py:3")
+def test_the_artifact_lists_all_findings():
+    assert summary.findings([Row("verify", "unchanged", REPORT), Row("accept", "failed", None)]) == f"* verify: {WARNING}"
+
+
+def test_the_run_in_one_line_is_what_failed_or_else_what_was_measured():
+    measured = Row("benchmark", "ran", REPORT.model_copy(update={"headline": "onnxruntime: 9× eager"}))
+    assert summary.headline([measured, Row("package", "ran", REPORT)]) == "benchmark: onnxruntime: 9× eager"
+    assert summary.headline([measured, Row("package", "failed", None, reason="no engine")]) == "package: no engine"
+    assert summary.headline([Row("prepare", "ran", REPORT)]) == "prepare: 1 of 1"
 
 
 def test_a_stage_that_ran_has_said_its_findings_and_one_that_did_not_run_says_them_at_the_end():

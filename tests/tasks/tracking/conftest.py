@@ -59,7 +59,7 @@ def store(tmp_path, mlflow_db):
 @pytest.fixture
 def start(reviews_params, tmp_path):
     def make(uri):
-        tags = {"mlflow.runName": "a run", "git_commit": "c0ffee"}
+        tags = {"mlflow.runName": "reviews: epochs=3 (calm-otter)", "git_commit": "c0ffee"}
         return Tracker.start(
             reviews_params(), tracking_uri=uri, artifact_root=(tmp_path / "artifacts").as_uri(), spool=tmp_path / "spool", tags=tags
         )

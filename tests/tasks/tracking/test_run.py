@@ -52,7 +52,11 @@ def test_every_candidate_is_a_child_run_with_the_same_keys(start, store, reports
     assert set(found) == {"eager", "onnxruntime", "paddle"}
     assert set(found["eager"].data.metrics) == set(found["onnxruntime"].data.metrics) == {"p50_ms", "noise_ratio"}
     assert found["onnxruntime"].data.params["variant"] == "onnxruntime"
-    assert {run.info.run_name for run in found.values()} == {"eager, a run", "★ onnxruntime, a run", "paddle, a run"}
+    assert {run.info.run_name for run in found.values()} == {
+        "eager, epochs=3 (calm-otter)",
+        "★ onnxruntime, epochs=3 (calm-otter)",
+        "paddle, epochs=3 (calm-otter)",
+    }
     assert found["paddle"].info.status == "FAILED"
     assert found["paddle"].data.tags["reason"] == "died of SIGSEGV"
 

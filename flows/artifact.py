@@ -1,0 +1,24 @@
+"""The artifact of a flow run: a single one with everything, because Prefect sorts several on the page of a run by their random ids."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+
+from prefect.artifacts import create_markdown_artifact
+
+
+def publish(key: str, *parts: str, description: str) -> None:
+    """Make the artifact of this flow run from parts in Markdown, without the empty ones."""
+    create_markdown_artifact(key=key, markdown="\n\n".join(filter(None, parts)), description=description)
+
+
+def picture(path: Path) -> str:
+    """A PNG file, inside the Markdown."""
+    return f"![{path.stem}](data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()})"
+
+
+def links(addresses: Mapping[str, str | None]) -> str:
+    """A list of links by their words, without those that have no address."""
+    return "\n".join(f"* [{words}]({address})" for words, address in addresses.items() if address)
