@@ -126,7 +126,11 @@ def _run(
     _require_data(place, values, graph)
     local = Local.of(checkout)
     bury(local.spool, tracking_uri=local.tracking_uri())
-    tags = {"mlflow.runName": run_names.give(place), "git_commit": workspace.commit(place.root), "prefect_flow_run": str(flow_run.id)}
+    tags = {
+        "mlflow.runName": run_names.give(run_names.of_pipeline(place)),
+        "git_commit": workspace.commit(place.root),
+        "prefect_flow_run": str(flow_run.id),
+    }
     tags["checkout"] = local.identity
     tags |= {"dvc_experiment": workspace.experiment(str(flow_run.id))} if place.isolated else {}
     tags |= {"trigger": trigger} if trigger else {}

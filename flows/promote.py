@@ -18,7 +18,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import Field
 
-from flows import artifact, dead_runs, leftovers, outcome, promotion_evidence, workspace
+from flows import artifact, dead_runs, leftovers, outcome, promotion_evidence, run_names, workspace
 from flows.local import Local
 from flows.rolling_back import REASON_CHARACTERS, carry_out, kept, roll_back, settings
 from paddleship.config.params import Params
@@ -84,6 +84,7 @@ def _promote(version: str, params_file: str | None) -> str:
     registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
     ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries())
     challenger, champion = registry.version(version), registry.champion()
+    run_names.give(f"{values.name} version {challenger.version}")
     with image.engine() as client:
         if (decision := _known(ledger, challenger, _gates(values))) is not None:
             get_run_logger().info(

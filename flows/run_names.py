@@ -1,4 +1,4 @@
-"""Names of pipeline runs: the model, the params that differ from the committed ones, and two random words of Prefect."""
+"""Names of flow runs: what a run is about, in front of the two random words that Prefect gives it."""
 
 from __future__ import annotations
 
@@ -20,34 +20,42 @@ _RANDOM = re.compile(r"[a-z]+(-[a-z]+)+")  # what Prefect calls a run that nobod
 _MOST = 3  # params in a name
 
 
-def give(place: Workspace) -> str:
-    """The name of this run; one of random words gets model and params in front, in Prefect too."""
+def give(words: str) -> str:
+    """The name of this flow run from now on: `words (calm-otter)` for `calm-otter`; a name that somebody chose is kept."""
     from prefect import get_client
 
-    current, committed = str(flow_run.name), {}
-    with suppress(PaddleshipError):  # a commit without readable params.yaml: then everything is new, and the name says the model only
-        committed = workspace.committed_params(place.root)
-    name = describe(current, params.read(place.root / "params.yaml"), committed)
+    current = str(flow_run.name)
+    name = with_words(current, words)
     if name != current:
         with get_client(sync_client=True) as client:
             client.set_flow_run_name(UUID(flow_run.id), name)
     return name
 
 
-def describe(current: str, values: Mapping[str, Any], committed: Mapping[str, Any]) -> str:
-    """`reviews: epochs=3 (calm-otter)` for `calm-otter`; a name that somebody chose is kept.
+def with_words(current: str, words: str) -> str:
+    return f"{words} ({current})" if _RANDOM.fullmatch(current) else current
+
+
+def of_pipeline(place: Workspace) -> str:
+    """What a pipeline run in this place is about."""
+    committed: dict[str, Any] = {}
+    with suppress(PaddleshipError):  # a commit without readable params.yaml: then everything is new, and the model says it
+        committed = workspace.committed_params(place.root)
+    return describe(params.read(place.root / "params.yaml"), committed)
+
+
+def describe(values: Mapping[str, Any], committed: Mapping[str, Any]) -> str:
+    """The model, and the params that differ from the committed ones: `reviews: epochs=3`.
 
     Params of another model than the committed one, and sections that variants of a model share, are left out.
     """
-    if not _RANDOM.fullmatch(current):
-        return current
-    model, known = str(values["name"]), dict(_leaves(committed))
+    known = dict(_leaves(committed))
     changed = {path: value for path, value in _leaves(values) if path not in known or known[path] != value}
-    if "name" in changed:
-        return f"{model} ({current})"
     of_stages = [path for path in changed if path.partition(".")[0] not in space.SHARED]
-    said = space.label({path: changed[path] for path in of_stages[:_MOST]}) + (", …" if len(of_stages) > _MOST else "")
-    return f"{model}{f': {said}' if said else ''} ({current})"
+    if "name" in changed or not of_stages:
+        return str(values["name"])
+    said = space.label({path: changed[path] for path in of_stages[:_MOST]})
+    return f"{values['name']}: {said}{', …' if len(of_stages) > _MOST else ''}"
 
 
 def _leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
