@@ -18,6 +18,7 @@ from paddleship.sweep import space
 
 _RANDOM = re.compile(r"[a-z]+(-[a-z]+)+")  # what Prefect calls a run that nobody named
 _MOST = 3  # params in a name
+_CHARACTERS = 120  # of the words: MLflow's database takes 250 for the name of a run, which may have that of a candidate in front
 
 
 def give(words: str) -> str:
@@ -33,7 +34,9 @@ def give(words: str) -> str:
 
 
 def with_words(current: str, words: str) -> str:
-    return f"{words} ({current})" if _RANDOM.fullmatch(current) else current
+    if not _RANDOM.fullmatch(current):
+        return current
+    return f"{words if len(words) <= _CHARACTERS else words[: _CHARACTERS - 1] + '…'} ({current})"
 
 
 def of_pipeline(place: Workspace) -> str:

@@ -29,6 +29,7 @@ def test_without_committed_params_a_name_says_the_model_only():
 
 def test_random_words_stay_at_the_end_of_a_name():
     assert run_names.with_words("calm-otter", "reviews: epochs=3") == "reviews: epochs=3 (calm-otter)"
+    assert run_names.with_words("calm-otter", "r" * 300) == f"{'r' * 119}… (calm-otter)"
 
 
 @pytest.mark.parametrize("chosen", ["wide", "wide model", "try-2", "reviews: epochs=3 (calm-otter)", "width=64 (red-fox 2)"])
