@@ -16,7 +16,12 @@ def publish(key: str, *parts: str, description: str) -> None:
 
 def picture(path: Path) -> str:
     """A PNG file, inside the Markdown."""
-    return f"![{path.stem}](data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()})"
+    return f"![{path.stem}]({address(path)})"
+
+
+def address(picture: Path) -> str:
+    """An address that holds a PNG file itself."""
+    return f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
 
 
 def links(addresses: Mapping[str, str | None]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,5 @@ def drift(sample: str | None = None, candidate: str | None = None, hours: int | 
 def _publish(reports: Path) -> None:
     """The report as an artifact, with its picture in it."""
     text = (reports / drift_check.REPORT).read_text(encoding="utf-8")
-    picture = base64.b64encode((reports / drift_check.PICTURE).read_bytes()).decode()
-    text = text.replace(f"({drift_check.PICTURE})", f"(data:image/png;base64,{picture})")
+    text = text.replace(f"({drift_check.PICTURE})", f"({artifact.address(reports / drift_check.PICTURE)})")
     artifact.publish("drift", text, description="Features of requests against those of training rows")
