@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from prefect.runtime import flow_run
 
 from flows import workspace
-from flows.workspace import Workspace
 from paddleship.config import params
+from paddleship.config.params import Params
 from paddleship.errors import PaddleshipError
 from paddleship.sweep import space
 
@@ -39,32 +40,22 @@ def with_words(current: str, words: str) -> str:
     return f"{words if len(words) <= _CHARACTERS else words[: _CHARACTERS - 1] + '…'} ({current})"
 
 
-def of_pipeline(place: Workspace) -> str:
-    """What a pipeline run in this place is about."""
+def of_pipeline(values: Params, checkout: Path) -> str:
+    """What a pipeline run with these params is about."""
     committed: dict[str, Any] = {}
-    with suppress(PaddleshipError):  # a commit without readable params.yaml: then everything is new, and the model says it
-        committed = workspace.committed_params(place.root)
-    return describe(params.read(place.root / "params.yaml"), committed)
+    with suppress(PaddleshipError):  # a commit without params.yaml, or with one of another release: the model says it
+        committed = params.parse(workspace.committed_params(checkout)).flat()
+    return describe(values.flat(), committed)
 
 
 def describe(values: Mapping[str, Any], committed: Mapping[str, Any]) -> str:
-    """The model, and the params that differ from the committed ones: `reviews: epochs=3`.
+    """The model, and the params that differ from the committed ones: `reviews: epochs=3`. Both are flat.
 
     Params of another model than the committed one, and sections that variants of a model share, are left out.
     """
-    known = dict(_leaves(committed))
-    changed = {path: value for path, value in _leaves(values) if path not in known or known[path] != value}
+    changed = {path: value for path, value in values.items() if path not in committed or committed[path] != value}
     of_stages = [path for path in changed if path.partition(".")[0] not in space.SHARED]
     if "name" in changed or not of_stages:
         return str(values["name"])
     said = space.label({path: changed[path] for path in of_stages[:_MOST]})
     return f"{values['name']}: {said}{', …' if len(of_stages) > _MOST else ''}"
-
-
-def _leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value by its path, such as `model.kwargs.width`."""
-    for key, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value

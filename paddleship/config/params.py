@@ -459,6 +459,16 @@ class Params(Section):
     drift: Drift = Field(Drift(), description="paddleship drift; no stage reads it")
     graph_modes: GraphModes = Field(GraphModes(), description="the flow compare-graph-modes; no stage reads it")
 
+    def flat(self) -> dict[str, Any]:
+        """Every value as `section.key`, and every one of `kwargs` as `section.kwargs.key`; the types are those of JSON."""
+        found: dict[str, Any] = {}
+        for section, value in self.model_dump(mode="json").items():
+            named = {f"{section}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {section: value}
+            for kwargs in [key for key, item in named.items() if key.endswith(".kwargs") and item]:
+                named |= {f"{kwargs}.{key}": item for key, item in named.pop(kwargs).items()}
+            found |= named
+        return found
+
     @model_validator(mode="after")
     def _batch_first(self) -> Params:
         firsts = [item.shape[0] if item.shape else None for item in self.model.inputs]

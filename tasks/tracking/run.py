@@ -49,7 +49,7 @@ class Tracker:
     def start(cls, params: Params, *, tracking_uri: str, artifact_root: str | None, spool: Path, tags: Mapping[str, str]) -> Tracker:
         """Open the run. `tags` identify it (git commit, flow run); the spool entry is named after the time."""
         entry = spool / f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:8]}"
-        facts = {"experiment": params.name, "artifact_root": artifact_root, "params": _flat(params), "tags": dict(tags), "run_id": None}
+        facts = {"experiment": params.name, "artifact_root": artifact_root, "params": _logged(params), "tags": dict(tags), "run_id": None}
         tracker = cls(entry, tracking_uri, facts)
         if not tracker._keep(tracker._claim):
             tracker._trouble = "there is no spool"
@@ -245,12 +245,6 @@ def _deliver(entry: Path, uri: str) -> str:
     return run_id
 
 
-def _flat(params: Params) -> dict[str, str]:
-    """Every value as `section.key`, every one of `kwargs` as `section.kwargs.key`, truncated to MLflow's limit."""
-    flat: dict[str, str] = {}
-    for section, value in params.model_dump(mode="json").items():
-        named = {f"{section}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {section: value}
-        for kwargs in [key for key, item in named.items() if key.endswith(".kwargs") and item]:
-            named |= {f"{kwargs}.{key}": item for key, item in named.pop(kwargs).items()}
-        flat |= {key: (item if isinstance(item, str) else json.dumps(item, ensure_ascii=False))[:6000] for key, item in named.items()}
-    return flat
+def _logged(params: Params) -> dict[str, str]:
+    """The params as text, truncated to MLflow's limit."""
+    return {path: (item if isinstance(item, str) else json.dumps(item, ensure_ascii=False))[:6000] for path, item in params.flat().items()}
