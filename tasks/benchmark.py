@@ -20,7 +20,6 @@ from paddleship.config.params import Params
 from paddleship.plots import charts
 from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
-from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 from paddleship.reports.verdict import Check, Verdict
@@ -46,9 +45,6 @@ _NUMBERS = (
 )
 
 
-_AGAIN = "stop the other processes and run `paddleship run --again benchmark`; the choice stands, but do not rely on the figures"
-
-
 def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and cold start on real rows, and choose by select.objective."""
     participants = Participants(params, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
@@ -66,7 +62,7 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
     proven = list(participants.proven)
     print(f"measuring {', '.join(participants)} side by side: one start of each, then up to {params.benchmark.max_seconds:g} s")
     comparison = _race(params, participants, batches)
-    table = participants.table(comparison)
+    table, found = participants.table(comparison), comparison.findings(params.benchmark.max_busy_share)
     for name, row in table.items():
         if row["status"] != Status.MEASURED:
             print(f"{name}: {row['status']}: {row['reason']}")
@@ -77,6 +73,7 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
             stage="benchmark",
             headline="no candidate is left to choose",
             verdict=Verdict(checks=checks),
+            findings=found,
             candidates=table,
             facts=result_table.facts(comparison),
         )
@@ -85,17 +82,15 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
         _keep(comparison, params)
         verdict = Verdict(checks=[*checks, *choice.checks])
         facts = {"took_no_part": choice.refused, **result_table.facts(comparison)}
-        return Report(stage="benchmark", headline=choice.reason, verdict=verdict, candidates=table, facts=facts)
+        return Report(stage="benchmark", headline=choice.reason, verdict=verdict, findings=found, candidates=table, facts=facts)
     chosen = table[choice.candidate]
     chosen["winner"] = True
     under_load = {name: _measure_load(params, participants, name, workload) for name in ("eager", choice.candidate)}
     checks += under_load[choice.candidate].checks(params.benchmark.slo_p99_ms)
     gain = {key: chosen[key] for key in ("speedup", "speedup_low", "speedup_high")}
     disturbed = comparison.disturbed(params.benchmark.max_busy_share)
-    measured = {"measured_on": host.describe(), "benchmark_valid": disturbed is None}
+    measured = {"measured_on": host.describe(), "benchmark_valid": not disturbed}
     _keep(comparison, params, {"candidate": choice.candidate, "digest": chosen["digest"], "reason": choice.reason, **gain, **measured})
-    for warning in comparison.warnings():
-        print(f"warning: {warning}")
     shown = {name: row for name, row in table.items() if row["status"] == Status.MEASURED}
     interval = f"95% interval {gain['speedup_low']:.1f} to {gain['speedup_high']:.1f}"
     return Report(
@@ -109,7 +104,7 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
             "eager_p50_ms": table["eager"]["p50_ms"],
         },
         verdict=Verdict(checks=checks),
-        findings=[Finding("disturbed", "warning", disturbed, _AGAIN)] if disturbed else [],
+        findings=found,
         candidates=table,
         facts={
             **measured,

@@ -10,11 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from paddleship.benchmark import system_metrics
+from paddleship.benchmark import left_out, system_metrics
 from paddleship.benchmark.comparison import AGAIN, Comparison
 from paddleship.benchmark.sampling import Sampler, speedup
 from paddleship.benchmark.worker_process import WorkerProcess
-from paddleship.config import preflight
 from paddleship.config.params import Benchmark
 from paddleship.reports.statuses import Status
 from paddleship.shipped.common.preprocess import Batch
@@ -62,29 +61,12 @@ def compare(
     found = dict(sampler.found)
     again = found.pop(base + AGAIN)
     pinned = bool(cores) and thread_count < len(available)
-    left_out = _left_out(sampler, list(participants), batches, settings, starts, thread_count=thread_count, cores=len(available))
-    return Comparison(found, again, base, size, settings.effect, monitor.seen(), pinned, starts, time.monotonic() - began, left_out)
-
-
-def _left_out(
-    sampler: Sampler,
-    names: Sequence[str],
-    batches: Mapping[int, Sequence[Batch]],
-    settings: Benchmark,
-    starts: int,
-    *,
-    thread_count: int,
-    cores: int,
-) -> tuple[str, ...]:
-    """What was requested and not measured, of the participants that did not fail."""
-    said = []
-    if starts < settings.starts:
-        said.append(
-            f"benchmark.max_seconds left time for {starts} of {settings.starts} starts, so the intervals hardly cover the difference "
-            "between two processes of one program: raise it"
-        )
-    measured = [(name, list(sampler.found[name].blocks), list(sampler.found[name].rates)) for name in names if name in sampler.left()]
-    return (*said, *preflight.left_out(measured, sizes=list(batches), counts=settings.concurrency, thread_count=thread_count, cores=cores))
+    measured = [(name, list(found[name].blocks), list(found[name].rates)) for name in participants if name in sampler.left()]
+    counts, core_count = settings.concurrency, len(available)
+    missing = left_out.starts(starts, settings.starts)
+    missing += left_out.points(measured, sizes=list(batches), counts=counts, thread_count=thread_count, cores=core_count)
+    seconds = time.monotonic() - began
+    return Comparison(found, again, base, size, settings.effect, monitor.seen(), pinned, starts, seconds, tuple(missing))
 
 
 def _run(

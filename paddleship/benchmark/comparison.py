@@ -1,4 +1,4 @@
-"""The result of a benchmark: speedups with intervals, differences, and warnings."""
+"""The result of a benchmark: speedups with intervals, differences, and findings."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from paddleship.benchmark.sampling import Measurement, speedup
 from paddleship.benchmark.system_metrics import OtherLoad
+from paddleship.reports.finding import Finding
 from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Difference, Interval
 
 AGAIN = " again"  # suffix of the baseline's second process
 
 _BUSY, _STOLEN = 0.1, 0.02  # shares of the machine's processor time above which there is a warning
+_AGAIN = "stop them and run `paddleship run --again benchmark`"
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Comparison:
     pinned: bool
     starts: int
     seconds: float
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[Finding, ...] = ()
 
     @property
     def aa_ratio(self) -> Interval | None:
@@ -47,43 +49,36 @@ class Comparison:
         found = self.speedup(name)
         return estimates.difference(found, self.aa_ratio, effect=self.effect) if found and name != self.baseline else None
 
-    def disturbed(self, limit: float) -> str | None:
-        """Why the figures are not valid: other load took more than `limit` of the processor time; None if it took less."""
-        lost = self.others.busy_share + self.others.stolen_share
-        if lost <= limit:
-            return None
-        return (
-            f"other processes used {self.others.busy_share:.0%} of this machine's processor time and the hypervisor "
-            f"{self.others.stolen_share:.0%} (steal), together more than benchmark.max_busy_share ({limit:.0%})"
-        )
+    def disturbed(self, limit: float) -> bool:
+        """Whether other load took more than `limit` of the processor time, so that the figures are not valid."""
+        return self.others.busy_share + self.others.stolen_share > limit
 
-    def warnings(self) -> list[str]:
-        """What makes the figures less reliable, each with the next step."""
-        said = []
-        if self.others.busy_share > _BUSY:
-            said.append(
-                f"other processes used {self.others.busy_share:.0%} of this machine's processor time: stop them and run `paddleship run "
-                "--again benchmark`"
-            )
-        if self.others.stolen_share > _STOLEN:
-            said.append(
-                f"the hypervisor used {self.others.stolen_share:.0%} of this virtual machine's processor time (steal): use a machine with "
-                "dedicated cores"
-            )
+    def findings(self, limit: float) -> list[Finding]:
+        """What makes the figures invalid or less reliable, and what was not measured."""
+        found = self._other_load(limit)
         if not self.pinned:
-            said.append(
-                "the participants shared their cores with the measuring process: use a machine with more cores than optimize.threads"
+            message = "the participants shared their cores with the measuring process"
+            found.append(Finding("imprecise", "warning", message, "use a machine with more cores than optimize.threads"))
+        if restless := [name for name, one in self.found.items() if 2 * one.unstable_warmups > len(one.warmup_s)]:
+            message = f"{', '.join(restless)} did not reach a stable latency in most warm-ups"
+            found.append(Finding("imprecise", "warning", message, "raise benchmark.warmup_s, or use a machine with less other load"))
+        if undecided := [name for name in self.found if self.difference(name) == Difference.CANNOT_TELL]:
+            message = f"not decided whether {', '.join(undecided)} is {self.effect:.0%} faster or slower than {self.baseline}"
+            found.append(Finding("imprecise", "note", message, "raise benchmark.max_seconds, if that matters"))
+        return [*found, *self.left_out]
+
+    def _other_load(self, limit: float) -> list[Finding]:
+        busy, stolen = self.others.busy_share, self.others.stolen_share
+        if self.disturbed(limit):
+            message = (
+                f"other processes used {busy:.0%} of this machine's processor time and the hypervisor {stolen:.0%} (steal), together more "
+                f"than benchmark.max_busy_share ({limit:.0%})"
             )
-        restless = [name for name, found in self.found.items() if 2 * found.unstable_warmups > len(found.warmup_s)]
-        if restless:
-            said.append(
-                f"{', '.join(restless)} did not reach a stable latency in most warm-ups: raise benchmark.warmup_s, or use a "
-                "machine with less other load"
-            )
-        undecided = [name for name in self.found if self.difference(name) == Difference.CANNOT_TELL]
-        if undecided:
-            said.append(
-                f"not decided whether {', '.join(undecided)} is {self.effect:.0%} faster or slower than {self.baseline}: raise "
-                "benchmark.max_seconds, if that matters"
-            )
-        return [*said, *self.left_out]
+            return [Finding("disturbed", "warning", message, f"{_AGAIN}; the choice stands, but do not rely on the figures")]
+        found = []
+        if busy > _BUSY:
+            found.append(Finding("imprecise", "warning", f"other processes used {busy:.0%} of this machine's processor time", _AGAIN))
+        if stolen > _STOLEN:
+            message = f"the hypervisor used {stolen:.0%} of this virtual machine's processor time (steal)"
+            found.append(Finding("imprecise", "warning", message, "use a machine with dedicated cores"))
+        return found

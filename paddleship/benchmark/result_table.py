@@ -72,7 +72,7 @@ def curves(comparison: Comparison, batches: Mapping[int, Sequence[Batch]]) -> di
 
 
 def facts(comparison: Comparison) -> dict[str, Any]:
-    """How the benchmark was run, and warnings about its figures."""
+    """How the benchmark was run."""
     aa_ratio = comparison.aa_ratio
     return {
         "baseline": comparison.baseline,
@@ -85,7 +85,6 @@ def facts(comparison: Comparison) -> dict[str, Any]:
         "stolen_share": round(comparison.others.stolen_share, 4),
         "load_average": round(comparison.others.load_average, 2),
         "memory": "resident size (RSS), summed over the process and its descendants, peak",
-        "warnings": comparison.warnings(),
         "versions": environment.installed(registry.distributions()),
     }
 

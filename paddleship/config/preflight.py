@@ -62,35 +62,6 @@ def require_memory(batch_sizes: Sequence[int], *, rows: int, row_bytes: int, pro
         )
 
 
-def left_out(
-    measured: Sequence[tuple[str, Sequence[int], Sequence[int]]],
-    *,
-    sizes: Sequence[int],
-    counts: Sequence[int],
-    thread_count: int,
-    cores: int,
-) -> list[str]:
-    """What was requested and not measured, each with the next step; `measured` holds name, batch sizes and numbers of processes."""
-    said = []
-    too_many = [count for count in counts if count * thread_count > cores]
-    if too_many:
-        words = ", ".join(map(str, too_many))
-        said.append(
-            f"concurrency {words} was not measured ({cores} cores are too few for {thread_count} threads per process): lower "
-            "benchmark.concurrency, or use a machine with more cores"
-        )
-    for size in sizes:
-        if names := [name for name, seen, _ in measured if size not in seen]:
-            said.append(
-                f"batch size {size:,} was not measured for {', '.join(names)} (too slow for the time left): raise benchmark.max_seconds, "
-                f"or remove {size:,} from benchmark.batch_sizes"
-            )
-    for count in counts:
-        if count not in too_many and (names := [name for name, _, seen in measured if count not in seen]):
-            said.append(f"concurrency {count} was not measured for {', '.join(names)} (no time left): raise benchmark.max_seconds")
-    return said
-
-
 def _installed(name: str) -> bool:
     try:
         version(name)

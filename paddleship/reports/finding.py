@@ -46,6 +46,8 @@ KINDS: dict[str, str] = {
     "assumed-range": "the values of a whole-number input were not declared, and a small range was tried",
     # the machine
     "disturbed": "other processes, or the host of a virtual machine, took so much of the machine that its measurements are not valid",
+    "imprecise": "figures of a benchmark are less reliable than on a quiet machine with enough time",
+    "not-measured": "there was no time or no core for a batch size or a number of processes",
     # a candidate: conversion
     "unsupported-operator": "a runtime or converter does not know an operator of the model",
     "conversion-failed": "the converter gave up for another reason",

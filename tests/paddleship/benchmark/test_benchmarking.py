@@ -76,6 +76,15 @@ def compare(participants, settings=SETTINGS, batches=BATCHES, **options):
     return benchmarking.compare(participants, batches, settings, thread_count=1, **options)
 
 
+def comparison_under(busy, stolen):
+    """Of one participant without samples, on a machine where other processes and the hypervisor took these shares."""
+    return Comparison({"one": Measurement("one")}, Measurement("again"), "one", 1, 0.05, OtherLoad(busy, stolen, 1.0), True, 1, 1.0)
+
+
+def messages(comparison):
+    return [found.message for found in comparison.findings(0.6)]
+
+
 def test_the_slower_one_is_found_slower_by_its_factor():
     comparison = compare({"slow": (Sleeper, (0.002,)), "fast": (Sleeper, (0.0005,))})
     ratio, low, high = comparison.speedup("fast")
@@ -149,7 +158,7 @@ def test_a_size_that_would_take_too_long_is_left_out_of_the_curve():
     comparison = compare({"slow": (Sleeper, (0.05,))}, SETTINGS.model_copy(update={"blocks": 4, "max_seconds": 1}), batches)
     assert set(comparison.found["slow"].blocks) == {1}
     assert comparison.found["slow"].status == "measured"
-    assert any("batch size 1,000 " in warning and " for slow" in warning for warning in comparison.warnings())
+    assert any("batch size 1,000 " in said and " for slow" in said for said in messages(comparison))
 
 
 def test_latency_by_length_is_told_where_the_first_input_has_a_fixed_size():
@@ -167,7 +176,7 @@ def test_throughput_has_the_slow_samples_in_it_and_no_block_decides_it_alone():
 
 def test_fewer_starts_than_were_asked_for_are_told():
     comparison = compare({"slow": (Sleeper, (0.01,))}, SETTINGS.model_copy(update={"starts": 3, "max_seconds": 0.5}), {1: BATCHES[1]})
-    assert any("1 of 3 starts" in warning for warning in comparison.warnings())
+    assert any("1 of 3 starts" in said for said in messages(comparison))
 
 
 def test_one_that_is_too_slow_for_a_median_is_a_row_that_says_so():
@@ -202,21 +211,24 @@ def test_cores_are_shared_out_and_never_twice():
 def test_no_core_to_spare_is_said(monkeypatch):
     monkeypatch.setattr(benchmarking.host, "core_numbers", lambda: [0])
     comparison = compare({"one": (Sleeper, (0.0002,))}, batches={1: BATCHES[1]})
-    assert any("optimize.threads" in warning for warning in comparison.warnings())
+    assert any("optimize.threads" in str(found) for found in comparison.findings(0.6))
 
 
 @pytest.mark.parametrize(("busy", "stolen", "words"), [(0.5, 0, "50%"), (0, 0.2, "20%")])
-def test_other_load_is_told_with_what_to_do(busy, stolen, words):
-    found = {"one": Measurement("one")}
-    others = OtherLoad(busy, stolen, 1.0)
-    comparison = Comparison(found, Measurement("again"), "one", 1, 0.05, others, True, 1, 1.0)
-    assert any(words in warning for warning in comparison.warnings())
+def test_other_load_is_a_warning_with_what_to_do(busy, stolen, words):
+    found = comparison_under(busy, stolen).findings(0.6)
+    assert [(one.kind, one.severity) for one in found] == [("imprecise", "warning")]
+    assert words in found[0].message
+    assert found[0].advice
+
+
+def test_a_quiet_machine_and_enough_time_leave_nothing_to_say():
+    assert comparison_under(0.02, 0).findings(0.6) == []
 
 
 @pytest.mark.parametrize(("busy", "stolen", "valid"), [(0.84, 0, False), (0.3, 0.4, False), (0.6, 0, True), (0.55, 0.02, True)])
 def test_a_benchmark_that_lost_too_much_of_the_machine_is_not_valid(busy, stolen, valid):
-    others = OtherLoad(busy, stolen, 1.0)
-    comparison = Comparison({"one": Measurement("one")}, Measurement("again"), "one", 1, 0.05, others, True, 1, 1.0)
-    reason = comparison.disturbed(0.6)
-    assert (reason is None) is valid
-    assert valid or f"other processes used {busy:.0%}" in reason
+    comparison = comparison_under(busy, stolen)
+    assert comparison.disturbed(0.6) is not valid
+    assert [one.kind for one in comparison.findings(0.6)][:1] == ["imprecise" if valid else "disturbed"]
+    assert f"other processes used {busy:.0%}" in comparison.findings(0.6)[0].message

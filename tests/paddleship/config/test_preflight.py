@@ -4,12 +4,6 @@ from paddleship.config import preflight
 from paddleship.config.params import Select
 from paddleship.errors import ParamsError, Unavailable
 
-EVERYTHING = ("one", [1, 8], [1, 2])
-
-
-def left_out(*measured):
-    return preflight.left_out(measured, sizes=[1, 8], counts=[1, 2, 4], thread_count=2, cores=4)
-
 
 def test_more_threads_than_cores_are_refused(monkeypatch):
     monkeypatch.setattr(preflight.host, "core_numbers", lambda: [0, 1])
@@ -35,18 +29,6 @@ def test_a_choice_that_cannot_be_made_is_refused(select, words):
     preflight.require_choice(Select(candidate="paddle"), {"paddle": None})
     with pytest.raises(ParamsError, match=words):
         preflight.require_choice(select, {"paddle": None})
-
-
-def test_what_there_was_no_room_or_time_for_is_reported_with_the_next_step():
-    (too_many,) = left_out(EVERYTHING)
-    assert "concurrency 4 " in too_many
-    assert "benchmark.concurrency" in too_many
-    _, size, count = left_out(EVERYTHING, ("slow", [1], [1]))
-    assert "batch size 8 " in size
-    assert "for slow" in size
-    assert "concurrency 2 " in count
-    assert "for slow" in count
-    assert "benchmark.max_seconds" in count
 
 
 @pytest.mark.parametrize(
