@@ -12,7 +12,7 @@ from typing import Any
 
 from flows import stages
 from flows.local import Local
-from flows.runs import benchmarks_differ, number
+from flows.runs import benchmarks_differ, number, scores
 from flows.stages import Until
 from paddleship.config import params
 from paddleship.errors import Unavailable, without_credentials
@@ -97,15 +97,15 @@ def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
     unlike = benchmarks_differ(run, champion)
     other_rows = run.tags.get("data_sha256") != champion.tags.get("data_sha256")
     rows = [("winner", run.tags.get("winner", "–"), champion.tags.get("winner", "–"), "")]
-    scores = [key for key in run.metrics if key.startswith("train/test_") and key != "train/test_loss"]
-    for name, key in {**{key.removeprefix("train/"): key for key in scores}, **_FIGURES}.items():
+    of_training = scores(run)
+    for name, key in {**{key.removeprefix("train/"): key for key in of_training}, **_FIGURES}.items():
         here, there = run.metrics.get(key), champion.metrics.get(key)
         if key.endswith("_bytes"):
             here, there = (value and value / 1e6 for value in (here, there))
         means = f"{here / there:.3g}×" if here is not None and there else ""
         if means and name in _MEASURED_HERE and unlike:
             means = unlike
-        if means and key in scores and other_rows:
+        if means and key in of_training and other_rows:
             means = "on other rows"
         rows.append((name, number(here), number(there), means))
     rows.append(("speedup over eager, 95% interval", _interval(run), _interval(champion), _verdict(run, champion)))

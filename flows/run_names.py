@@ -18,7 +18,9 @@ from paddleship.errors import PaddleshipError
 from paddleship.sweep import space
 
 _RANDOM = re.compile(r"[a-z]+(-[a-z]+)+")  # what Prefect calls a run that nobody named
-_MOST = 3  # params in a name
+_MOST = 6  # params in a name
+_OWN = ("model.kwargs.", "train.")
+_DEFAULTS = {f"train.{key}": value for key, value in params.Train().model_dump(mode="json").items()}
 _CHARACTERS = 120  # of the words: MLflow's database takes 250 for the name of a run, which may have that of a candidate in front
 
 
@@ -51,11 +53,14 @@ def of_pipeline(values: Params, checkout: Path) -> str:
 def describe(values: Mapping[str, Any], committed: Mapping[str, Any]) -> str:
     """The model, and the params that differ from the committed ones: `reviews: epochs=3`. Both are flat.
 
-    Params of another model than the committed one, and sections that variants of a model share, are left out.
+    Of another model than the committed one, the params are those that its own file usually sets: the model's `kwargs` and `train`. Sections
+    that variants of a model share are left out.
     """
     changed = {path: value for path, value in values.items() if path not in committed or committed[path] != value}
+    if "name" in changed:
+        changed = {path: value for path, value in values.items() if path.startswith(_OWN) and value != _DEFAULTS.get(path)}
     of_stages = [path for path in changed if path.partition(".")[0] not in space.SHARED]
-    if "name" in changed or not of_stages:
+    if not of_stages:
         return str(values["name"])
     said = space.label({path: changed[path] for path in of_stages[:_MOST]})
     return f"{values['name']}: {said}{', …' if len(of_stages) > _MOST else ''}"

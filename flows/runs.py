@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from flows import leftovers, workspace
+from flows import leftovers, stages, workspace
 from flows.local import Local
 from paddleship.errors import Unavailable
 from paddleship.lineage.release import RUN_LABEL
@@ -17,8 +17,8 @@ from tasks import image
 from tasks.tracking import runs, spool
 from tasks.tracking.runs import Run
 
-_COLUMNS = ("name", "started", "outcome", "model", "winner", "speedup", "p50 ms", "noise ratio", "image MB")
-_IMAGE = "package/image_bytes"
+_COLUMNS = ("name", "started", "outcome", "model", "score", "winner", "speedup", "p50 ms", "noise ratio", "image MB")
+_IMAGE, _SPEEDUP, _P50 = "package/image_bytes", "benchmark/speedup", "benchmark/p50_ms"
 _FACTS = ("git_commit", "code_sha256", "data_sha256", "measured_on", "benchmark_valid")
 _MEASURED, _SCORED = "benchmark/", "train/"  # metrics that depend on the machine and its other load, and on the rows
 Say = Callable[[str], None]
@@ -39,22 +39,42 @@ def details(run: Run) -> Any:
 
 
 def comparison(one: Run, other: Run) -> Any:
-    """The params and facts that differ, and every figure that both runs have, with their ratio.
+    """How both ended, their scores and speed, the params and facts that differ, and every other figure that both runs have.
 
     Figures of the benchmark have no ratio if one of the two was disturbed, or if they are of two machines; those of the training have none
-    if they are of different rows.
+    if they are of different rows. The reason is a row.
     """
-    keys = sorted(one.params.keys() | other.params.keys())
-    rows = [(key, one.params.get(key, "–"), other.params.get(key, "–"), "") for key in keys if one.params.get(key) != other.params.get(key)]
     facts = [key for key in _FACTS if one.tags.get(key) != other.tags.get(key)]
-    rows += [(key, one.tags.get(key, "–"), other.tags.get(key, "–"), "") for key in facts]
-    rows += [("outcome", one.outcome, other.outcome, ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
-    unlike: tuple[str, ...] = (_MEASURED,) if benchmarks_differ(one, other) else ()
-    unlike += (_SCORED,) if "data_sha256" in facts else ()
-    for key in sorted(one.metrics.keys() & other.metrics.keys()):
+    unlike = {_MEASURED: benchmarks_differ(one, other), _SCORED: "on other rows" if "data_sha256" in facts else ""}
+    both = sorted(one.metrics.keys() & other.metrics.keys())
+    first = [key for key in (*scores(one), _SPEEDUP, _P50, _IMAGE) if key in both]
+
+    def figure(key: str) -> tuple[str, str, str, str]:
         before, after = one.metrics[key], other.metrics[key]
-        rows.append((key, number(before), number(after), f"{after / before:.3g}×" if before and not key.startswith(unlike) else ""))
+        reason = next((why for prefix, why in unlike.items() if why and key.startswith(prefix)), "")
+        words = f"{after / before:.3g}×" if before and not reason else reason if key in first else ""
+        return key, number(before), number(after), words
+
+    rows = [("outcome", outcome(one), outcome(other), ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
+    rows += map(figure, first)
+    keys = sorted(one.params.keys() | other.params.keys())
+    rows += [
+        (key, one.params.get(key, "–"), other.params.get(key, "–"), "") for key in keys if one.params.get(key) != other.params.get(key)
+    ]
+    rows += [(key, one.tags.get(key, "–"), other.tags.get(key, "–"), "") for key in facts]
+    rows += [figure(key) for key in both if key not in first]
     return _table(("", one.name, other.name, "ratio"), rows)
+
+
+def scores(run: Run) -> list[str]:
+    """The metrics by which training is judged on the test rows."""
+    return [key for key in run.metrics if key.startswith("train/test_") and key != "train/test_loss"]
+
+
+def outcome(run: Run) -> str:
+    """How the run ended, with the stage that a gate stopped: `GateFailed: train`."""
+    stage = run.tags.get("failure", "").partition(":")[0]
+    return f"{run.outcome}: {stage}" if stage in get_args(stages.Until) else run.outcome
 
 
 def prune(checkout: Path, local: Local, *, keep: int, everyone: bool, cache: bool, dry_run: bool, say: Say) -> None:
@@ -147,11 +167,12 @@ def _row(run: Run) -> tuple[str, ...]:
     return (
         run.name,
         _when(run),
-        run.outcome,
+        outcome(run),
         run.model,
+        ", ".join(f"{run.metrics[key]:.4f}" for key in scores(run)) or "–",
         run.tags.get("winner", "–"),
-        f"{figures['benchmark/speedup']:.1f}×{'' if _valid(run) else ' (not valid)'}" if "benchmark/speedup" in figures else "–",
-        number(figures.get("benchmark/p50_ms")),
+        f"{figures[_SPEEDUP]:.1f}×{'' if _valid(run) else ' (not valid)'}" if _SPEEDUP in figures else "–",
+        number(figures.get(_P50)),
         number(figures.get("benchmark/noise_ratio")),
         f"{size / 1e6:.0f}" if size else "–",
     )

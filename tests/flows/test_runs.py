@@ -66,11 +66,25 @@ def test_a_comparison_shows_the_params_that_differ_and_the_ratio_of_figures(stor
     assert not [row for row in texts if row[0] == "seed"], "what is equal is left out"
 
 
+def test_a_comparison_begins_with_what_decides_and_the_table_has_the_score_and_the_stage_that_refused(stored):
+    found = tracked.find(stored[1].tracking_uri())
+    metrics = {"benchmark/p50_ms": 2, "benchmark/speedup": 3, "train/test_accuracy": 0.875, "train/test_loss": 0.4, "export/seconds": 1}
+    one, other = (
+        replace(found[0], metrics=metrics, tags={**found[0].tags, "failure": "train: validation_accuracy is 0.7"}),
+        replace(found[1], metrics=metrics),
+    )
+    names, *_ = [[str(cell) for cell in column.cells] for column in runs.comparison(one, other).columns]
+    assert names[:5] == ["outcome", "winner", "train/test_accuracy", "benchmark/speedup", "benchmark/p50_ms"]
+    assert names[-2:] == ["export/seconds", "train/test_loss"]
+    cells = {column.header: str(next(iter(column.cells))) for column in runs.table([one]).columns}
+    assert (cells["score"], cells["outcome"]) == ("0.8750", "GateFailed: train")
+
+
 @pytest.mark.parametrize(
     ("tags", "ratios"),
     [
-        ({"benchmark_valid": "False"}, ("", "0.5×")),
-        ({"measured_on": "another machine"}, ("", "0.5×")),
+        ({"benchmark_valid": "False"}, ("a benchmark was disturbed", "0.5×")),
+        ({"measured_on": "another machine"}, ("measured on another machine", "0.5×")),
         ({"data_sha256": "other rows"}, ("0.5×", "")),
     ],
 )
