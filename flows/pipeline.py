@@ -196,7 +196,9 @@ def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -
     for stage, path in stages.missing(place.root, graph):
         if path != Path(values.data.raw):
             raise BadInput(f"{stage.name} needs {str(path)!r}, which does not exist: put it there, or correct the path in params.yaml")
-        way = "does not exist: put the data there, correct the path, or name in data.fetch a script that makes it"
+        where = "" if path.is_absolute() else " in the checkout"
+        way = f"does not exist{where}: put the data there, give another path (elsewhere: an absolute one), or name in data.fetch a script "
+        way += "that makes it"
         if place.isolated and (place.checkout / path).exists():
             way = f"is in the checkout, but neither in git nor in DVC, so that this run does not have it: `dvc add {path}`, and commit"
         raise DataError(f"data.raw {values.data.raw!r} {way}")

@@ -58,7 +58,8 @@ def settings(params_file: str | None) -> tuple[Path, Params, Local]:
 
 def carry_out(place: Place, *, step: Step) -> str:
     """Do the steps, each by `step` under its name; what serves now, in words. Raises GateFailed, with the refusal in the ledger."""
-    before = place.decision.replaces
+    serving = place.ledger.serving()
+    before = None if serving is not None and serving.shipped.image_id == place.shipped.image_id else place.decision.replaces
     for each in STEPS:
         try:
             step(each.__name__, lambda each=each: each(place))  # type: ignore[misc]

@@ -67,7 +67,7 @@ def export(params: Params) -> Report:
     outputs = ", ".join(f"{spec.name}:{spec.dtype}[{','.join(map(str, spec.shape))}]" for spec in candidate.outputs)
     return Report(
         stage="export",
-        headline=f"{inputs} → {outputs}, {size / 1e6:.1f} MB",
+        headline=f"{inputs} → {outputs}, {size / 1e6:.3g} MB",
         metrics={"program_bytes": size, "outputs": len(candidate.outputs), "programs": max(1, len(candidate.programs))},
         verdict=Verdict(checks=checks(candidate.programs, rows)),
         facts={

@@ -51,12 +51,18 @@ def describe(what: str, lineage: Lineage) -> str:
 
 
 def compared(lineage: Lineage) -> list[str]:
-    """Whether the folder that this process works in has the source of the lineage; nothing where it has no params."""
+    """Whether the folder that this process works in has the source of the lineage; nothing where it has no params.
+
+    If its params are those of another model, only the commit is compared.
+    """
     if not Path("params.yaml").exists():
         return []
     code = "?"
     try:
         values = params.load(Path("params.yaml"))
+        if values.name != lineage.model:
+            other = f"of another model, {values.name!r}, so nothing else is compared"
+            return ["", "in this folder:", _told("commit", _commit(lineage), lineage.git_commit), f"  {'params':13} {other}"]
         code = sources.code_sha256(values.code)
         held = source.params_sha256(values)
     except PaddleshipError as trouble:
@@ -67,11 +73,11 @@ def compared(lineage: Lineage) -> list[str]:
         "dvc.lock": (source.lock_sha256(), lineage.dvc_lock_sha256),
         "your code": (code, lineage.code_sha256),
     }
-    return [
-        "",
-        "in this folder:",
-        *(f"  {name:13} {'the same' if ours == theirs else f'another: {ours}'}" for name, (ours, theirs) in pairs.items()),
-    ]
+    return ["", "in this folder:", *(_told(name, ours, theirs) for name, (ours, theirs) in pairs.items())]
+
+
+def _told(name: str, ours: str, theirs: str) -> str:
+    return f"  {name:13} {'the same' if ours == theirs else f'another: {ours}'}"
 
 
 def _commit(lineage: Lineage) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config import watched
-from paddleship.config.params import Params
+from paddleship.config.params import Params, Train
 from paddleship.data import dataset
 from paddleship.model import building, classes, training
 from paddleship.model.eager import Eager, SourceModel
@@ -73,10 +73,10 @@ def train(params: Params) -> Report:
         answers = restored.call("run", sample)
 
     score = task.score_name
-    checks = [loss, check_round_trip(trained, answers), *check_score(history, score, params.train.min_score)]
+    checks = [loss, check_round_trip(trained, answers), *check_score(history, score, params.train)]
     return Report(
         stage="train",
-        headline=f"test {score} {test_score:.4f} after {len(history.epochs)} epochs",
+        headline=f"test {score} {test_score:.4f} with the weights of epoch {history.best + 1} of {len(history.epochs)}",
         metrics={
             f"test_{score}": test_score,
             f"validation_{score}": history.score,
@@ -106,10 +106,15 @@ def check_round_trip(trained: Arrays, restored: Arrays) -> Check:
     return Check.at_most("round_trip_max_rel_diff", differences.worst_relative(restored, trained), _ROUND_TRIP, advice=_ROUND_TRIP_ADVICE)
 
 
-def check_score(history: training.History, name: str, least: float | None) -> list[Check]:
-    """Check that training reached `least`, if that is given."""
-    advice = "raise train.epochs, check the data, or lower train.min_score"
-    return [] if least is None else [Check.at_least(f"validation_{name}", history.score, least, advice=advice)]
+def check_score(history: training.History, name: str, settings: Train) -> list[Check]:
+    """Check that training reached train.min_score, if that is given."""
+    if settings.min_score is None:
+        return []
+    waited = len(history.epochs) - 1 - history.best
+    early = f"no lower validation loss for {waited} epochs ended the training: raise train.patience"
+    longer = early if waited >= settings.patience else "raise train.epochs"
+    advice = f"{longer}, check the data, or lower train.min_score"
+    return [Check.at_least(f"validation_{name}", history.score, settings.min_score, advice=advice)]
 
 
 def _check_classes(

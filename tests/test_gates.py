@@ -17,7 +17,7 @@ from paddleship.acceptance.http_load import LoadResult
 from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
 from paddleship.benchmark.load_scenarios import ScenarioResults
-from paddleship.config.params import Accept, Package, Promote, Select, Sweep, Verify
+from paddleship.config.params import Accept, Package, Promote, Select, Sweep, Train, Verify
 from paddleship.conversion.converting import ConversionResult
 from paddleship.data.dataset import Rows
 from paddleship.diagnosis import verify_report
@@ -227,8 +227,8 @@ GATES = {
         lambda: [train.check_round_trip({"y": np.ones(2)}, {"y": np.ones(2)})],
     ),
     "validation_*": (
-        lambda: train.check_score(history(), "r2", 0.6),
-        lambda: train.check_score(history(), "r2", 0.4),
+        lambda: train.check_score(history(), "r2", Train(min_score=0.6)),
+        lambda: train.check_score(history(), "r2", Train(min_score=0.4)),
     ),
     "rows_without_program": (
         lambda: export.checks(TWO_PROGRAMS, [{"batch": 1, "length": 4}, {"batch": 1, "length": 5}]),

@@ -173,7 +173,7 @@ class Train(Section):
     learning_rate: Annotated[float, Field(gt=0)] = Field(0.001, description="step size of the optimizer")
     weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="weight decay of the optimizer; 0: none")
     patience: Positive = Field(3, description="epochs without a better validation loss before training stops")
-    min_score: float | None = Field(None, description="gate: least validation accuracy (R² for a regression)")
+    min_score: Annotated[float, Field(le=1)] | None = Field(None, description="gate: least validation accuracy (R² for a regression)")
     loss: Reference | None = Field(None, description="loss(outputs, labels); default by data.task")
 
 
@@ -388,7 +388,9 @@ class Sweep(Section):
     choose: Literal["score", "latency", "size"] = Field(
         "score", description="the best variant has the best of this; where that cannot be told, of the others"
     )
-    min_score: float | None = Field(None, description="a variant below this test accuracy (R² for a regression) cannot be chosen")
+    min_score: Annotated[float, Field(le=1)] | None = Field(
+        None, description="a variant below this test accuracy (R² for a regression) cannot be chosen"
+    )
     max_p50_ms: Annotated[float, Field(gt=0)] | None = Field(None, description="a variant above it cannot be chosen")
     max_size_bytes: Positive | None = Field(
         None, description="a variant above it cannot be chosen: of the winner's files, or of the image where package ran"
@@ -545,7 +547,9 @@ def read_text(text: str, *, origin: str) -> dict[str, Any]:
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ParamsError(f"{origin} is not YAML ({' '.join(str(error).split())}): fix that line") from None
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        reason = f"line {mark.line + 1}: {problem}" if mark and problem else " ".join(str(error).split())
+        raise ParamsError(f"{origin} is not YAML ({reason}): fix that line") from None
     return _sections(values, origin)
 
 
@@ -561,7 +565,7 @@ def parse(values: Any, *, origin: str = "params.yaml") -> Params:
 
 def _sections(values: Any, origin: str) -> dict[str, Any]:
     if not isinstance(values, dict):
-        found = type(values).__name__
+        found = "nothing" if values is None else type(values).__name__
         raise ParamsError(f"{origin} must hold a mapping of sections (got {found}): start from params.yaml of the repository")
     return values
 

@@ -11,6 +11,9 @@ from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
 
 _WHOLE = "whole"
+_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "list": "a list, such as [a, b]"}
+_KINDS |= dict.fromkeys(("dict", "model"), "a mapping of keys to values")
+_NOT_OF_KIND = re.compile(f"({'|'.join(_KINDS)})_(type|attributes_type|parsing|from_float)")  # types of pydantic's errors
 
 
 def whole(message: str) -> PydanticCustomError:
@@ -28,11 +31,19 @@ def explain(fault: dict[str, Any], schema: type[BaseModel]) -> str:
         return f"unknown key {path!r} ({hint})"
     if fault["type"] == "missing":
         return f"{path} is missing: add it"
-    reason = fault["msg"].removeprefix("Value error, ")
-    words = (f"{path}: " if path else "") + f"{reason[:1].lower()}{reason[1:]}"
+    words = (f"{path}: " if path else "") + reason(fault)
     if fault["type"] == _WHOLE:
         return words
-    return f"{words} (got {fault['input']!r}{_near(fault)})"
+    return f"{words} (got {'null' if fault['input'] is None else repr(fault['input'])}{_near(fault)})"
+
+
+def reason(fault: dict[str, Any]) -> str:
+    """What is wrong with the value, without path and value."""
+    if found := _NOT_OF_KIND.fullmatch(fault["type"]):
+        return f"must be {_KINDS[found[1]]}"
+    said = re.sub("^Input should ", "must ", fault["msg"].removeprefix("Value error, "))
+    said = re.sub("^String should ", "must ", said)
+    return f"{said[:1].lower()}{said[1:]}"
 
 
 def _near(fault: dict[str, Any]) -> str:

@@ -13,9 +13,12 @@ from paddleship.errors import BadInput
 def require(values: Params, *keys: str) -> None:
     """Raise BadInput if code below code.root that one of these keys names, such as model.factory, is not below code.watch.
 
-    code.root must be on sys.path. Code of installed packages may be anywhere, and a module that is not found is left to its import.
+    Also if code.root, which must be on sys.path, is no folder. Code of installed packages may be anywhere, and a module that is not found
+    is left to its import.
     """
     root, watched = Path(values.code.root).resolve(), Path(values.code.watch).resolve()
+    if not root.is_dir():
+        raise BadInput(f"code.root {values.code.root!r} is no folder: set it to the folder that holds your code")
     for key in keys:
         section, _, name = key.partition(".")
         reference = getattr(getattr(values, section), name)

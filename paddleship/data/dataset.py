@@ -84,7 +84,7 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
     groups: dict[str, dict[bytes, tuple[list[Any], Any]]] = defaultdict(dict)
     for number, row in enumerate(rows):
         values, label = validator.values(number, row), row.get(data.label)
-        if isinstance(values, Empty) or label is None:
+        if isinstance(values, Empty) or _missing(label, data.classes):
             counts.empty[values.column if isinstance(values, Empty) else data.label] += 1
             continue
         label = validator.label(number, label)
@@ -104,6 +104,11 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
             left = f"{counts.kept} rows left of {len(rows)}"
             raise DataError(f"the {split} split is empty ({left}): {_advice(split)}")
     return {split: _rows(part, data) for split, part in kept.items()}, counts
+
+
+def _missing(label: Any, classes: Sequence[str]) -> bool:
+    """Whether a row has no label: None, or an empty text that is not the name of a class."""
+    return label is None or (isinstance(label, str) and not label.strip() and label not in classes)
 
 
 def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:

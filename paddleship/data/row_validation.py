@@ -78,7 +78,9 @@ class RowValidator:
         try:
             taken = self._tensors.encode({name: [clean[name]] for name in self._names})
         except RequestError as error:
-            raise DataError(f"row {number} of data.reader does not fit model.inputs: {error}") from None
+            raise DataError(
+                f"row {number} of data.reader does not fit model.inputs: {error}, or return None there to drop the row"
+            ) from None
         clean |= taken[0] if taken else {}
         for name, value in clean.items():
             self._one_form(number, name, value)

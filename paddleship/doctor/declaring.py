@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from paddleship.config import rules
+from paddleship.config import rules, validation_errors
 from paddleship.config.params import Input, Model, Size
 from paddleship.errors import ParamsError
 from paddleship.shipped.common.arguments import NAME
@@ -85,7 +85,7 @@ def parse_model(factory: str, inputs: Sequence[str], kwargs: str, dimensions: Se
     except ValidationError as error:
         fault = error.errors()[0]
         if fault["loc"] != ("factory",):
-            raise ParamsError(f"--input: {fault['msg'].removeprefix('Value error, ')}") from None
+            raise ParamsError(f"--input: {_reason(error)}") from None
         raise ParamsError(f"model {factory!r} is no reference: write module:factory, as in 'examples.reviews.model:build'") from None
 
 
@@ -97,8 +97,7 @@ def _limit(text: str | None) -> float | str | None:
 
 
 def _reason(error: ValidationError) -> str:
-    reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-    return f"{reason[:1].lower()}{reason[1:]}"
+    return validation_errors.reason(dict(error.errors()[0]))
 
 
 def _dimension(part: str, text: str) -> int | str:

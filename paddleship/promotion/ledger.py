@@ -160,7 +160,10 @@ class Ledger:
             versions = ", ".join(dict.fromkeys(entry.shipped.version for entry in done))
             if version:
                 raise BadInput(f"version {version} was never champion of {self._model!r} (champions so far: {versions}): name one of them")
-            raise BadInput(f"no champion came before version {versions} of {self._model!r}: there is nothing to go back to")
+            raise BadInput(
+                f"version {done[-1].shipped.version} of {self._model!r} replaced no champion (champions so far: {versions}): name the "
+                "version to bring back"
+            )
         return wanted[-1]
 
     def _parsed(self, number: int, line: bytes) -> Entry:

@@ -160,7 +160,8 @@ def test_missing_data_is_one_line_before_any_stage_begins(toy, pipeline):
     done = pipeline()
     assert done.returncode == 2
     assert last_error(done) == (
-        "error: data.raw 'data/raw' does not exist: put the data there, correct the path, or name in data.fetch a script that makes it"
+        "error: data.raw 'data/raw' does not exist in the checkout: put the data there, give another path (elsewhere: an absolute one), "
+        "or name in data.fetch a script that makes it"
     )
     assert mlflow_runs(toy) == []
     (toy / "data/raw").mkdir()

@@ -185,6 +185,9 @@ def test_a_promotion_that_was_killed_is_completed_without_being_judged_again(pro
     assert again.returncode == 0, again.stdout + again.stderr
     assert "nothing is judged again" in again.stderr
     assert_in_place(promoted, target, "1")
+    repeated = promoted.run("1", "promote", "1")
+    assert repeated.returncode == 0, repeated.stderr
+    assert "in the place of" not in repeated.stdout, "it served already"
 
 
 def test_two_promotions_at_once_end_with_one_champion_each_in_its_turn(two_at_once, promoted, target):

@@ -219,8 +219,8 @@ def test_a_sweep_of_which_every_variant_fails_ends_with_the_code_of_the_reason(t
     ("arguments", "given", "words"),
     [
         ([], {"path": "train.epoch"}, "sweep.space names 'train.epoch', but the params have no 'epoch' there (did you mean 'epochs'?)"),
-        (["--trials", "0"], {}, "space.yaml with the settings of this sweep: sweep.trials: input should be greater than or equal to 1"),
-        (["--method", "gird"], {}, "input should be 'grid', 'random' or 'optuna' (got 'gird'; did you mean 'grid'?)"),
+        (["--trials", "0"], {}, "space.yaml with the settings of this sweep: sweep.trials: must be greater than or equal to 1"),
+        (["--method", "gird"], {}, "must be 'grid', 'random' or 'optuna' (got 'gird'; did you mean 'grid'?)"),
     ],
 )
 def test_a_space_or_an_option_that_does_not_fit_is_refused_before_anything_starts(toy, sweep, arguments, given, words):

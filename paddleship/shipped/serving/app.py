@@ -145,6 +145,8 @@ async def _explain(request: Request, error: Exception) -> Response:
     headers, said = dict(error.headers or {}), error.detail
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         said = f"{request.method} is not allowed here: use {headers.get('Allow')}"
+    if error.status_code == HTTPStatus.NOT_FOUND and said == HTTPStatus.NOT_FOUND.phrase:  # no route
+        said = f"there is no path {request.url.path[:80]!r}: send requests to /v2/models/NAME/infer; /v2 says what this server is"
     if "expect" in request.headers:  # the client may or may not send the body, so the next bytes are ambiguous
         headers["Connection"] = "close"
     return _json({"error": said}, error.status_code, headers)

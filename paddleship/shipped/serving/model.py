@@ -100,7 +100,8 @@ class ServedModel:
         try:
             return self._answer(orjson.loads(body))
         except orjson.JSONDecodeError as error:
-            raise RequestError(f"the request is not JSON ({error}): send an Open Inference Protocol request") from None
+            reason = "JSON has no NaN or Infinity" if b"NaN" in body or b"Infinity" in body else str(error)
+            raise RequestError(f"the request is not JSON ({reason}): send an Open Inference Protocol request") from None
         except RecursionError:
             raise RequestError("the request is nested too deeply to be read: send flat data") from None
 
@@ -165,7 +166,7 @@ def _close(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
 
 def _sendable(name: str, array: Any) -> Any:
     if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise AnswerError(f"output {name!r} holds NaN or infinity, which JSON cannot represent")
+        raise AnswerError(f"output {name!r} holds NaN or infinity, which JSON cannot represent: send other values")
     return array
 
 

@@ -101,6 +101,8 @@ def decode_request(body: Any, specs: Sequence[TensorSpec], *, max_batch: int) ->
             f"the inputs have different numbers of rows ({', '.join(map(str, sorted(sizes)))}): send the same number in each"
         )
     size = sizes.pop()
-    if not 1 <= size <= max_batch:
-        raise RequestError(f"the request has {size} rows, this server takes 1 to {max_batch}: split the request")
+    if not size:
+        raise RequestError(f"the request has no rows, this server takes 1 to {max_batch}: send at least one")
+    if size > max_batch:
+        raise RequestError(f"the request has {size} rows, this server takes 1 to {max_batch}: split it")
     return columns

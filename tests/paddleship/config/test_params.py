@@ -35,15 +35,23 @@ def rules(inputs, **dimensions):
         ({"trian": {}}, "unknown key 'trian' (did you mean 'train'?)"),
         ({"train": {"epoch": 3}}, "unknown key 'train.epoch' (did you mean 'epochs'?)"),
         ({"train": {"zzz": 3}}, "known keys are"),
-        ({"train": {"epochs": "three"}}, "train.epochs: input should be a valid integer"),
-        ({"train": {"epochs": 0}}, "train.epochs: input should be greater than or equal to 1 (got 0)"),
-        ({"train": {"learning_rate": -1}}, "train.learning_rate: input should be greater than 0 (got -1)"),
-        ({"data": {"reader": "nowhere"}}, "data.reader"),
+        ({"train": {"epochs": "three"}}, "train.epochs: must be a whole number"),
+        ({"train": {"epochs": 0}}, "train.epochs: must be greater than or equal to 1 (got 0)"),
+        ({"train": {"learning_rate": -1}}, "train.learning_rate: must be greater than 0 (got -1)"),
+        ({"data": {"reader": "nowhere"}}, "data.reader: must match pattern"),
+        ({"train": {"min_score": 75}}, "train.min_score: must be less than or equal to 1 (got 75)"),
+        ({"train": {"epochs": "many"}}, "train.epochs: must be a whole number (got 'many')"),
+        ({"train": {"epochs": 1.5}}, "train.epochs: must be a whole number (got 1.5)"),
+        ({"train": {"learning_rate": "fast"}}, "train.learning_rate: must be a number (got 'fast')"),
+        ({"train": None}, "train: must be a mapping of keys to values (got null)"),
+        ({"data": {"inputs": "text"}}, "data.inputs: must be a list, such as [a, b] (got 'text')"),
+        ({"verify": {"require_branch_coverage": "maybe"}}, "verify.require_branch_coverage: must be true or false (got 'maybe')"),
+        ({"code": {"root": 3}}, "code.root: must be text (got 3)"),
         ({"model": {"inputs": [{"name": "x", "dtype": "float32", "shape": [1, 2]}]}}, "(got [1])"),
         ({"model": {"inputs": [{"name": "x", "dtpe": "float32", "shape": ["batch"]}]}}, "(did you mean 'dtype'?)"),
-        ({"optimize": {"timeout_s": float("inf")}}, "optimize.timeout_s: input should be a finite number (got inf)"),
-        ({"train": {"min_score": float("nan")}}, "train.min_score: input should be a finite number (got nan)"),
-        ({"verify": {"max_flip_rate": 2}}, "verify.max_flip_rate: input should be less than or equal to 1 (got 2)"),
+        ({"optimize": {"timeout_s": float("inf")}}, "optimize.timeout_s: must be a finite number (got inf)"),
+        ({"train": {"min_score": float("nan")}}, "train.min_score: must be a finite number (got nan)"),
+        ({"verify": {"max_flip_rate": 2}}, "verify.max_flip_rate: must be less than or equal to 1 (got 2)"),
         (
             {"verify": {"fail_on": ["batch-dependant"]}},
             "'batch-dependant' (did you mean 'batch-dependent'?)",
@@ -118,7 +126,7 @@ def test_a_missing_file_says_where_to_look(tmp_path):
 
 def test_a_broken_file_names_the_line(tmp_path):
     (tmp_path / "params.yaml").write_text("train: [1, 2\nname: x")
-    with pytest.raises(ParamsError, match="line 2"):
+    with pytest.raises(ParamsError, match=r"params\.yaml is not YAML \(line 2: [^\n]+\): fix that line"):
         params.load(tmp_path / "params.yaml")
 
 

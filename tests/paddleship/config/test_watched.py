@@ -26,6 +26,11 @@ def values(reviews_params, folder, *, reader="ours_a.data:read", factory="ours_a
     )
 
 
+def test_a_root_that_is_no_folder_is_named(reviews_params, folder):
+    with pytest.raises(BadInput, match=r"code\.root '.*/nowhere' is no folder: set it to the folder that holds your code"):
+        watched.require(values(reviews_params, folder / "nowhere"), "data.reader")
+
+
 @pytest.mark.parametrize(
     ("given", "refused"),
     [

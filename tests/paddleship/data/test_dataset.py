@@ -65,11 +65,16 @@ def test_a_text_with_both_labels_is_dropped_altogether():
 
 
 def test_empty_and_missing_values_are_dropped_and_counted():
-    _, counts = dataset.clean(
-        [*reviews(), {"text": "  ", "label": 0}, {"text": None, "label": 0}, {"text": "x", "label": None}], settings()
-    )
-    assert counts.empty == {"text": 2, "label": 1}
-    assert counts.unusable == 3
+    empty = [{"text": "  ", "label": 0}, {"text": None, "label": 0}, {"text": "x", "label": None}, {"text": "y", "label": ""}]
+    _, counts = dataset.clean([*reviews(), *empty], settings())
+    assert counts.empty == {"text": 2, "label": 2}
+    assert counts.unusable == 4
+
+
+def test_an_empty_text_may_be_the_name_of_a_class():
+    rows = [{"text": f"row number {number}", "label": "" if number % 2 else "spoken"} for number in range(100)]
+    _, counts = dataset.clean(rows, settings(classes=["", "spoken"]))
+    assert counts.empty == {}
 
 
 def test_rows_keep_their_split_when_data_grows():

@@ -171,4 +171,4 @@ def test_a_row_that_breaks_a_rule_between_inputs_is_named(values, words):
     rows.values(0, {"x": [1.0, 2.0], "n": 2})
     with pytest.raises(DataError) as caught:
         rows.values(7, values)
-    assert str(caught.value) == f"row 7 of data.reader does not fit model.inputs: {words}"
+    assert str(caught.value) == f"row 7 of data.reader does not fit model.inputs: {words}, or return None there to drop the row"

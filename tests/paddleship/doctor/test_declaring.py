@@ -24,7 +24,7 @@ def test_a_range_may_be_left_out_or_lie_below_zero():
         ("ids", "does not parse"),
         ("ids:int64", "does not parse"),
         ("ids:int64[batch]=3", "does not parse"),
-        ("ids:int63[batch]", "input should be 'float32'"),
+        ("ids:int63[batch]", "must be 'float32'"),
         ("ids:int64[batch,0]", "has the dimension '0'"),
         ("ids:int64[batch,]", "has the dimension ''"),
         ("ids:int64[batch]=9..1", "empty range"),

@@ -19,8 +19,8 @@ def sweeping(reviews_params, **sweep):
         ("trian.epochs", 1, "the params have no 'trian' there (did you mean 'train'?)"),
         ("train.epochs.x", 1, "the params have no 'x' there (there is nothing below it)"),
         ("model.kwargs.witdh", 8, "the params have no 'witdh' there (did you mean 'width'?): add it there with its usual value"),
-        ("train.epochs", 0, 'sweep.space, {"train.epochs": 0}: train.epochs: input should be greater than or equal to 1 (got 0)'),
-        ("optimize.threads", "many", "optimize.threads: input should be a valid integer"),
+        ("train.epochs", 0, 'sweep.space, {"train.epochs": 0}: train.epochs: must be greater than or equal to 1 (got 0)'),
+        ("optimize.threads", "many", "optimize.threads: must be a whole number"),
         ("name", "other", "sweep.space names 'name', which all variants share"),
         ("sweep.trials", 3, "sweep.space names 'sweep.trials', which all variants share"),
     ],
@@ -32,7 +32,7 @@ def test_an_unknown_param_or_a_value_that_it_cannot_have_is_refused(reviews_para
 
 
 def test_the_ends_of_a_range_are_checked(reviews_params):
-    with pytest.raises(ParamsError, match=r"train.learning_rate: input should be greater than 0"):
+    with pytest.raises(ParamsError, match=r"train.learning_rate: must be greater than 0"):
         space.require(sweeping(reviews_params, method="random", space={"train.learning_rate": {"low": -1, "high": 1}}))
 
 

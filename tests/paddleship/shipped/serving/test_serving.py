@@ -157,11 +157,12 @@ def test_text_is_answered_in_batches_and_alone(text_client):
         (request(shape=[-1, 2]), "give a list of whole numbers"),
         (request(data=[1, "a"]), "not numbers"),
         (request(data=[[1], [2, 3]], shape=[1, 3]), "not numbers in rows of one length"),
+        (b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [NaN, 1]}]}', "not JSON (JSON has no NaN or Infinity)"),
         (request(data=[1, None], shape=[1, 2]), "the data of tensor 'x' hold null"),
         (request(data=None), "no 'data' list"),
         (request(data=[1, 101]), "outside -1 … 100"),
-        (request(data=[], shape=[0, 2]), "0 rows"),
-        (request(data=[1] * 2000, shape=[1000, 2]), "1 to 256: split"),
+        (request(data=[], shape=[0, 2]), "no rows, this server takes 1 to 256: send at least one"),
+        (request(data=[1] * 2000, shape=[1000, 2]), "has 1000 rows, this server takes 1 to 256: split it"),
         (request(name=[1]), "there is no input [1]"),
         (request(data=[], shape=[2**32, 2**32]), "has 0 values"),
         (request(data=[], shape=[2, 0]), "its rows are empty"),
@@ -195,7 +196,9 @@ def test_an_answer_that_json_cannot_carry_is_a_500_that_says_so(client):
 
 def test_other_paths_and_models_are_404_and_methods_405(client):
     assert "there is no model 'other'" in client.post("/v2/models/other/infer", json=request()).json()["error"]
-    assert client.get("/nowhere").status_code == 404
+    nowhere = client.get("/nowhere")
+    assert nowhere.status_code == 404
+    assert "there is no path '/nowhere': send requests to /v2/models/" in nowhere.json()["error"]
     refused = client.get("/v2/models/tiny/infer")
     assert (refused.status_code, refused.json()) == (405, {"error": "GET is not allowed here: use POST"})
 
