@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,17 @@ from paddleship.errors import PaddleshipError
 from paddleship.reports.report import Report
 from tasks import image
 
+Version = tuple[int, int] | None  # of a report
+
 
 def require(values: params.Params, names: Iterable[str]) -> None:
-    """Check before the first of these stages what this machine would refuse later. Raises ParamsError."""
+    """Check before the first of these stages what this machine would refuse later. Raises ParamsError or Unavailable."""
     catalogue.require_known(values.optimize.candidates)
     if "optimize" in names:
         preflight.require_cores(values.optimize.threads)
         catalogue.chosen(values.optimize.candidates)
+    if {"package", "accept"} & set(names):
+        image.connect().close()
 
 
 def run_each(
@@ -36,16 +40,16 @@ def run_each(
     states: dict[str, State[Any]] = {}
     reports = place.root / values.paths.reports
     for stage in wanted:
-        before = _version(reports, stage)
         errors: list[PaddleshipError] = []
+        earlier: list[Version] = []
         needed = [states[name] for name in stage.needs if name in states]
         state = run_stage.with_options(name=stage.name, task_run_name=stage.name)(
-            stage, place, values, environment, errors, wait_for=needed, return_state=True
+            stage, place, values, environment, errors, earlier, wait_for=needed, return_state=True
         )
         states[stage.name] = state
         failure = _error_of(state, errors)
         status = StageStatus.FAILED if failure else StageStatus(state.result())
-        on_row(Row(stage.name, status, _report(reports, stage, but=before if failure else None), str(failure) if failure else ""))
+        on_row(Row(stage.name, status, _report(reports, stage, but=earlier if failure else []), str(failure) if failure else ""))
         if failure is not None:
             return failure
     return None
@@ -57,9 +61,20 @@ def _retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
 
 
 @task(retries=2, retry_delay_seconds=1, retry_condition_fn=_retry, cache_policy=NO_CACHE, persist_result=False)
-def run_stage(stage: Stage, place: Workspace, values: params.Params, environment: dict[str, str], errors: list[PaddleshipError]) -> Any:
-    """Run one DVC stage, or find it unchanged; an expected failure is a state, not a traceback."""
-    log = get_run_logger()
+def run_stage(
+    stage: Stage,
+    place: Workspace,
+    values: params.Params,
+    environment: dict[str, str],
+    errors: list[PaddleshipError],
+    earlier: list[Version],
+) -> Any:
+    """Run one DVC stage, or find it unchanged; an expected failure is a state, not a traceback.
+
+    `errors` gets the error of each attempt, `earlier` the version of every report that an attempt found when it began to work.
+    """
+    log, reports = get_run_logger(), place.root / values.paths.reports
+    earlier.append(_version(reports, stage))
     try:
         stages.require_time(f"{stage.name} did not begin")
         force = stage.again or (stage.name == "package" and image.is_gone(place.root / values.paths.image))
@@ -68,6 +83,7 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
             return StageStatus.UNCHANGED
         with quiet.turn(stage.name, on_line=log.info):
             status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
+            earlier += [_version(reports, stage)] if status != StageStatus.RAN else []  # restored
             if status != StageStatus.RAN and stage.name == "package" and image.is_gone(place.root / values.paths.image):
                 status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
         return status
@@ -79,13 +95,13 @@ def run_stage(stage: Stage, place: Workspace, values: params.Params, environment
         return outcome.failed(error)
 
 
-def _report(folder: Path, stage: Stage, *, but: tuple[int, int] | None) -> Report | None:
-    """The report of the stage, unless it is this version of it: a stage that failed may have left that of an earlier run."""
+def _report(folder: Path, stage: Stage, *, but: Collection[Version]) -> Report | None:
+    """The report of the stage, unless it is one of these versions: a stage that failed may have left that of an earlier run."""
     found = _version(folder, stage)
-    return Report.read(folder, stage.name) if found and found != but else None
+    return Report.read(folder, stage.name) if found and found not in but else None
 
 
-def _version(folder: Path, stage: Stage) -> tuple[int, int] | None:
+def _version(folder: Path, stage: Stage) -> Version:
     """The inode of a stage's report, and when that was written; not when it was started, because the clock may be set meanwhile."""
     try:
         about = (folder / f"{stage.name}.json").stat()

@@ -105,7 +105,12 @@ def back(lineage: Lineage) -> list[str]:
     else:
         lock = "of the commits that `git log -- dvc.lock` lists, take the one where this command says of dvc.lock: the same"
         restore = [f"  git checkout --quiet {commit}", f"  # {lock}"]
-    return ["back to source, params and rows, with .venv/bin on the PATH:", *restore, "  dvc pull prepare", *_code(lineage)]
+    return [
+        "back to source, params and rows, in the checkout of the run or a clone of it, with .venv/bin on the PATH:",
+        *restore,
+        "  dvc pull prepare",
+        *_code(lineage),
+    ]
 
 
 def _code(lineage: Lineage) -> list[str]:

@@ -169,6 +169,14 @@ def test_a_fresh_clone_that_pulls_the_data_repeats_nothing(shipped, with_tables)
     assert set(hows(done).values()) == {"unchanged"}
 
 
+def test_without_an_engine_a_run_to_the_image_ends_before_its_first_stage(shipped, prefect_url):
+    done = run(shipped, "run", "--again", "train", PREFECT_API_URL=prefect_url, DOCKER_HOST="unix:///no/engine.sock")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "error: no Docker engine is reachable (DOCKER_HOST is 'unix:///no/engine.sock'): run `make engine`" in done.stderr
+    assert hows(done) == {}
+    assert not stale(shipped)
+
+
 def test_an_image_that_is_gone_from_the_engine_is_built_again(shipped, prefect_url):
     from tasks import image
 

@@ -130,11 +130,11 @@ def test_a_failed_stage_has_the_report_that_it_wrote_and_not_an_earlier_one_what
         Report(stage="prepare", headline=f"day {day}", verdict=passed, started_at=datetime(2026, 11, day, tzinfo=UTC)).write(tmp_path)
 
     write(20)
-    before = stage_runs._version(tmp_path, PREPARE)
+    before = [stage_runs._version(tmp_path, PREPARE)]
     assert stage_runs._report(tmp_path, PREPARE, but=before) is None
     write(19)
     assert stage_runs._report(tmp_path, PREPARE, but=before).headline == "day 19"
-    assert stage_runs._report(tmp_path / "none", PREPARE, but=None) is None
+    assert stage_runs._report(tmp_path / "none", PREPARE, but=[]) is None
 
 
 def test_a_killed_stage_is_told_from_a_failed_one(fetched, let):
