@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows import stages
+from flows import snapshots, stages
 from flows.local import Local
 from flows.runs import benchmarks_differ, number, scores
 from flows.stages import Until
@@ -40,9 +40,11 @@ def changes(checkout: Path, until: Until) -> dict[str, list[str]]:
     return stages.changes(checkout, stages.graph(checkout, until=until), apart_from=[Path(values.paths.host)])
 
 
-def skip(report: Path) -> str:
+def skip(checkout: Path, report: Path) -> str:
     """Write the report of a job that runs nothing, and return its line."""
     words = "nothing changed since dvc.lock: params, code, data and installed versions are the same, so the pipeline did not run"
+    if snapshots.has_results(checkout):
+        words += "; no commit has this dvc.lock: commit it, so that jobs in other clones find the same"
     write_text(report, f"{words[0].upper()}{words[1:]}.\n")
     return words
 

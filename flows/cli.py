@@ -183,7 +183,7 @@ def _ci(arguments: argparse.Namespace) -> int:
     report = arguments.report.absolute()
     changed = ci.changes(checkout, arguments.until)
     if not changed and not arguments.force:
-        print(ci.skip(report))
+        print(ci.skip(checkout, report))
         return 0
     print("\n".join(ci.lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force", flush=True)
     commit = workspace.commit(checkout) if arguments.deployment else None

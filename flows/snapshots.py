@@ -42,7 +42,7 @@ def hold(checkout: Path, commit: str, name: str) -> None:
 
 
 def has_results(root: Path) -> bool:
-    """Whether a stage has finished in the worktree since its commit."""
+    """Whether a stage has finished here since the commit."""
     return bool(_git(root, "status", "--porcelain", "--", "*dvc.lock"))
 
 

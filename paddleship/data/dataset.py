@@ -25,6 +25,7 @@ from paddleship.system.progress import Progress
 
 SPLITS = ("train", "validation", "test")
 _KEY = "__key__"
+_SHOWN_FAULTS = 3  # rows of an error
 
 
 @dataclass(frozen=True)
@@ -77,20 +78,28 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
 
     Text stays unchanged; other inputs get the model's dtype. Texts that are equal after normalisation are repeats, of which the first
     stays. In a classification, a content with two labels is dropped. The split of a row depends only on its content, so it does not
-    change when data is added. Raises DataError with the number of a row that cannot be used.
+    change when data is added. Raises DataError with the numbers of the first rows that cannot be used.
     """
     validator = validator or RowValidator(data)
     counts = RowCounts(len(rows))
     groups: dict[str, dict[bytes, tuple[list[Any], Any]]] = defaultdict(dict)
+    faults: list[str] = []
     for number, row in enumerate(rows):
-        values, label = validator.values(number, row), row.get(data.label)
-        if isinstance(values, Empty) or _missing(label, data.classes):
-            counts.empty[values.column if isinstance(values, Empty) else data.label] += 1
+        try:
+            values, label = validator.values(number, row), row.get(data.label)
+            if isinstance(values, Empty) or _missing(label, data.classes):
+                counts.empty[values.column if isinstance(values, Empty) else data.label] += 1
+                continue
+            label = validator.label(number, label)
+        except DataError as fault:
+            faults.append(str(fault))
             continue
-        label = validator.label(number, label)
         same = groups[validator.identity(values)]
         counts.repeated += value_bytes(label) in same
         same.setdefault(value_bytes(label), (values, label))
+    if faults:
+        more = len(faults) - _SHOWN_FAULTS
+        raise DataError("; ".join(faults[:_SHOWN_FAULTS]) + (f"; and {more:,} more rows cannot be used" if more > 0 else ""))
     kept: dict[str, list[tuple[str, list[Any], Any]]] = {split: [] for split in SPLITS}
     for key in sorted(groups):
         variants = list(groups[key].values())

@@ -204,7 +204,7 @@ def _loss(task: Task, outputs: dict[str, Any], labels: Any) -> Any:
     try:
         loss = task.loss(outputs, labels)
     except Exception as failure:
-        shapes = f"outputs {list(_first(outputs).shape)} and labels {list(labels.shape)}"
+        shapes = f"outputs {', '.join(outputs)} (the first: {list(_first(outputs).shape)}) and labels {list(labels.shape)}"
         raise ModelError(f"{what} failed on {shapes} ({explain(failure)}): {advice}") from None
     if not hasattr(loss, "backward") or loss.size != 1:
         gave = f"a tensor of shape {list(loss.shape)}" if hasattr(loss, "shape") else type(loss).__name__

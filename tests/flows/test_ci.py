@@ -49,6 +49,7 @@ def test_in_a_fresh_clone_only_what_changed_runs_and_the_report_names_it(release
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("nothing changed since dvc.lock")
     assert (released / "reports/ci.md").read_text().startswith("Nothing changed since dvc.lock")
+    assert "no commit has this dvc.lock" not in done.stdout
     assert not (released / "export.txt").exists()
     assert not (released / ".paddleship/mlflow.db").exists()
     (released / ".paddleship").mkdir(exist_ok=True)
@@ -66,6 +67,7 @@ def test_in_a_fresh_clone_only_what_changed_runs_and_the_report_names_it(release
         assert "no champion yet" in report
         assert f"of commit `{git(released, 'rev-parse', 'HEAD').strip()}`" in report
     assert mlflow_runs(released) == [("FINISHED", None)] * 2
+    assert "no commit has this dvc.lock: commit it" in job(released).stdout
 
 
 def test_a_missed_gate_is_its_exit_code_and_in_the_report(toy, let, job):

@@ -71,6 +71,12 @@ def test_empty_and_missing_values_are_dropped_and_counted():
     assert counts.unusable == 4
 
 
+def test_the_first_rows_that_cannot_be_used_are_named_at_once_and_the_others_counted():
+    rows = [*reviews(), *({"text": "x", "label": name} for name in ("a", "b", "c", "d", "e"))]
+    with pytest.raises(DataError, match=r"row 200 .* 'a'.*; row 201 .* 'b'.*; row 202 .* 'c'.*; and 2 more rows cannot be used$"):
+        dataset.clean(rows, settings())
+
+
 def test_an_empty_text_may_be_the_name_of_a_class():
     rows = [{"text": f"row number {number}", "label": "" if number % 2 else "spoken"} for number in range(100)]
     _, counts = dataset.clean(rows, settings(classes=["", "spoken"]))

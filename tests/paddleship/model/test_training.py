@@ -11,7 +11,7 @@ from paddleship.model import training
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        ("math:floor", r"train.loss 'math:floor' failed on outputs \[2, 1\] and labels \[3\] .*: fix that function"),
+        ("math:floor", r"train.loss 'math:floor' failed on outputs \w+ \(the first: \[2, 1\]\) and labels \[3\] .*: fix that function"),
         (None, "the regression loss failed on .*: correct data.task, data.label or the model's first output"),
     ],
 )
