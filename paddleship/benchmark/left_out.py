@@ -8,6 +8,7 @@ from paddleship.reports.finding import Finding
 
 
 def starts(made: int, wanted: int) -> list[Finding]:
+    """Starts of every participant as a new process."""
     if made >= wanted:
         return []
     reason = "so the intervals hardly cover the difference between two processes of one program"
