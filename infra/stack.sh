@@ -54,11 +54,12 @@ unhealthy() {
 }
 
 up() {
-    local waiting end=$((SECONDS + 300))
+    local waiting end
     STACK_IMAGE=${STACK_IMAGE:-$("$here/stack_image.sh")}
     export STACK_IMAGE
     make_secrets
     "${compose[@]}" up --detach || { say "error: the services did not start: see the lines above"; return 4; }
+    end=$((SECONDS + 300))
     while waiting=$(unhealthy) || waiting="not known "; [ -n "$waiting" ]; do
         if [ "$SECONDS" -gt "$end" ]; then
             say "error: not healthy after 300 s: ${waiting% }: see \`docker logs\` of its container"
