@@ -100,7 +100,8 @@ class ServedModel:
         try:
             return self._answer(orjson.loads(body))
         except orjson.JSONDecodeError as error:
-            reason = "JSON has no NaN or Infinity" if b"NaN" in body or b"Infinity" in body else str(error)
+            not_finite = error.doc[error.pos :].startswith(("NaN", "Infinity"))
+            reason = "JSON has no NaN or Infinity" if not_finite else str(error)
             raise RequestError(f"the request is not JSON ({reason}): send an Open Inference Protocol request") from None
         except RecursionError:
             raise RequestError("the request is nested too deeply to be read: send flat data") from None

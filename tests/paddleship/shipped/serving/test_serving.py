@@ -158,6 +158,7 @@ def test_text_is_answered_in_batches_and_alone(text_client):
         (request(data=[1, "a"]), "not numbers"),
         (request(data=[[1], [2, 3]], shape=[1, 3]), "not numbers in rows of one length"),
         (b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [NaN, 1]}]}', "not JSON (JSON has no NaN or Infinity)"),
+        (b'{"inputs": [{"name": "NaN"', "not JSON (unexpected end of data"),
         (request(data=[1, None], shape=[1, 2]), "the data of tensor 'x' hold null"),
         (request(data=None), "no 'data' list"),
         (request(data=[1, 101]), "outside -1 … 100"),
