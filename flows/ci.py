@@ -12,7 +12,7 @@ from typing import Any
 
 from flows import snapshots, stages
 from flows.local import Local
-from flows.runs import benchmarks_differ, number, scores
+from flows.runs import benchmarks_differ, number, rows_differ, scores
 from flows.stages import Until
 from paddleship.config import params
 from paddleship.errors import Unavailable, without_credentials
@@ -96,8 +96,7 @@ def _against_champion(uri: str, run: Run) -> list[str]:
 
 def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
     """A row for each figure: its name, its values in this run and in the champion's, and what the difference means."""
-    unlike = benchmarks_differ(run, champion)
-    other_rows = run.tags.get("data_sha256") != champion.tags.get("data_sha256")
+    unlike, other_rows = benchmarks_differ(run, champion), rows_differ(run, champion)
     rows = [("winner", run.tags.get("winner", "–"), champion.tags.get("winner", "–"), "")]
     of_training = scores(run)
     for name, key in {**{key.removeprefix("train/"): key for key in of_training}, **_FIGURES}.items():
@@ -108,7 +107,7 @@ def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
         if means and name in _MEASURED_HERE and unlike:
             means = unlike
         if means and key in of_training and other_rows:
-            means = "on other rows"
+            means = other_rows
         rows.append((name, number(here), number(there), means))
     rows.append(("speedup over eager, 95% interval", _interval(run), _interval(champion), _verdict(run, champion)))
     return rows

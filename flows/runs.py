@@ -45,7 +45,7 @@ def comparison(one: Run, other: Run) -> Any:
     if they are of different rows. The reason is a row.
     """
     facts = [key for key in _FACTS if one.tags.get(key) != other.tags.get(key)]
-    unlike = {_MEASURED: benchmarks_differ(one, other), _SCORED: "on other rows" if "data_sha256" in facts else ""}
+    unlike = {_MEASURED: benchmarks_differ(one, other), _SCORED: rows_differ(one, other)}
     both = sorted(one.metrics.keys() & other.metrics.keys())
     first = [key for key in (*scores(one), _SPEEDUP, _P50, _IMAGE) if key in both]
 
@@ -155,6 +155,11 @@ def benchmarks_differ(one: Run, other: Run) -> str:
     if one.tags.get("measured_on") != other.tags.get("measured_on"):
         return "measured on another machine"
     return "" if _valid(one) and _valid(other) else "a benchmark was disturbed"
+
+
+def rows_differ(one: Run, other: Run) -> str:
+    """Why the scores of two runs do not compare; empty if they do."""
+    return "on other rows" if one.tags.get("data_sha256") != other.tags.get("data_sha256") else ""
 
 
 def _valid(run: Run) -> bool:

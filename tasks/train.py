@@ -110,9 +110,8 @@ def check_score(history: training.History, name: str, settings: Train) -> list[C
     """Check that training reached train.min_score, if that is given."""
     if settings.min_score is None:
         return []
-    waited = len(history.epochs) - 1 - history.best
-    early = f"no lower validation loss for {waited} epochs ended the training: raise train.patience"
-    longer = early if waited >= settings.patience else "raise train.epochs"
+    early = f"no lower validation loss for {history.waited} epochs ended the training: raise train.patience"
+    longer = early if history.waited >= settings.patience else "raise train.epochs"
     advice = f"{longer}, check the data, or lower train.min_score"
     return [Check.at_least(f"validation_{name}", history.score, settings.min_score, advice=advice)]
 

@@ -41,8 +41,7 @@ def reason(fault: dict[str, Any]) -> str:
     """What is wrong with the value, without path and value."""
     if found := _NOT_OF_KIND.fullmatch(fault["type"]):
         return f"must be {_KINDS[found[1]]}"
-    said = re.sub("^Input should ", "must ", fault["msg"].removeprefix("Value error, "))
-    said = re.sub("^String should ", "must ", said)
+    said = re.sub("^(Input|String) should ", "must ", fault["msg"].removeprefix("Value error, "))
     return f"{said[:1].lower()}{said[1:]}"
 
 

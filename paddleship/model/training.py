@@ -43,6 +43,11 @@ class History:
     diverged: str | None = None
 
     @property
+    def waited(self) -> int:
+        """Epochs since the best one."""
+        return len(self.epochs) - 1 - self.best
+
+    @property
     def score(self) -> float:
         return self.epochs[self.best]["validation_score"] if self.epochs else math.nan
 
@@ -125,7 +130,7 @@ def fit(
         if validation_loss < best_loss:
             best_loss, history.best = validation_loss, epoch
             best_weights = {name: tensor.numpy().copy() for name, tensor in layer.state_dict().items()}
-        elif epoch - history.best >= settings.patience:
+        elif history.waited >= settings.patience:
             print(
                 f"stopped early: no lower validation loss for {settings.patience} epochs; keeping the weights of epoch {history.best + 1}"
             )
