@@ -60,6 +60,9 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
     except ValueError:
         what = "hold null" if None in data else "are not numbers in rows of one length"
         raise RequestError(f"the data of tensor {name!r} {what}: send {datatype} values") from None
+    like_bools = (array == 0) | (array == 1)
+    if datatype != "BOOL" and like_bools.any() and bool in map(type, np.asarray(data, dtype=object)[like_bools]):
+        raise RequestError(f"the data of tensor {name!r} hold true or false: send {datatype} values")
     if array.size != math.prod(shape):
         raise RequestError(f"tensor {name!r} has {array.size} values, its shape {shape} needs {math.prod(shape)}: make them agree")
     if array.ndim > 1 and array.shape != tuple(shape):

@@ -160,6 +160,8 @@ def test_text_is_answered_in_batches_and_alone(text_client):
         (b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [NaN, 1]}]}', "not JSON (JSON has no NaN or Infinity)"),
         (b'{"inputs": [{"name": "NaN"', "not JSON (unexpected end of data"),
         (request(data=[1, None], shape=[1, 2]), "the data of tensor 'x' hold null"),
+        (request(data=[1, True]), "the data of tensor 'x' hold true or false: send FP32 values"),
+        (request(data=[[False, 7]], shape=[1, 2]), "the data of tensor 'x' hold true or false: send FP32 values"),
         (request(data=None), "no 'data' list"),
         (request(data=[1, 101]), "outside -1 … 100"),
         (request(data=[], shape=[0, 2]), "no rows, this server takes 1 to 256: send at least one"),
