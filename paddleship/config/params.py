@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 
 from paddleship.config import credentials, rules, validation_errors
 from paddleship.config.graph_modes import NETWORKS, ModeName, NetworkName
-from paddleship.config.validation_errors import whole
+from paddleship.config.validation_errors import whole, written_as
 from paddleship.errors import ParamsError
 from paddleship.reports.finding import KINDS
 from paddleship.shipped.common import arguments
@@ -24,7 +24,9 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
 MOST_HOURS = 168  # a week, which servers keep of a request sample
-Reference = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="module:function")]
+Reference = Annotated[
+    str, written_as(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", "module:function, such as network:build"), Field(description="module:function")
+]
 
 
 class Section(BaseModel):
@@ -277,7 +279,9 @@ class Select(Section):
 
 
 class Package(Section):
-    repository: Annotated[str, Field(pattern=r"^[a-z0-9]+([._/-][a-z0-9]+)*$")] = Field(description="name of the image, without a tag")
+    repository: Annotated[
+        str, written_as(r"[a-z0-9]+([._/-][a-z0-9]+)*", "lower-case letters and digits, with single . _ - / between them")
+    ] = Field(description="name of the image, without a tag")
     base_image: str = Field("python:3.11-slim", description="image that the image is built on")
     max_image_bytes: Positive = Field(2_000_000_000, description="gate: largest size of the image")
 
@@ -293,15 +297,23 @@ class Accept(Section):
 
 class Target(Section):
     kind: Literal["docker", "kubernetes"] = Field(description="kubernetes: a manifest is written, and applied if `context` is given")
-    name: Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]*[a-z0-9])?$", description="of the service; containers are named after it")]
+    name: Annotated[
+        str,
+        written_as(r"[a-z]([a-z0-9-]*[a-z0-9])?", "lower-case letters, digits and hyphens, from a letter to a letter or digit"),
+        Field(description="of the service; containers are named after it"),
+    ]
     port: Annotated[int, Field(ge=1, le=65535, description="where clients send their requests")] = 8080
     address: str = Field("127.0.0.1", description="docker: address of the host that the port is open on")
     proxy_image: str = Field("haproxy:2.6", description="docker: HAProxy with bash; infra/proxy_image.sh makes one without a registry")
     drain_s: Seconds = Field(30, description="time that the old server has to answer what it was asked")
-    sample: Annotated[str, Field(pattern=r"^/[^:]+$")] | None = Field(
+    sample: Annotated[str, written_as(r"/[^:]+", "an absolute path without a colon")] | None = Field(
         None, description="docker: folder of the host, writable for user 10001, that servers write the request sample to; null: none"
     )
-    namespace: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", description="kubernetes")] = "default"
+    namespace: Annotated[
+        str,
+        written_as(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", "lower-case letters, digits and hyphens, with no hyphen at either end"),
+        Field(description="kubernetes"),
+    ] = "default"
     replicas: Positive = Field(2, description="kubernetes")
     manifest: str = Field("kubernetes.yaml", description="kubernetes: file that the manifest is written to")
     context: Annotated[str, Field(min_length=1)] | None = Field(
@@ -334,9 +346,9 @@ class Promote(Section):
     compare: bool = Field(True, description="false: no comparison, for a challenger whose inputs the champion does not take")
     approval: Literal["none", "human"] = Field("none", description="human: the flow run waits until somebody approves it in Prefect")
     approval_hours: Annotated[float, Field(gt=0)] = Field(24, description="how long it waits")
-    registry: Annotated[str, Field(pattern=r"^[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)*$")] | None = Field(
-        None, description="HOST[:PORT][/PATH] that images are pushed to; null: they stay in this engine"
-    )
+    registry: (
+        Annotated[str, written_as(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)*", "HOST[:PORT][/PATH] in lower case, without https://")] | None
+    ) = Field(None, description="HOST[:PORT][/PATH] that images are pushed to; null: they stay in this engine")
     target: Target | None = Field(None, description="where the champion runs; null: promotion ends with the registry and the alias")
     ledger: str = Field(".paddleship/ledger.jsonl", description="file that records what was promoted when and why, and is only appended to")
 
@@ -441,7 +453,11 @@ class GraphModes(Section):
 class Params(Section):
     """The whole of params.yaml: a section for each stage, for what stages share, and for each command beside them."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", description="name of the model, the image and the MLflow experiment")]
+    name: Annotated[
+        str,
+        written_as(r"[a-z][a-z0-9-]*", "lower-case letters, digits and hyphens, beginning with a letter"),
+        Field(description="name of the model, the image and the MLflow experiment"),
+    ]
     seed: int = Field(0, description="of the split, the weights and the order of rows")
     code: Code = Field(description="your code")
     paths: Paths = Field(Paths(), description="where the stages write, inside the checkout")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 from pydantic_core import PydanticCustomError
 
 _WHOLE = "whole"
@@ -19,6 +19,17 @@ _NOT_OF_KIND = re.compile(f"({'|'.join(_KINDS)})_(type|attributes_type|parsing|f
 def whole(message: str) -> PydanticCustomError:
     """An error about several keys; the message already has their values and the next step."""
     return PydanticCustomError(_WHOLE, "{message}", {"message": message})
+
+
+def written_as(pattern: str, form: str) -> AfterValidator:
+    """A check that a text matches `pattern` as a whole; `form` says in plain words how it must be written."""
+
+    def check(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise PydanticCustomError("form", "must be {form}", {"form": form})
+        return text
+
+    return AfterValidator(check)
 
 
 def explain(fault: dict[str, Any], schema: type[BaseModel]) -> str:
