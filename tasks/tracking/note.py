@@ -10,6 +10,8 @@ from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 
+_MOST_CHARACTERS = 5000  # that MLflow's database takes as the description of a model version
+
 
 def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: str | None = None) -> str:
     """A verdict line, the candidates with links to their charts, and the stages in the given order."""
@@ -32,13 +34,11 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
         ]
     lines += ["", "| stage | verdict | headline | seconds |", "|---|---|---|---|"]
     lines += [_stage(report) for report in ordered]
-    found = [f"* {report.stage}: {_finding(finding)}" for report in ordered for finding in report.serious()]
-    lines += ["", "Findings:", "", *found] if found else []
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_findings(ordered)]) + "\n"
 
 
 def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str, picture: str | None = None) -> str:
-    """The description of a model version: figures, gates, the reason of the choice, its picture, and a link to the run that measured it."""
+    """The description of a model version: figures, the reason of the choice, the run that measured it, its picture, and all findings."""
     ordered = list(reports)
     row = _merge(ordered).get(release["candidate"], {})
     disturbed = "" if release.get("benchmark_valid", True) else " **The benchmark is not valid: the machine was not free.**"
@@ -52,13 +52,17 @@ def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str, 
     trained = next((report.headline for report in ordered if report.stage == "train"), None)
     benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
     reason = f"\n\nChosen because {benchmark.facts['reason']}{elsewhere(benchmark)}." if benchmark and "reason" in benchmark.facts else ""
-    return (
+    text = (
         f"**{release['candidate']}**: {', '.join(figures)}.{disturbed}"
         + (f"\n\nTraining: {trained}." if trained else "")
         + reason
         + f"\n\nAccepted as `{release['image']}`. [The run that made it]({run})\n"
         + (f"\n![Latency of every candidate]({picture})\n" if picture else "")
     )
+    findings = _findings(ordered)
+    if sum(len(line) + 1 for line in findings) > _MOST_CHARACTERS - len(text):
+        findings = ["", f"{sum(len(report.serious()) for report in ordered)} findings, see the run."]
+    return text + "\n".join([*findings, ""])
 
 
 def _merge(reports: Iterable[Report]) -> dict[str, dict[str, Any]]:
@@ -84,6 +88,12 @@ def _candidate(name: str, row: dict[str, Any]) -> str:
 def _stage(report: Report) -> str:
     outcome = report.outcome if report.verdict else f"**{report.outcome}**"
     return f"| {report.stage} | {outcome} | {report.headline}{elsewhere(report)} | {report.seconds:.1f} |"
+
+
+def _findings(reports: Iterable[Report]) -> list[str]:
+    """The errors and warnings of all stages, as lines."""
+    found = [f"* {report.stage}: {_finding(finding)}" for report in reports for finding in report.serious()]
+    return ["", "Findings:", "", *found] if found else []
 
 
 def _finding(finding: Finding) -> str:

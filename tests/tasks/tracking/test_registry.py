@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from paddleship.errors import CandidateError
+from paddleship.reports.finding import Finding
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.spec import TensorSpec
 from tasks.tracking import registry
@@ -93,6 +94,29 @@ def test_a_version_says_how_fast_it_is_and_why_it_was_chosen(start, store, winne
     assert "not valid: the machine was not free" in description
     assert "Chosen because it has the best p50_ms." in description
     assert f"/runs/{tracker.run_id}?" in description
+    assert "Findings" not in description
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, "* benchmark: **warning** `imprecise`: only 1 of 3 starts was measured. raise benchmark.max_seconds"),
+        (100, "100 findings, see the run."),
+    ],
+)
+def test_a_version_lists_the_warnings_of_its_run_if_mlflow_takes_them(start, store, winner, reports, count, words):
+    tracker = start(store)
+    for report in reports[0]:
+        if report.stage == "benchmark":
+            warning = Finding("imprecise", "warning", "only 1 of 3 starts was measured", "raise benchmark.max_seconds")
+            report.findings += [warning] * count
+            report.write(reports[1])
+        tracker.log_report(report, reports[1], cached=False)
+    tracker.register(*winner)
+    tracker.finish()
+    description = client(store).get_model_version("reviews", "1").description
+    assert words in description
+    assert len(description) <= 5000
 
 
 def test_a_version_shows_the_picture_that_its_run_keeps(start, store, winner, reports):
