@@ -90,7 +90,7 @@ def _run(
         sampler.round(wanted, blocks=sizes, seconds=seconds, alone_s=alone_s if first else 0, examine=examine)
         starts, last_s = starts + 1, time.monotonic() - start if not first else _without_curve(start, curve_s * len(others))
         wanted = sampler.left() if starts < settings.starts else _undecided(sampler, base, size, settings.effect)
-        progress.advance()
+        progress.advance(most_s=end + sampler.lost_s - time.monotonic())
     return starts
 
 

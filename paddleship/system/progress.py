@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 
@@ -20,7 +21,8 @@ class Progress:
         self._done = 0
         self._start = self._last = time.monotonic()
 
-    def advance(self, count: int = 1) -> None:
+    def advance(self, count: int = 1, *, most_s: float = math.inf) -> None:
+        """Count finished units; the work ends after `most_s` seconds at the latest."""
         self._done += count
         now = time.monotonic()
         if now - self._last < self._every_s:
@@ -28,7 +30,7 @@ class Progress:
         self._last = now
         rate = self._done / (now - self._start)
         of_total = f"/{self._total:,}" if self._total else ""
-        eta = f"  eta {clock((self._total - self._done) / rate)}" if self._total and self._eta else ""
+        eta = f"  eta {clock(min((self._total - self._done) / rate, most_s))}" if self._total and self._eta else ""
         print(f"{self._what}  {self._done:,}{of_total} {self._unit}  {_short(rate)} {self._unit}/s{eta}")
 
 

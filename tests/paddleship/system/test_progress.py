@@ -24,6 +24,15 @@ def test_a_log_gets_a_line_every_15_seconds_and_a_terminal_every_2(clock, monkey
     assert len(capsys.readouterr().out.splitlines()) in (lines - 1, lines)
 
 
+def test_work_with_a_time_limit_tells_no_more_than_what_is_left_of_it(clock, capsys):
+    work = Progress("measuring", 5, "starts", every_s=0)
+    clock[0] += 60
+    work.advance(most_s=40)
+    assert "eta 40s" in capsys.readouterr().out
+    work.advance(3, most_s=40)
+    assert "eta 15s" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("eta", [True, False])
 def test_a_part_of_longer_work_leaves_the_remaining_time_to_it(clock, capsys, eta):
     work = Progress("epoch 1/8", 10, "rows", every_s=0, eta=eta)
