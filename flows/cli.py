@@ -46,7 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--until", choices=get_args(Until), default="accept", help="the last stage to run (default: accept)")
     run.add_argument("--commit", metavar="NAME", help="a commit, branch or tag to run in a separate worktree (default: this checkout)")
     run.add_argument("--deployment", metavar="NAME", help="let a worker run it, such as develop-to-deploy/local, and follow it")
-    run.add_argument("--name", metavar="NAME", help="name of the run in Prefect and MLflow (default: two random words)")
+    run.add_argument(
+        "--name", metavar="NAME", help="name of the run in Prefect and MLflow (default: the model, the params that differ, two words)"
+    )
     run.add_argument("--no-register", action="store_true", help="do not register the accepted candidate as challenger")
     run.add_argument(
         "--on", action="append", default=[], metavar="STAGE=POOL", help="run this stage on a worker of that pool; once per stage"

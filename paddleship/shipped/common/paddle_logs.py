@@ -12,3 +12,4 @@ def silence_paddle() -> None:
     warnings.filterwarnings("ignore", message="No ccache found")
     warnings.filterwarnings("ignore", message="Found 'dict' in given outputs")
     warnings.filterwarnings("ignore", message="no variable in your model")
+    warnings.filterwarnings("ignore", message="When training, we now always track global mean and variance")
