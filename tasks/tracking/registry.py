@@ -32,7 +32,10 @@ def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, An
     if not release["accepted"]:
         raise CandidateError(f"{release['image']} was refused by accept: only accepted images are registered")
     version = _find(client, name, release["image_id"]) or _create(client, name, run_id, candidate, release, description)
-    return f"{name} version {version}{f' ({ALIAS})' if _point(client, name) == version else ''}"
+    first = _find(client, name, release["image_id"]) or version
+    if first != version:  # another run registered this image at the same time
+        client.delete_model_version(name, version)
+    return f"{name} version {first}{f' ({ALIAS})' if _point(client, name) == first else ''}"
 
 
 def _point(client: Any, name: str) -> str:
@@ -45,9 +48,9 @@ def _point(client: Any, name: str) -> str:
 
 
 def _find(client: Any, name: str, image_id: str) -> str | None:
-    """The model version of that image; None if there is none."""
+    """The first model version of that image; None if there is none."""
     versions = client.search_model_versions(f"name = '{name}'")
-    return next((str(version.version) for version in versions if version.tags.get("image_id") == image_id), None)
+    return min((str(version.version) for version in versions if version.tags.get("image_id") == image_id), key=int, default=None)
 
 
 def _accepted_at(version: Any) -> str:

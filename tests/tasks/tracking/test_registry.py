@@ -191,6 +191,25 @@ def test_the_alias_is_right_when_another_run_moves_it_in_between(start, store, w
     assert challenger(store) == 2
 
 
+def test_two_runs_that_register_one_image_at_the_same_time_make_one_version(start, store, winner):
+    api, release, others = client(store), json.loads(winner[1].read_text()), []
+    runs = [start(store).run_id for _ in range(2)]
+
+    class Slow:
+        """Another run registers the same image after we found no version of it."""
+
+        def __getattr__(self, name):
+            return getattr(api, name)
+
+        def create_model_version(self, *given, **named):
+            others.append(registry.register(api, runs[1], winner[0], release))
+            return api.create_model_version(*given, **named)
+
+    assert registry.register(Slow(), runs[0], winner[0], release) == "reviews version 1 (challenger)"
+    assert others == ["reviews version 1 (challenger)"]
+    assert [int(version.version) for version in api.search_model_versions("name = 'reviews'")] == [1]
+
+
 def test_what_was_refused_is_never_registered(start, store, winner):
     change(winner, accepted=False)
     with pytest.raises(CandidateError, match="x was refused by accept"):
