@@ -189,9 +189,11 @@ def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
     if not fits:
         raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} per row, the model takes {list(wanted)}: give that shape")
     if spec.numpy_dtype.kind in "iub" and array.dtype.kind in "iuf" and not np.array_equal(cast, array):
-        raise RequestError(f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold: round or clip them first")
+        odd = array[cast != array].flat[0]
+        raise RequestError(f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold (got {odd:g}): round or clip them first")
     if cast.dtype.kind == "f" and not np.isfinite(cast).all():
-        raise RequestError(f"input {spec.name!r} holds NaN or infinity: give finite numbers")
+        odd = array[~np.isfinite(cast)].flat[0]
+        raise RequestError(f"input {spec.name!r} must be finite numbers that {spec.dtype} can hold (got {odd:g}): give such numbers")
     return cast
 
 

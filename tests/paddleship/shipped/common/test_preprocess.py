@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -62,7 +64,7 @@ def test_the_vocabulary_keeps_the_most_frequent_and_breaks_ties_by_code_point():
         ([1.0, 2.0], "shape"),
         ([[1.0]], "shape"),
         (["x", "y", "z"], "cannot be read"),
-        ([1.0, float("nan"), 0.0], "NaN or infinity"),
+        ([1.0, float("nan"), 0.0], "finite numbers"),
         ([1.0, 2.0, 99.0], "outside"),
     ],
 )
@@ -104,9 +106,19 @@ def test_rows_that_a_client_padded_itself_are_valid_whatever_the_range():
         fixed.encode({"ids": [[1, 0]]})
 
 
-def test_a_fraction_is_no_integer():
-    with pytest.raises(RequestError, match="whole numbers"):
-        preprocess.build({"kind": "tensors"}, [TensorSpec("n", "int64", ("batch",))]).encode({"n": [1.5]})
+@pytest.mark.parametrize(
+    ("dtype", "value", "words"),
+    [
+        ("int64", 1.5, "must be whole numbers that int64 can hold (got 1.5)"),
+        ("int8", 300, "must be whole numbers that int8 can hold (got 300)"),
+        ("float32", 1e39, "must be finite numbers that float32 can hold (got 1e+39)"),
+        ("float32", float("nan"), "must be finite numbers that float32 can hold (got nan)"),
+    ],
+)
+def test_a_number_that_the_dtype_cannot_hold_is_named(dtype, value, words):
+    tensors = preprocess.build({"kind": "tensors"}, [TensorSpec("n", dtype, ("batch", 2))])
+    with pytest.raises(RequestError, match=re.escape(f"input 'n' {words}")):
+        tensors.encode({"n": [[1, value]]})
 
 
 def test_rows_of_different_length_are_padded_with_the_pad_of_the_input():
