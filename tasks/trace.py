@@ -120,13 +120,14 @@ def _code(lineage: Lineage) -> list[str]:
     if lineage.code_in_repository:
         kept = f"; if they are below code.watch, the MLflow run keeps up to 20 MB of your code in {CODE}" if lineage.mlflow_run_id else ""
         return [f"  # not as in the commit: {', '.join(lineage.git_changes)}{kept}"]
-    known = "  # your code is outside the repository; with it in place, this command says of your code: the same"
+    known = "  # your code is outside the repository: put it back in its place, and run this command again to see whether it is the same"
     if lineage.mlflow_run_id is None:
         return [known]
     if lineage.experiment is None:  # downloaded with params.yaml and dvc.lock
-        return [f"{known}; up to 20 MB of it are in {CODE}"]
+        return [f"{known}.", f"  # {CODE} has up to 20 MB of it."]
     return [
-        f"{known}: the run keeps up to 20 MB of it in {CODE}",
+        f"{known}.",
+        f"  # The run keeps up to 20 MB of it, which this brings to {CODE}:",
         f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",
     ]
 
