@@ -38,9 +38,14 @@ def release() -> None:
         lock.release()
 
 
+def any_left(local: Local) -> bool:
+    """Whether a flow run of the checkout ended without a command that saw its last state."""
+    return not all(locks.is_held(path) for path in _folder(local).glob("*.lock"))
+
+
 def mark(local: Local) -> list[str]:
     """Mark dead flow runs of the checkout as crashed. Returns their ids; none if no server answers, and a later command marks them."""
-    if all(locks.is_held(path) for path in _folder(local).glob("*.lock")) or local.prefect_url() is None:
+    if not any_left(local) or local.prefect_url() is None:
         return []
     local.use()
     from httpx import HTTPError

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
 
-from flows import stages, summary
+from flows import dead_runs, stages, summary
 from flows.local import Local
 from flows.repro import StageStatus
 from flows.stages import Until
@@ -47,7 +47,7 @@ def show(checkout: Path, local: Local, until: Until, *, register: bool) -> bool:
     """
     values = params.load(checkout / "params.yaml")
     last = _last(local)
-    if last is None or local.unpushed.exists() or last.dvc_lock_sha256 != stages.lock_sha256(checkout):
+    if last is None or local.unpushed.exists() or dead_runs.any_left(local) or last.dvc_lock_sha256 != stages.lock_sha256(checkout):
         return False
     if register and not last.registered:
         return False

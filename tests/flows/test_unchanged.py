@@ -1,5 +1,7 @@
 """`paddleship run` where nothing changed: said before any server is asked, and only where it is so."""
 
+from uuid import uuid4
+
 import pytest
 
 from flows import unchanged
@@ -52,3 +54,13 @@ def test_a_run_that_registered_nothing_is_no_end_for_one_that_should(pipeline, a
     assert not asked()
     assert pipeline().returncode == 0
     assert asked()
+
+
+def test_what_a_run_left_that_was_killed_at_its_very_end_is_cleared_by_the_next(toy, pipeline, asked):
+    assert pipeline("--until", "prepare").returncode == 0
+    lock = toy / ".paddleship/flows" / f"{uuid4()}.lock"
+    lock.touch()
+    assert not asked("prepare")
+    assert pipeline("--until", "prepare").returncode == 0
+    assert not lock.exists()
+    assert asked("prepare")
