@@ -113,7 +113,13 @@ def _ledger(arguments: argparse.Namespace) -> int:
 
 def _line(entry: Entry) -> str:
     version = f"version {entry.shipped.version} ({entry.shipped.image_id.removeprefix('sha256:')[:12]})"
-    return f"{entry.at:%Y-%m-%d %H:%M:%S}  {entry.event:9} {version} {entry.action:8} by {_who(entry)}: {entry.why}"
+    where = f" as {entry.target}" if entry.target else ""
+    return f"{entry.at:%Y-%m-%d %H:%M:%S}  {_event(entry):9} {version} {entry.action:8} by {_who(entry)}{where}: {entry.why}"
+
+
+def _event(entry: Entry) -> str:
+    """The event; the champion of a model without a target serves nowhere that is known here."""
+    return "champion" if entry.event == "serving" and entry.target is None else entry.event
 
 
 def _who(entry: Entry) -> str:
@@ -125,6 +131,7 @@ def _told(entry: Entry) -> str:
     shipped = entry.shipped
     lines = [
         f"version {shipped.version} of {shipped.model}, since {entry.at:%Y-%m-%d %H:%M:%S} UTC",
+        f"  serves as     {entry.target or 'nothing: promote.target was null'}",
         f"  image         {shipped.reference or shipped.image}",
         f"  image id      {shipped.image_id}",
         f"  candidate     {shipped.candidate_digest}",

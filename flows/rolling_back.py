@@ -67,10 +67,11 @@ def carry_out(place: Place, *, step: Step) -> str:
             place.ledger.append(place.decision.followed_by(Event.REFUSED, why=str(refusal)[:REASON_CHARACTERS]))
             raise
     said = f"version {place.shipped.version} of {place.shipped.model} is champion"
-    if (target := place.params.promote.target) is not None and place.unapplied is None:
-        where = f" at {target.address}:{target.port}" if target.kind == "docker" else ""
-        said += f" and serves as {target.name}{where}"
+    if place.where and place.unapplied is None:
+        said += f" and serves as {place.where}"
     said += f", in the place of version {before}" if before and before != place.shipped.version else ""
+    if place.where is None:
+        return f"{said}; promote.target is null, so no server was started or changed"
     return f"{said}; it serves after `kubectl apply -f {place.unapplied}`" if place.unapplied else said
 
 

@@ -63,6 +63,14 @@ class Place:
         settings = self.params.promote.target
         return settings.manifest if settings is not None and settings.kind == "kubernetes" and settings.context is None else None
 
+    @property
+    def where(self) -> str | None:
+        """The service and its address or namespace, in words; None without a target."""
+        settings = self.params.promote.target
+        if settings is None:
+            return None
+        return f"{settings.name} {f'at {settings.address}:{settings.port}' if settings.kind == 'docker' else f'in {settings.namespace}'}"
+
 
 def push(place: Place) -> None:
     """Send the image to the registry, unless it is known there, and know it by its digest from now on."""
@@ -104,11 +112,11 @@ def switch(place: Place) -> None:
 
 
 def note(place: Place) -> None:
-    """Add to the ledger what serves now."""
+    """Add to the ledger what serves now, and where."""
     last = place.ledger.serving()
-    if last is None or last.shipped != place.shipped or last.at < place.decision.at:
+    if last is None or (last.shipped, last.target) != (place.shipped, place.where) or last.at < place.decision.at:
         why = f"{place.decision.why}; {place.unapplied} was written, and not applied" if place.unapplied else place.decision.why
-        place.ledger.append(place.decision.followed_by(Event.SERVING, shipped=place.shipped, why=why))
+        place.ledger.append(place.decision.followed_by(Event.SERVING, shipped=place.shipped, why=why, target=place.where))
 
 
 def point(place: Place) -> None:

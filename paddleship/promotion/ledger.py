@@ -21,7 +21,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 class Event(StrEnum):
-    """What an entry says. After a decision comes `serving` when requests go to it, and `settled` when tag and alias name it too."""
+    """What an entry says. After a decision comes `serving` when requests go to its target, and `settled` when tag and alias name it too."""
 
     REFUSED = "refused"
     DECIDED = "decided"
@@ -52,7 +52,8 @@ class Shipped(BaseModel):
 class Entry(BaseModel):
     """One line. `replaces` is the version that served before, `why` the reason in words, `evidence` the checks that decided it.
 
-    `gates` are the params that the checks and the approval followed.
+    `gates` are the params that the checks and the approval followed. `target` is where it serves; None where promote.target is null, so
+    that `serving` says only that it is the champion.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -69,6 +70,7 @@ class Entry(BaseModel):
     evidence: list[str] = []
     metrics: dict[str, float | int] = {}
     gates: dict[str, Any] = {}
+    target: str | None = None
 
     def followed_by(self, event: Event, **changes: Any) -> Entry:
         """A later entry about the same decision."""
@@ -185,7 +187,9 @@ def _stack(served: Sequence[Entry]) -> list[Shipped]:
     stack: list[Shipped] = []
     for entry in served:
         images = [shipped.image_id for shipped in stack]
-        if entry.action == "rollback" and entry.shipped.image_id in images:
+        if images and images[-1] == entry.shipped.image_id:  # the same one, on another target
+            stack.pop()
+        elif entry.action == "rollback" and entry.shipped.image_id in images:
             del stack[images.index(entry.shipped.image_id) :]
         stack.append(entry.shipped)
     return stack

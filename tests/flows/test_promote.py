@@ -282,6 +282,20 @@ def test_a_challenger_is_not_compared_with_a_champion_that_no_longer_serves(prom
     assert_in_place(promoted, target, "1")
 
 
+def test_without_a_target_nothing_is_said_to_serve_until_the_version_gets_one(team, target):
+    first = team.run("1", "promote", "1")
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert first.stdout.splitlines()[-1] == "version 1 of linear is champion; promote.target is null, so no server was started or changed"
+    assert "  champion  version 1" in team.run("1", "ledger").stdout
+    team.settings(target=target)
+    again = team.run("1", "promote", "1")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert served(target) == digest(team, "1")
+    where = f"{target['name']} at 127.0.0.1:{target['port']}"
+    assert [entry.target for entry in Ledger(team.ledger, "linear").entries if entry.event == "serving"] == [None, where]
+    assert f"serves as     {where}" in team.run("1", "ledger", "--at", "2999-01-01").stdout
+
+
 def test_a_version_whose_evidence_is_elsewhere_is_refused_with_the_way_there(team):
     done = team.run("2", "promote", "1")
     assert done.returncode == 2

@@ -24,6 +24,16 @@ def entry(version, event="serving", day=0, **facts):
     )
 
 
+def test_a_rollback_goes_to_the_version_before_although_the_present_one_got_a_target_later(path):
+    ledger = Ledger(path, "m")
+    for version, day, target in (("1", 0, None), ("2", 1, None), ("2", 2, "m at 127.0.0.1:8080")):
+        ledger.append(entry(version, day=day, target=target))
+    assert ledger.former().version == "1"
+    ledger.append(entry("1", day=3, action="rollback", target="m at 127.0.0.1:8080"))
+    with pytest.raises(BadInput, match="version 1 of 'm' replaced no champion"):
+        ledger.former()
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "state/ledger.jsonl"
