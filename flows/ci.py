@@ -12,7 +12,7 @@ from typing import Any
 
 from flows import snapshots, stages
 from flows.local import Local
-from flows.runs import benchmarks_differ, number, rows_differ, scores
+from flows.runs import benchmarks_differ, change, number, rows_differ, scores
 from flows.stages import Until
 from paddleship.config import params
 from paddleship.errors import Unavailable, without_credentials
@@ -103,7 +103,7 @@ def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
         here, there = run.metrics.get(key), champion.metrics.get(key)
         if key.endswith("_bytes"):
             here, there = (value and value / 1e6 for value in (here, there))
-        means = f"{here / there:.3g}×" if here is not None and there else ""
+        means = change(key, there, here) if here is not None and there is not None else ""
         if means and name in _MEASURED_HERE and unlike:
             means = unlike
         if means and key in of_training and other_rows:

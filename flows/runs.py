@@ -20,6 +20,7 @@ from tasks.tracking.runs import Run
 _COLUMNS = ("name", "started", "outcome", "model", "score", "winner", "speedup", "p50 ms", "noise ratio", "image MB")
 _IMAGE, _SPEEDUP, _P50 = "package/image_bytes", "benchmark/speedup", "benchmark/p50_ms"
 _FACTS = ("git_commit", "code_sha256", "data_sha256", "measured_on", "benchmark_valid")
+_SCORE = "train/test_"
 _MEASURED, _SCORED = "benchmark/", "train/"  # metrics that depend on the machine and its other load, and on the rows
 Say = Callable[[str], None]
 
@@ -41,7 +42,7 @@ def details(run: Run) -> Any:
 def comparison(one: Run, other: Run) -> Any:
     """How both ended, their scores and speed, the params and facts that differ, and every other figure that both runs have.
 
-    Figures of the benchmark have no ratio if one of the two was disturbed, or if they are of two machines; those of the training have none
+    Figures of the benchmark do not compare if one of the two was disturbed, or if they are of two machines; those of the training do not
     if they are of different rows. The reason is a row.
     """
     facts = [key for key in _FACTS if one.tags.get(key) != other.tags.get(key)]
@@ -52,7 +53,7 @@ def comparison(one: Run, other: Run) -> Any:
     def figure(key: str) -> tuple[str, str, str, str]:
         before, after = one.metrics[key], other.metrics[key]
         reason = next((why for prefix, why in unlike.items() if why and key.startswith(prefix)), "")
-        words = f"{after / before:.3g}×" if before and not reason else reason if key in first else ""
+        words = change(key, before, after) if not reason else reason if key in first else ""
         return key, number(before), number(after), words
 
     rows = [("outcome", outcome(one), outcome(other), ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
@@ -63,12 +64,19 @@ def comparison(one: Run, other: Run) -> Any:
     ]
     rows += [(key, one.tags.get(key, "–"), other.tags.get(key, "–"), "") for key in facts]
     rows += [figure(key) for key in both if key not in first]
-    return _table(("", one.name, other.name, "ratio"), rows)
+    return _table(("", one.name, other.name, "change"), rows)
+
+
+def change(key: str, before: float, after: float) -> str:
+    """How a figure changed: one of the test rows by its difference, any other by its ratio."""
+    if key.startswith(_SCORE):
+        return f"{after - before:+.4f}"
+    return f"{after / before:.3g}×" if before else ""
 
 
 def scores(run: Run) -> list[str]:
     """The metrics by which training is judged on the test rows."""
-    return [key for key in run.metrics if key.startswith("train/test_") and key != "train/test_loss"]
+    return [key for key in run.metrics if key.startswith(_SCORE) and key != "train/test_loss"]
 
 
 def outcome(run: Run) -> str:

@@ -147,8 +147,8 @@ def test_latencies_of_two_machines_are_not_compared():
     ("tag", "value", "score", "speed", "verdict"),
     [
         ("data_sha256", "other rows", "on other rows", "2×", "better"),
-        ("benchmark_valid", "False", "1.05×", "a benchmark was disturbed", "cannot tell: a benchmark was disturbed"),
-        ("measured_on", "b", "1.05×", "measured on another machine", "cannot tell: measured on another machine"),
+        ("benchmark_valid", "False", "+0.0400", "a benchmark was disturbed", "cannot tell: a benchmark was disturbed"),
+        ("measured_on", "b", "+0.0400", "measured on another machine", "cannot tell: measured on another machine"),
     ],
 )
 def test_what_does_not_compare_has_its_reason_in_the_place_of_a_ratio(tag, value, score, speed, verdict):

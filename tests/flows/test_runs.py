@@ -76,6 +76,9 @@ def test_a_comparison_begins_with_what_decides_and_the_table_has_the_score_and_t
     names, *_ = [[str(cell) for cell in column.cells] for column in runs.comparison(one, other).columns]
     assert names[:5] == ["outcome", "winner", "train/test_accuracy", "benchmark/speedup", "benchmark/p50_ms"]
     assert names[-2:] == ["export/seconds", "train/test_loss"]
+    better = replace(other, metrics=metrics | {"train/test_accuracy": 0.9})
+    *_, changes = [[str(cell) for cell in column.cells] for column in runs.comparison(one, better).columns]
+    assert changes[2:5] == ["+0.0250", "1×", "1×"]
     cells = {column.header: str(next(iter(column.cells))) for column in runs.table([one]).columns}
     assert (cells["score"], cells["outcome"]) == ("0.8750", "GateFailed: train")
 
