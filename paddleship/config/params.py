@@ -478,14 +478,8 @@ class Params(Section):
     graph_modes: GraphModes = Field(GraphModes(), description="the flow compare-graph-modes; no stage reads it")
 
     def flat(self) -> dict[str, Any]:
-        """Every value as `section.key`, and every one of `kwargs` as `section.kwargs.key`; the types are those of JSON."""
-        found: dict[str, Any] = {}
-        for section, value in self.model_dump(mode="json").items():
-            named = {f"{section}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {section: value}
-            for kwargs in [key for key, item in named.items() if key.endswith(".kwargs") and item]:
-                named |= {f"{kwargs}.{key}": item for key, item in named.pop(kwargs).items()}
-            found |= named
-        return found
+        """Every value as `section.key`, and every one of a mapping there as `section.key.name`; the types are those of JSON."""
+        return _unfolded(_unfolded(self.model_dump(mode="json")))
 
     @model_validator(mode="after")
     def _batch_first(self) -> Params:
@@ -510,6 +504,14 @@ class Params(Section):
                 "preprocess.max_length and preprocess.multiple_of are its sizes"
             )
         return self
+
+
+def _unfolded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, with those of each mapping under keys of their own; an empty mapping stays."""
+    found: dict[str, Any] = {}
+    for key, item in values.items():
+        found |= {f"{key}.{name}": inner for name, inner in item.items()} if isinstance(item, dict) and item else {key: item}
+    return found
 
 
 def _once(names: Sequence[str], key: str) -> None:

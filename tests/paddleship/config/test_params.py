@@ -169,3 +169,11 @@ def test_a_number_that_yaml_takes_for_text_is_a_number():
     overlay = rules([{**X_SEQ, "low": "1e-3", "high": "2"}])
     item = params.parse(params.merge(BASE, overlay)).model.inputs[0]
     assert (item.low, item.high) == (0.001, 2.0)
+
+
+def test_the_values_of_mappings_have_keys_of_their_own():
+    target = {"kind": "docker", "name": "reviews"}
+    flat = params.parse(params.merge(BASE, {"promote": {"target": target}})).flat()
+    assert (flat["promote.target.name"], flat["model.kwargs.width"], flat["data.task"]) == ("reviews", 32, "classification")
+    assert flat["model.dimensions"] == {}
+    assert params.parse(BASE).flat()["promote.target"] is None
