@@ -130,7 +130,7 @@ def fit(
         if validation_loss < best_loss:
             best_loss, history.best = validation_loss, epoch
             best_weights = {name: tensor.numpy().copy() for name, tensor in layer.state_dict().items()}
-        elif history.waited >= settings.patience:
+        elif history.waited >= settings.patience and epoch + 1 < settings.epochs:
             print(
                 f"stopped early: no lower validation loss for {settings.patience} epochs; keeping the weights of epoch {history.best + 1}"
             )
