@@ -18,6 +18,7 @@ from paddleship.config.params import Params
 from paddleship.errors import Unavailable
 from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
+from paddleship.shipped.common.files import write_text
 from tasks import image
 
 _LONGEST_LINE = 1000  # a person can copy from a terminal
@@ -56,7 +57,8 @@ def show(rows: Sequence[Row], root: Path, values: Params, local: Local, *, links
     if rows and all(row.status == StageStatus.UNCHANGED for row in rows):
         say("Nothing changed since the last run: every stage is up to date.", "")
     if rows[-1].stage == stages.LAST and rows[-1].report and rows[-1].status != StageStatus.FAILED:
-        say(*release_lines(root / values.paths.release, engine=None if rows[-1].where else engine_address()), "")
+        engine = None if rows[-1].where else engine_address()
+        say(*release_lines(root / values.paths.release, engine=engine, requests=local.state / "requests"), "")
         if rows[-1].where:
             say(f"the image is in the engine of {rows[-1].where}", "")
     say(*(f"{name:8}{url}" for name, url in local.running().items()))
@@ -127,8 +129,8 @@ def unseen(rows: Sequence[Row]) -> list[str]:
     return [f"{row.stage}: {finding}" for row in kept if row.report for finding in row.report.serious()]
 
 
-def release_lines(release: Path, *, engine: str | None) -> list[str]:
-    """The image of an accepted run, and the first commands to use it."""
+def release_lines(release: Path, *, engine: str | None, requests: Path) -> list[str]:
+    """The image of an accepted run, and the first commands to use it; a request that is too long for a line is kept in `requests`."""
     facts = json.loads(release.read_text(encoding="utf-8"))
     prefix = f"DOCKER_HOST={engine} " if engine and engine != os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock") else ""
     return [
@@ -137,7 +139,7 @@ def release_lines(release: Path, *, engine: str | None) -> list[str]:
         "",
         "next:",
         f"  {prefix}docker run --rm --read-only --tmpfs /tmp --cap-drop ALL -p 127.0.0.1:8000:8000 {facts['image']}",
-        *_curl(facts["params"]["name"], facts["example"], release),
+        *_curl(facts["params"]["name"], facts["example"], requests),
         f"  {prefix}.venv/bin/paddleship trace {facts['image']}",
     ]
 
@@ -150,15 +152,15 @@ def engine_address() -> str | None:
         return None
 
 
-def _curl(name: str, example: Mapping[str, Any], release: Path) -> list[str]:
+def _curl(name: str, example: Mapping[str, Any], requests: Path) -> list[str]:
     """A request of one held-out row as a curl command, and the answer that accept got."""
     url = f"127.0.0.1:8000/v2/models/{name}/infer"
     body = json.dumps(example["request"], ensure_ascii=False)
-    if len(body) <= _LONGEST_LINE:
-        command = f"curl -s {url} -d {shlex.quote(body)}"
-    else:
-        script = f"import json; print(json.dumps(json.load(open({str(release)!r}, encoding='utf-8'))['example']['request']))"
-        command = f'.venv/bin/python -c "{script}" | curl -s {url} -d @-'
+    if len(body) > _LONGEST_LINE:
+        kept = requests / f"{name}.json"
+        write_text(kept, body)
+        body = f"@{kept}"
+    command = f"curl -s {url} -d {shlex.quote(body)}"
     answer = json.dumps(example["answer"], ensure_ascii=False)
     if len(answer) > _LONGEST_LINE:
         outputs = [item | {"data": [*item["data"][:_SHOWN_VALUES], "…"]} for item in example["answer"]["outputs"]]
