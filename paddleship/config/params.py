@@ -9,11 +9,22 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, create_model, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
 from paddleship.config import credentials, rules, validation_errors
 from paddleship.config.graph_modes import NETWORKS, ModeName, NetworkName
-from paddleship.config.validation_errors import whole, written_as
+from paddleship.config.validation_errors import no_bool, whole, written_as
 from paddleship.errors import ParamsError
 from paddleship.reports.finding import KINDS
 from paddleship.shipped.common import arguments
@@ -31,6 +42,11 @@ Reference = Annotated[
 
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_bool_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        return no_bool(value, cls.model_fields[str(info.field_name)].annotation)
 
 
 class Code(Section):
@@ -82,6 +98,7 @@ class Data(Section):
     @model_validator(mode="after")
     def _columns_once(self) -> Data:
         _once(self.inputs, "inputs")
+        _once(self.classes, "classes")
         return self
 
 

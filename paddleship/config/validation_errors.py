@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterator
-from typing import Any, get_args
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel
 from pydantic_core import PydanticCustomError
@@ -32,6 +34,23 @@ def written_as(pattern: str, form: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def no_bool(value: Any, annotation: Any) -> Any:
+    """The value, unless it is true or false where a number is meant, which pydantic takes for 1 or 0."""
+    kinds = _alternatives(annotation)
+    if isinstance(value, bool) and bool not in kinds and (number := next((kind for kind in (float, int) if kind in kinds), None)):
+        raise PydanticCustomError(f"{number.__name__}_type", "a number")
+    return value
+
+
+def _alternatives(annotation: Any) -> set[Any]:
+    """The types that a value may have, without those inside lists and mappings."""
+    if get_origin(annotation) is Annotated:
+        return _alternatives(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return set().union(*map(_alternatives, get_args(annotation)))
+    return {annotation}
+
+
 def explain(fault: dict[str, Any], schema: type[BaseModel]) -> str:
     """One error as text: path, value, reason, next step."""
     path = ".".join(str(part) for part in fault["loc"])
@@ -45,7 +64,8 @@ def explain(fault: dict[str, Any], schema: type[BaseModel]) -> str:
     words = (f"{path}: " if path else "") + reason(fault)
     if fault["type"] == _WHOLE:
         return words
-    return f"{words} (got {'null' if fault['input'] is None else repr(fault['input'])}{_near(fault)})"
+    value = fault["input"]
+    return f"{words} (got {json.dumps(value) if value is None or isinstance(value, bool) else repr(value)}{_near(fault)})"
 
 
 def reason(fault: dict[str, Any]) -> str:
