@@ -98,8 +98,7 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
         counts.repeated += value_bytes(label) in same
         same.setdefault(value_bytes(label), (values, label))
     if faults:
-        more = len(faults) - _SHOWN_FAULTS
-        raise DataError("; ".join(faults[:_SHOWN_FAULTS]) + (f"; and {more:,} more rows cannot be used" if more > 0 else ""))
+        raise DataError(_told(faults))
     kept: dict[str, list[tuple[str, list[Any], Any]]] = {split: [] for split in SPLITS}
     for key in sorted(groups):
         variants = list(groups[key].values())
@@ -224,6 +223,16 @@ def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
 
 def _advice(split: str) -> str:
     return "provide more data, or " + ("reduce data.validation and data.test" if split == "train" else f"raise data.{split}")
+
+
+def _told(faults: Sequence[str]) -> str:
+    """The first faults of rows and the number of the others; an advice that they share is given once."""
+    shown, more = faults[:_SHOWN_FAULTS], len(faults) - _SHOWN_FAULTS
+    parts = [fault.rpartition(": ") for fault in shown]
+    advice = parts[0][2] if len({advice for *_, advice in parts}) == 1 else ""
+    reasons = [reason for reason, *_ in parts] if advice else shown
+    others = [f"and {more:,} more rows cannot be used"] if more > 0 else []
+    return "; ".join([*reasons, *others]) + (f": {advice}" if advice else "")
 
 
 def _split(key: str, data: Data) -> str:

@@ -112,10 +112,15 @@ class RowValidator:
     def _class_id(self, number: int, value: Any) -> int:
         names, column = self._data.classes, f"row {number} of data.reader: column {self._data.label!r}"
         identity = names.index(value) if isinstance(value, str) and value in names else _whole(value)
+        if identity is None and not names:
+            raise DataError(
+                f"{column} holds {_short(value)}, which is no class id, and data.classes is empty: name the classes in data.classes; if "
+                "labels are numbers, set data.task to regression"
+            )
         if identity is None:
             raise DataError(
-                f"{column} holds {_short(value)}, which is neither a class id nor one of data.classes {names}: correct the label or "
-                "data.classes; if labels are numbers, set data.task to regression"
+                f"{column} holds {_short(value)}, which is neither a class id nor one of data.classes {_short(names)}: correct the label "
+                "or data.classes; if labels are numbers, set data.task to regression"
             )
         if identity < 0 or (names and identity >= len(names)):
             raise DataError(

@@ -73,8 +73,13 @@ def test_empty_and_missing_values_are_dropped_and_counted():
 
 def test_the_first_rows_that_cannot_be_used_are_named_at_once_and_the_others_counted():
     rows = [*reviews(), *({"text": "x", "label": name} for name in ("a", "b", "c", "d", "e"))]
-    with pytest.raises(DataError, match=r"row 200 .* 'a'.*; row 201 .* 'b'.*; row 202 .* 'c'.*; and 2 more rows cannot be used$"):
+    with pytest.raises(DataError, match=r"row 200 .* 'a'.*; row 201 .* 'b'.*; row 202 .* 'c'.*; and 2 more rows cannot be used: ") as told:
         dataset.clean(rows, settings())
+    assert str(told.value).count("correct the label or data.classes") == 1
+    with pytest.raises(DataError, match=r"^row 2 .*data.classes is empty: name the classes in data.classes; if labels are numbers"):
+        dataset.clean([*reviews(2), *rows[-2:]], settings(classes=[]))
+    with pytest.raises(DataError, match=r"has 2 names: correct the label or data.classes; row 201 .* set data.task to regression$"):
+        dataset.clean([*reviews(), {"text": "y", "label": 7}, rows[-1]], settings())
 
 
 def test_an_empty_text_may_be_the_name_of_a_class():
