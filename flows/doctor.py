@@ -9,7 +9,8 @@ import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from paddleship.config import params, preflight, rules
+from flows.here import params_file, values
+from paddleship.config import preflight, rules
 from paddleship.config.params import Model
 from paddleship.doctor import declaring, examining
 from paddleship.errors import ParamsError
@@ -33,9 +34,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _declared(arguments: argparse.Namespace) -> tuple[Model, str, int]:
     """The model, the folder it is imported from, and the seed."""
+    if arguments.model is not None and arguments.params is not None:
+        raise ParamsError(f"MODULE:FACTORY and --params both name a model (got {arguments.model!r} and {arguments.params!r}): give one")
     if arguments.model is not None:
         return declaring.parse_model(arguments.model, arguments.input, arguments.kwargs, arguments.dimension), arguments.root or ".", 0
-    found = params.load(Path("params.yaml"))
+    if not Path("params.yaml").exists():
+        raise ParamsError("there is no params.yaml here: name the model as MODULE:FACTORY with its --input, or run in the checkout")
+    found = values(Path.cwd(), params_file(Path.cwd(), arguments.params))
     inputs, absent = declaring.parse_inputs(arguments.input) if arguments.input else (found.model.inputs, found.model.absent)
     sizes = found.model.dimensions | declaring.parse_sizes(arguments.dimension)
     if wrong := rules.fault([item.spec() for item in inputs], [size.rule(name) for name, size in sizes.items()]):

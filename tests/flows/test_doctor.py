@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.flows.helpers import PROGRAM
+from tests.flows.helpers import PROGRAM, REPOSITORY
 
 MODEL = """
 import paddle
@@ -52,14 +52,22 @@ def test_a_model_that_does_not_convert_ends_with_2_and_names_the_line(folder):
     assert " at gate.py:12\n" in done.stdout
 
 
+@pytest.mark.slow
+def test_a_model_whose_params_are_laid_over_those_of_the_checkout_is_examined():
+    done = doctor(REPOSITORY, "--params", "examples/linear/params.yaml")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("examples.linear.model:build: convertible")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["gate:Gate", "--params", "gate.yaml"], "MODULE:FACTORY and --params both name a model"),
         (["gate:Gate"], "has no declared input"),
         (["gate:Gate", "--input", "x:float32"], "does not parse"),
         (["gate:Gate", "--input", "x:float32[batch,8]", "--root", "nowhere"], "--root 'nowhere' is not a folder"),
         (["gate:Gate", "--input", "x:float32[batch,8]", "--checkpoint", "nowhere"], "--checkpoint 'nowhere' is not a folder"),
-        ([], "params file 'params.yaml' does not exist"),
+        ([], "there is no params.yaml here: name the model as MODULE:FACTORY"),
     ],
 )
 def test_bad_input_is_one_line_and_ends_with_2(folder, arguments, words):
