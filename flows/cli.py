@@ -7,7 +7,7 @@ import os
 import sys
 import webbrowser
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 from flows import drift_command, imports, promotion_commands, sweep_command, terminal
 from flows.here import end, here, load_flow, params_file
@@ -37,8 +37,15 @@ def main() -> None:
         sys.exit(code)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BadInput.exit_code, f"error: {message} (see `{self.prog} --help`)\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="paddleship", description="From an eager PaddlePaddle model to a proven, hardened image.")
+    parser = _Parser(prog="paddleship", description="From an eager PaddlePaddle model to a proven, hardened image.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run the pipeline in this checkout")
@@ -80,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument(
         "--dimension", action="append", default=[], metavar="SIZES", help="'NAME=LOW..HIGH' or with '/MULTIPLE': sizes of a dimension"
     )
+    doctor.add_argument("--params", metavar="FILE", help="a file laid over params.yaml that names the model")
     doctor.add_argument("--kwargs", default="{}", metavar="JSON", help="arguments of the factory")
     doctor.add_argument("--root", metavar="FOLDER", help="folder added to the import path (default: . or code.root)")
     doctor.add_argument("--seconds", type=float, default=120, metavar="N", help="time for the whole examination (default: 120)")

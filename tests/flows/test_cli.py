@@ -43,6 +43,9 @@ def test_an_unknown_stage_is_told_with_those_that_there_are(toy):
     assert done.returncode == 2
     assert "invalid choice: 'trian'" in done.stderr
     assert "'benchmark'" in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.endswith("(see `paddleship run --help`)\n")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_worker_without_a_server_says_how_to_get_one(toy):
