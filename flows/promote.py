@@ -97,6 +97,7 @@ def _promote(version: str, params_file: str | None) -> str:
         _require_settled(ledger, champion)
         with promotion_evidence.of(checkout, values, client, challenger) as judged:
             report, recording = _task("challenge", lambda: _report(judged, client, challenger, champion, checkout / values.paths.reports))
+            get_run_logger().info(report.headline)
             decision = _decide(report, judged, registry, ledger, challenger, champion)
             with locks.turn_on_machine(f"promote-{values.name}", say=get_run_logger().info):
                 if (now := registry.champion()) != champion:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from flows.here import end, here, load_flow, params_file, values
@@ -99,10 +100,8 @@ def _ledger(arguments: argparse.Namespace) -> int:
         elsewhere = []
     ledger = Ledger(checkout / params.promote.ledger, params.name, elsewhere=elsewhere)
     if at is None:
-        print(
-            "\n".join(_line(entry) for entry in ledger.entries)
-            or f"nothing was promoted of {params.name!r} yet; for another model: --params FILE"
-        )
+        lines = [_line(entry, before) for before, entry in pairwise([None, *ledger.entries]) if entry]
+        print("\n".join(lines) or f"nothing was promoted of {params.name!r} yet; for another model: --params FILE")
         return 0
     serving, unfinished = ledger.serving(at), ledger.unfinished(at)
     print(_told(serving) if serving else f"nothing of {params.name!r} served at {at:%Y-%m-%d %H:%M} UTC")
@@ -111,10 +110,12 @@ def _ledger(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: Entry, before: Entry | None) -> str:
+    """An entry as a line, with its reason unless it is that of the entry before."""
     version = f"version {entry.shipped.version} ({entry.shipped.image_id.removeprefix('sha256:')[:12]})"
     where = f" as {entry.target}" if entry.target else ""
-    return f"{entry.at:%Y-%m-%d %H:%M:%S}  {_event(entry):9} {version} {entry.action:8} by {_who(entry)}{where}: {entry.why}"
+    why = f": {entry.why}" if before is None or entry.why != before.why else ""
+    return f"{entry.at:%Y-%m-%d %H:%M:%S}  {_event(entry):9} {version} {entry.action:8} by {_who(entry)}{where}{why}"
 
 
 def _event(entry: Entry) -> str:

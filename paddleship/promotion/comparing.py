@@ -71,7 +71,7 @@ def compare(rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Output
     count = sum(flipped)
     rate = Interval(count / len(rows), *differences.proportion_interval(count, len(rows)))
     right = [_right(decisions, rows.labels, classes) for decisions in decided]
-    examples = _changed(rows, decided[0], decided[1], flipped, right)
+    examples = _changed(rows, decided[0], decided[1], flipped, right, classes)
     if right[0] is None or right[1] is None:
         return Comparison(len(rows), "accuracy", None, None, None, count, rate, examples)
     before, after = right[0], right[1]
@@ -131,27 +131,39 @@ def _right(decisions: Sequence[Array] | None, labels: Array, classes: Sequence[s
         if decided.dtype.kind == "U":
             if not {*decided.tolist()} <= {*classes}:
                 return None
-            wanted = np.array([classes[int(number)] for number in wanted])
+            wanted = _named(wanted, classes)
         if wanted.shape != decided.ravel().shape:
             return None
         shares.append(float((decided.ravel() == wanted).mean()))
     return np.array(shares)
 
 
+def _named(labels: Array, classes: Sequence[str]) -> Array:
+    return np.array([classes[int(number)] for number in labels.ravel()])
+
+
 def _changed(
-    rows: Rows, before: Sequence[Array], after: Sequence[Array], flipped: Sequence[bool], right: Sequence[Array | None]
+    rows: Rows,
+    before: Sequence[Array],
+    after: Sequence[Array],
+    flipped: Sequence[bool],
+    right: Sequence[Array | None],
+    classes: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Rows that are decided otherwise now, those first where the champion was right and the challenger is not."""
     places = [place for place, changed in enumerate(flipped) if changed]
     if right[0] is not None and right[1] is not None:
         lost = right[1] - right[0]
         places.sort(key=lambda place: lost[place])
-    return [_example(rows, place, before[place], after[place]) for place in places[:_EXAMPLES]]
+    return [_example(rows, place, before[place], after[place], classes) for place in places[:_EXAMPLES]]
 
 
-def _example(rows: Rows, place: int, champion: Array, challenger: Array) -> dict[str, Any]:
+def _example(rows: Rows, place: int, champion: Array, challenger: Array, classes: Sequence[str] = ()) -> dict[str, Any]:
     row = {name: _shown(values[place]) for name, values in rows.columns.items()}
-    return {"row": row, "label": _shown(rows.labels[place]), "champion": _shown(champion), "challenger": _shown(challenger)}
+    label = np.asarray(rows.labels[place])
+    if champion.dtype.kind == "U":
+        label = _named(label, classes)
+    return {"row": row, "label": _shown(label), "champion": _shown(champion), "challenger": _shown(challenger)}
 
 
 def _shown(value: Any) -> str:

@@ -46,7 +46,8 @@ def test_a_worse_challenger_shows_its_loss_with_an_interval_and_the_rows_that_it
     assert len(found.examples) == 5
     assert found.examples[0]["row"]["text"].startswith("row 20 x")
     assert found.examples[0]["row"]["text"].endswith(" …")
-    assert found.examples[0]["champion"] != found.examples[0]["challenger"]
+    shown = found.examples[0]
+    assert shown["champion"] == shown["label"] != shown["challenger"]
 
 
 def test_a_champion_whose_classes_have_other_names_has_no_score_and_a_gate_on_it_refuses():
