@@ -26,7 +26,7 @@ _MADE = (Status.MADE, Status.PROVEN, Status.MEASURED)
 _WINNER = "★"  # prefix of a child run's name
 _ENTRY = "spool_entry"  # tag with the name of the entry
 _MAKING = ("seed", "data", "preprocess", "model", "train")  # sections of params that decide what a model answers
-_CALLED = {"metric": "score"}  # metrics with another name on MLflow's pages
+_CALLED = {"metric": "score", "image_bytes": "added_image_bytes"}  # metrics with another name on MLflow's pages
 
 
 def open_run(entry: Path, uri: str) -> str:
