@@ -195,7 +195,8 @@ def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -
     """Raise DataError or BadInput before the first stage if a file is missing that no stage makes."""
     for stage, path in stages.missing(place.root, graph):
         if path != Path(values.data.raw):
-            raise BadInput(f"{stage.name} needs {str(path)!r}, which does not exist: put it there, or correct the path in params.yaml")
+            key = "code.watch " if path == Path(values.code.watch) else ""
+            raise BadInput(f"{stage.name} needs {key}{str(path)!r}, which does not exist: put it there, or correct the path in the params")
         where = "" if path.is_absolute() else " in the checkout"
         way = f"does not exist{where}: put the data there, give another path (elsewhere: an absolute one), or name in data.fetch a script "
         way += "that makes it"

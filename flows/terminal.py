@@ -65,6 +65,7 @@ def tell_errors_once() -> None:
     """Hide Prefect's messages about the end of the flow run and of failed tasks on the terminal."""
     import prefect.main  # noqa: F401 it sets up logging
 
+    logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # it counts what it still sends, and nothing can be done about it
     for handler in logging.getLogger().handlers:
         if not any(isinstance(known, _NotTheEnd) for known in handler.filters):
             handler.addFilter(_NotTheEnd())

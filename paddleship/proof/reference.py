@@ -195,7 +195,7 @@ def _best_truth(
     truth, why, _ = _truth(eager, child, cases, answers, crashes, "float64")
     if truth is not None:
         return truth, evidences.FLOAT64_TRUTH, "", EPSILON
-    say(f"the model does not run in float64 as a whole ({why}): computing operator by operator in float64")
+    say("the model does not run in float64 as a whole: computing operator by operator in float64")
     truth, also, single = _truth(eager, child, cases, answers, crashes, "by operator")
     if truth is not None:
         why += f"; {', '.join(single)} know float32 only" if single else ""
