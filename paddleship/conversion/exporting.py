@@ -75,6 +75,9 @@ def export(
     raise type(first)("; ".join([str(first), *others]))
 
 
+_UNUSED = "is not involved in the target_vars calculation"  # Paddle's words
+
+
 class SavedProgram(NamedTuple):
     """Facts about a saved program: hash of its weights, source of each output (index in the program or input name), constants."""
 
@@ -192,8 +195,15 @@ def save_program(source_model: SourceModel, folder: Path, specs: Sequence[Tensor
     except ModelError:
         raise
     except Exception as failure:
-        advice = "`paddleship doctor` names the line and what to change"
-        raise ModelError(f"{source_model.model.factory!r} does not convert to a static graph ({explain(failure)}): {advice}") from None
+        factory, doctor = source_model.model.factory, "`paddleship doctor` (of this model: --params FILE)"
+        if _UNUSED in str(failure):
+            raise ModelError(
+                f"{factory!r} takes an input that no output depends on, which Paddle does not export: use it, or remove it from forward "
+                f"and model.inputs; {doctor} names it"
+            ) from None
+        raise ModelError(
+            f"{factory!r} does not convert to a static graph ({explain(failure)}): {doctor} names the line and what to change"
+        ) from None
     regions.write(folder, regions.decisions(decisions))
     places.write(folder, names)
     return SavedProgram(weights, sources, constants)

@@ -17,6 +17,8 @@ _HERE = f"{Path(__file__).parents[2]}/"
 _PYTHON = tuple({f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib")})
 _SITES = tuple({f"{sysconfig.get_path(name)}/" for name in ("purelib", "platlib")})
 _PADDLE = tuple(f"{site}paddle/" for site in _SITES)
+_CONVERTED = "In transformed code:"  # the message of Paddle's conversion: frames, the error, and often advice below it
+_ERROR_LINE = re.compile(r"^\s+(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -39,10 +41,13 @@ def resolve(reference: str, *, key: str, error: type[BadInput]) -> Any:
 
 def explain(failure: BaseException) -> str:
     """The exception in one line, with the innermost file and line of the user's code."""
-    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
-    text = next((line for line in reversed(lines) if not line.startswith(("File ", "[operator", "at "))), "") or type(failure).__name__
+    said, name = str(failure), type(failure).__name__
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    text = next((line for line in reversed(lines) if not line.startswith(("File ", "[operator", "at "))), "") or name
+    if said.lstrip().startswith(_CONVERTED) and (inner := _ERROR_LINE.findall(said)):
+        name, text = inner[0]
     where = user_line(failure)
-    return f"{type(failure).__name__}: {text}" + (f" at {where}" if where else "")
+    return f"{name}: {text}" + (f" at {where}" if where else "")
 
 
 def user_line(failure: BaseException) -> str | None:

@@ -89,6 +89,10 @@ class MindsPadding(Positions):
 class Never(Positions):
     def forward(self, x):
         return self.scale(x.sum(1, keepdim=True)) * math.tanh(float(x.mean()))
+
+class Deaf(Base):
+    def forward(self, x, unheard):
+        return self.linear(x)
 """
 
 
@@ -250,6 +254,16 @@ def test_a_model_that_keeps_its_dimensions_is_one_program_without_findings(tmp_p
 def test_a_model_that_never_converts_is_an_error_with_its_line(tmp_path):
     with pytest.raises(ModelError, match=r"does not convert to a static graph .*their_exports.py:\d+"):
         bucketed("Never", tmp_path, batch=[1, 4], length=[4, 8])
+
+
+def test_an_input_that_no_output_depends_on_is_refused_in_plain_words(tmp_path):
+    settings = Model(
+        factory="their_exports:Deaf",
+        inputs=[{"name": name, "dtype": "float32", "shape": ["batch", 4]} for name in ("x", "unheard")],
+    )
+    building.save(building.build(settings), tmp_path / "checkpoint", {})
+    with pytest.raises(ModelError, match="'their_exports:Deaf' takes an input that no output depends on, which Paddle does not export"):
+        exporting.save_program(SourceModel(settings, tmp_path / "checkpoint"), tmp_path, [item.spec() for item in settings.inputs])
 
 
 def test_where_only_padding_stops_fixed_sizes_the_error_says_so(tmp_path):

@@ -33,3 +33,18 @@ def test_a_project_whose_name_begins_like_ours_or_like_pythons_folder_is_the_use
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.py").touch()
         assert is_users(str(tmp_path / name / "model.py"))
+
+
+def test_of_an_error_of_paddles_conversion_the_error_itself_is_told_and_not_the_advice_below_it():
+    said = """In transformed code:
+
+    File "/nowhere/model.py", line 10, in forward
+        return y / max(s, 1.0)
+
+    TypeError: bool(Tensor) is not supported in static graph mode.
+If you haven't call bool(Tensor) explicitly, consider:
+    >>>     raise ValueError("x should be positive")
+    For more info, please refer to somewhere
+"""
+    assert references.explain(TypeError(said)) == "TypeError: bool(Tensor) is not supported in static graph mode."
+    assert references.explain(ValueError("one\ntwo")) == "ValueError: two"
