@@ -12,11 +12,14 @@ from pathlib import Path
 
 from paddleship.config import params, preflight, workspace_paths
 from paddleship.config.params import Params
-from paddleship.errors import GateFailed, PaddleshipError
+from paddleship.errors import BadInput, GateFailed, PaddleshipError
 from paddleship.reports.report import Report
 from paddleship.shipped.common import files
 from paddleship.shipped.common.paddle_logs import silence_paddle
+from paddleship.shipped.common.references import user_line
 from paddleship.system import defects, disk, host, locks
+
+_TERMINATED = 143
 
 Verb = Callable[[Params], Report]
 
@@ -44,7 +47,7 @@ def main(verb: Verb) -> None:
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params file (default: params.yaml)")
     arguments = parser.parse_args()
     silence_paddle()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that containers and unfinished outs are cleaned up
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that containers and unfinished outs are cleaned up
     try:
         report = _run_here(verb, arguments.params)
     except PaddleshipError as error:
@@ -52,6 +55,12 @@ def main(verb: Verb) -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+    except SystemExit as end:
+        if end.code == _TERMINATED:
+            raise
+        where = user_line(end) or "a line that is unknown"
+        print(f"error: your code called sys.exit({end.code!r}) at {where}: let it raise an error instead", file=sys.stderr)
+        sys.exit(BadInput.exit_code)
     except Exception as error:
         line, code = defects.report(error, what=verb.__name__, folder=Path("reports"))
         print(f"error: {line}", file=sys.stderr)

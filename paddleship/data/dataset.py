@@ -26,6 +26,7 @@ from paddleship.system.progress import Progress
 SPLITS = ("train", "validation", "test")
 _KEY = "__key__"
 _SHOWN_FAULTS = 3  # rows of an error
+_ROWS = "return or yield rows, each a mapping from column names to values"
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,17 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
     if not raw.exists():
         raise DataError(f"data.raw {data.raw!r} does not exist: put the data there, run `dvc pull`, or correct the path")
     reader: Callable[..., Iterable[Mapping[str, Any]]] = resolve(data.reader, key="data.reader", error=DataError)
-    rows = []
+    rows: list[dict[str, Any]] = []
     progress = Progress("reading", 0, "rows")
     try:
-        for row in reader(raw, **data.kwargs):
-            rows.append(dict(row))
+        found = reader(raw, **data.kwargs)
+        if not isinstance(found, Iterable):
+            raise DataError(f"data.reader {data.reader!r} returned {_shown(found)}: {_ROWS}")
+        for row in found:
+            rows.append(_as_row(row, data, len(rows)))
             progress.advance()
+    except DataError:
+        raise
     except Exception as failure:
         raise DataError(f"data.reader {data.reader!r} failed on {data.raw!r} ({explain(failure)}): fix the reader or the data") from None
     if not rows:
@@ -71,6 +77,17 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
             "data.label"
         )
     return rows
+
+
+def _as_row(row: Any, data: Data, number: int) -> dict[str, Any]:
+    try:
+        return dict(row)
+    except (TypeError, ValueError):
+        raise DataError(f"row {number} of data.reader {data.reader!r} is {_shown(row)}: {_ROWS}") from None
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.60} of type {type(value).__name__}"
 
 
 def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator | None = None) -> tuple[dict[str, Rows], RowCounts]:

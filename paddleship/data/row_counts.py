@@ -24,8 +24,8 @@ class RowCounts:
         return self.empty.total() + self.contradictory
 
     def __str__(self) -> str:
-        said = f"{self.kept:,} rows of {self.rows:,}, {self.repeated:,} repeats"
-        return f"{said} and {self.unusable:,} unusable rows dropped" if self.unusable else f"{said} dropped"
+        said = f"{self.kept:,} rows of {self.rows:,}, {self.repeated:,} repeat{'s' * (self.repeated != 1)}"
+        return f"{said} and {self.unusable:,} unusable row{'s' * (self.unusable != 1)} dropped" if self.unusable else f"{said} dropped"
 
     def facts(self) -> dict[str, Any]:
         return {"empty": dict(self.empty), "repeated": self.repeated, "contradictory": self.contradictory}

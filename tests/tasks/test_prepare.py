@@ -72,7 +72,7 @@ def settings(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("reader", "data", "words"),
-    [("nan", {}, "row 9 of data.reader .* NaN"), ("one_class", {"task": "classification"}, "one class only")],
+    [("nan", {}, r"row 9 of data.reader .* \(got nan\)"), ("one_class", {"task": "classification"}, "one class only")],
 )
 def test_data_that_cannot_be_used_leaves_nothing_behind(settings, tmp_path, reader, data, words):
     with pytest.raises(DataError, match=words):

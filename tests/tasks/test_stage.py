@@ -37,6 +37,10 @@ def misused(_params):
     raise ModelError("'a:b' does not exist: correct the name")
 
 
+def leaves(_params):
+    sys.exit(3)  # the exit code of a gate
+
+
 @pytest.mark.parametrize(
     ("verb", "code", "words"),
     [
@@ -44,6 +48,7 @@ def misused(_params):
         (full_and_blames_the_model, 4, "error: full_and_blames_the_model cannot use 'models/x' (No space left on device): free some space"),
         (closed, 4, "error: closed cannot use 'models/y' (Permission denied): allow this user"),
         (misused, 2, "error: 'a:b' does not exist: correct the name"),
+        (leaves, 2, f"error: your code called sys.exit(3) at {__file__}:"),
         (broken, 1, "error: broken hit a defect of paddleship (FileNotFoundError: "),
         (broken_in_a_child, 1, "error: broken_in_a_child hit a defect of paddleship (the comparison: AttributeError: "),
     ],

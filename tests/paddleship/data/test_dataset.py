@@ -130,6 +130,8 @@ def write_reader(folder, body):
     [
         ("return []", "found no rows"),
         ("return [{'other': 1}]", "column 'text'"),
+        ("return None", "returned None of type NoneType: return or yield rows, each a mapping"),
+        ("return [[1, 'no']]", r"row 0 of data.reader 'my_reader:read' is \[1, 'no'\] of type list: return or yield rows, each a mapping"),
         ("raise KeyError('colour')", "my_reader.py:2"),
     ],
 )
