@@ -26,6 +26,7 @@ _MADE = (Status.MADE, Status.PROVEN, Status.MEASURED)
 _WINNER = "★"  # prefix of a child run's name
 _ENTRY = "spool_entry"  # tag with the name of the entry
 _MAKING = ("seed", "data", "preprocess", "model", "train")  # sections of params that decide what a model answers
+_VALID = "benchmark_valid"
 _CALLED = {"metric": "score", "image_bytes": "added_image_bytes"}  # metrics with another name on MLflow's pages
 
 
@@ -172,6 +173,7 @@ def _send_candidate(
     metrics = [Metric(key, value, at_ms, 0) for key, value in numbers]
     metrics += [Metric("loss", loss, at_ms, step) for step, loss in enumerate(curve) if math.isfinite(loss)]
     tags = [RunTag(key, str(row[key])) for key in ("status", "reason", "winner") if key in row]
+    tags += [RunTag(_VALID, str(report.facts[_VALID]))] if _VALID in report.facts else []
     tags.append(RunTag("evidence", _evidence(report)))
     client.log_batch(run_id, metrics=metrics[:_BATCH], params=[Param(key, value) for key, value in made_by.items()], tags=tags)
     for start in range(_BATCH, len(metrics), _BATCH):

@@ -22,7 +22,7 @@ _TRIED = ("3.17.",)
 MEASURED = "tags.status = 'measured'"
 _COLUMNS = (
     "tags.`run`", "tags.`winner`", "metrics.`speedup`", "metrics.`p50_ms`", "metrics.`p99_ms`", "metrics.`score`",
-    "metrics.`noise_ratio`", "metrics.`added_image_bytes`",
+    "metrics.`noise_ratio`", "metrics.`added_image_bytes`", "tags.`benchmark_valid`",
 )  # fmt: skip
 _BARS = {
     "speedup": "Speedup against eager",

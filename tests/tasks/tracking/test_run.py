@@ -88,10 +88,11 @@ def test_mlflow_compares_candidates_by_speedup_and_by_the_params_that_made_the_m
     """Its page takes the metric that it got first, and the params that differ."""
     (made, folder) = reports
     rows = {name: row | {"speedup": 3.0} for name, row in made[1].candidates.items()}
-    measured = made[1].model_copy(update={"candidates": rows})
-    tracker = logged(start(store), folder, proof(made, file_bytes=7, metric=0.9), measured)
+    measured = made[1].model_copy(update={"candidates": rows, "facts": made[1].facts | {"benchmark_valid": False}})
+    tracker = logged(start(store), folder, proof(made, image_bytes=7, metric=0.9), measured)
     found = children(store, tracker.run_id)["onnxruntime"].data
-    assert list(found.metrics) == ["speedup", "p50_ms", "score", "noise_ratio", "file_bytes"]
+    assert list(found.metrics) == ["speedup", "p50_ms", "score", "noise_ratio", "added_image_bytes"]
+    assert found.tags["benchmark_valid"] == "False"
     assert (found.params["train.epochs"], found.params["model.kwargs.width"], found.params["seed"]) == ("8", "32", "7")
     assert not [key for key in found.params if key.startswith(("benchmark.", "paths."))]
 
