@@ -53,7 +53,8 @@ def show(rows: Sequence[Row], root: Path, values: Params, local: Local, *, links
     say("")
     terminal.show(table(rows))
     say("")
-    say(*unseen(rows))
+    if found := unseen(rows):
+        say(*found, "")
     if rows and all(row.status == StageStatus.UNCHANGED for row in rows):
         say("Nothing changed since the last run: every stage is up to date.", "")
     if rows[-1].stage == stages.LAST and rows[-1].report and rows[-1].status != StageStatus.FAILED:

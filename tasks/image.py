@@ -35,7 +35,7 @@ _LONGEST_S = 6 * 3600  # of an acceptance
 _ENGINE_TIMEOUT_S = 120
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
 _TERMINATED = 128 + signal.SIGTERM  # exit code of a container that was asked to stop
-_NO_ENGINE = "run `make engine`, or start one and set DOCKER_HOST; to go on without, use UNTIL=benchmark (make) or --until benchmark"
+_NO_ENGINE = "run `make engine`, or start one and set DOCKER_HOST; a run ends before it with UNTIL=benchmark (make) or --until benchmark"
 
 
 def connect() -> Any:

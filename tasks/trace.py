@@ -108,7 +108,7 @@ def back(lineage: Lineage) -> list[str]:
     return [
         "back to source, params and rows, in the checkout of the run or a clone of it, with .venv/bin on the PATH:",
         *restore,
-        "  dvc pull prepare",
+        "  dvc pull prepare  # from the DVC remote: if .dvc/config has a path beside the checkout, use a clone beside it",
         *_code(lineage),
     ]
 
