@@ -376,13 +376,23 @@ def _lives(holder: Mapping[str, Any], root: Path) -> bool:
 
 
 def _differences(dep: Any, outs: Mapping[str, Any]) -> list[str]:
-    """The names of the differences in a dep: its path, or each of its params."""
+    """The differences in a dep: its path, or each of its params with both values."""
     ((name, status),) = dep.status().items() or [("", "")]
     if isinstance(status, dict):
-        return [f"{name}: {key}" for key in status]
+        before, now = dep.hash_info.value or {}, dep.read_params()
+        return [f"{name}: {words}" for key in status for words in _changed(key, before.get(key), now.get(key))]
     if status == "deleted":  # a newer version may be in a .dvc file
         return [name] if outs.get(dep.fs_path, dep.hash_info) != dep.hash_info else []
     return [name] if status else []
+
+
+def _changed(key: str, before: Any, now: Any) -> list[str]:
+    """Each value below `key` that differs, with both."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        inner = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        return [words for name in inner for words in _changed(f"{key}.{name}", before.get(name), now.get(name))]
+    old, new = (json.dumps(value, ensure_ascii=False, default=str) for value in (before, now))
+    return [f"{key} {old:.40} → {new:.40}"]
 
 
 def _hash_of(dep: Any, held: Mapping[str, Any]) -> str:

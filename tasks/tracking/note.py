@@ -10,6 +10,7 @@ from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 
+_LAST = "accept"
 _MOST_CHARACTERS = 5000  # that MLflow's database takes as the description of a model version
 
 
@@ -17,7 +18,9 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
     """A verdict line, the candidates with links to their charts, and the stages in the given order."""
     ordered = list(reports)
     failed = [report.stage for report in ordered if not report.verdict]
-    lines = [f"**Failed**: {failure}" if failure else f"**Failed** at {', '.join(failed)}" if failed else "**All gates passed.**"]
+    early = "".join(f" up to {report.stage}" for report in ordered[-1:] if report.stage != _LAST)
+    passed = f"**All gates{early} passed.**"
+    lines = [f"**Failed**: {failure}" if failure else f"**Failed** at {', '.join(failed)}" if failed else passed]
     benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
     if benchmark and "winner" in benchmark.facts:
         lines[0] += f" Winner: **{benchmark.facts['winner']}**, {_times(benchmark)}{elsewhere(benchmark)}. {benchmark.facts['reason']}."

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import psutil
 import pytest
+import yaml
 
 from flows import repro, stage_runs, stages
 from flows.repro import ReproResult
@@ -295,3 +296,17 @@ def test_what_a_stage_left_behind_is_ended_before_it_counts_as_ended(monkeypatch
         repro._end_group(leader)
         assert left.wait(5) == -signal.SIGKILL
     leader.wait()
+
+
+def test_a_param_that_changed_is_told_with_both_values(tmp_path):
+    git(tmp_path, "init", "-q")
+    subprocess.run([DVC, "init", "-q"], cwd=tmp_path, check=True)
+    stage = {"cmd": "echo trained > out", "params": ["train"], "outs": ["out"]}
+    (tmp_path / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"train": stage}}))
+    (tmp_path / "params.yaml").write_text("train: {epochs: 8, kwargs: {width: 32}, loss: null}\n")
+    subprocess.run([DVC, "repro", "-q"], cwd=tmp_path, check=True)
+    wanted = [Stage("train", "train", ())]
+    assert stages.changes(tmp_path, wanted) == {}
+    (tmp_path / "params.yaml").write_text("train: {epochs: 2, kwargs: {width: 64}, loss: null, patience: 3}\n")
+    changed = ["train.epochs 8 → 2", "train.kwargs.width 32 → 64", "train.patience null → 3"]
+    assert stages.changes(tmp_path, wanted) == {"train": [f"params.yaml: {words}" for words in changed]}
