@@ -129,6 +129,10 @@ class DockerTarget:
                 proxy.start()
             except docker.errors.APIError as error:
                 image.remove_container(proxy)
+                for network in (inside, front):
+                    network.reload()
+                    if not network.containers:
+                        image.remove_network(network)
                 raise Unavailable(
                     f"the port {address} of promote.target cannot be opened ({image.reason(error)}): choose another, or free it"
                 ) from None

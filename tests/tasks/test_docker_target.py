@@ -173,6 +173,7 @@ def test_a_port_in_use_is_a_clear_error(engine, settings, images):
         there = DockerTarget(engine, settings.model_copy(update={"name": f"{settings.name}-taken", "port": port}), memory_bytes=200_000_000)
         with pytest.raises(Unavailable, match=f"the port 127.0.0.1:{port} of promote.target cannot be opened"):
             there.start(images["one"], before=None)
+    assert engine.networks.list(names=[f"paddleship-{settings.name}-taken"]) == []
     there.remove()
 
 
