@@ -11,7 +11,7 @@ from typing import Any, TextIO, cast
 
 _ENGINE_FAILED = "Engine execution exited with unexpected exception"
 _TASKS, _FLOWS = "prefect.task_runs", "prefect.flow_runs"
-_ENDS = ("Finished in state ", "Task run failed with state")
+_ENDS = ("Finished in state ", "Task run failed with state", "Crash detected! Execution was aborted by an interrupt signal")
 
 
 _LOG_WIDTH = 10_000
