@@ -246,7 +246,7 @@ def _told(faults: Sequence[str]) -> str:
     """The first faults of rows and the number of the others; an advice that they share is given once."""
     shown, more = faults[:_SHOWN_FAULTS], len(faults) - _SHOWN_FAULTS
     parts = [fault.rpartition(": ") for fault in shown]
-    advice = parts[0][2] if len({advice for *_, advice in parts}) == 1 else ""
+    advice = parts[0][2] if parts[0][0] and len({advice for *_, advice in parts}) == 1 else ""
     reasons = [reason for reason, *_ in parts] if advice else shown
     others = [f"and {more:,} more rows cannot be used"] if more > 0 else []
     return "; ".join([*reasons, *others]) + (f": {advice}" if advice else "")
