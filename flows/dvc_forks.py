@@ -13,6 +13,8 @@ import os
 import socket
 import sys
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from flows import child_guard, imports
 
@@ -55,10 +57,31 @@ def _be(request: int, guard: int, output: int) -> int:
     return int(main(wanted["arguments"]))
 
 
+def _read_whole_entries() -> None:
+    """Have DVC restore stages from whole entries of its cache of runs, beside another run that writes some.
+
+    `dvc repro --pull` writes all entries that the remote has. DVC 3.67 takes a file that another process has not finished for an entry,
+    deletes it as corrupted, and fails if it is gone by then.
+    """
+    from dvc.stage import cache
+
+    def load(entries: Any, stage: Any) -> Any:
+        key = cache._get_stage_hash(stage)
+        folder = Path(entries._get_cache_dir(key)) if key else None
+        if folder is None or not folder.exists():
+            return None
+        whole = [path for path in folder.iterdir() if not path.name.startswith(".")]
+        newest = max(whole, key=lambda path: path.stat().st_mtime, default=None)
+        return entries._load_cache(key, newest.name) if newest else None
+
+    cache.StageCache._load = load
+
+
 def main() -> None:
     imports.keep_what_they_make()
     for name in _IMPORTED:
         importlib.import_module(name)
+    _read_whole_entries()
     gc.freeze()  # forks share the memory of what they do not touch
     with socket.socket(fileno=int(sys.argv[1])) as channel, suppress(ConnectionError):  # the other end was killed
         _serve(channel)

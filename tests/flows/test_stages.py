@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from flows import repro, stage_runs, stages
-from flows.repro import ReproResult
+from flows.repro import ReproResult, StageStatus
 from flows.stages import Stage, StageKilled
 from paddleship.errors import BadInput, GateFailed, Unavailable
 from paddleship.reports.report import Report
@@ -310,3 +310,15 @@ def test_a_param_that_changed_is_told_with_both_values(tmp_path):
     (tmp_path / "params.yaml").write_text("train: {epochs: 2, kwargs: {width: 64}, loss: null, patience: 3}\n")
     changed = ["train.epochs 8 → 2", "train.kwargs.width 32 → 64", "train.patience null → 3"]
     assert stages.changes(tmp_path, wanted) == {"train": [f"params.yaml: {words}" for words in changed]}
+
+
+def test_an_entry_that_another_run_is_writing_is_left_alone_and_a_whole_one_is_taken(toy):
+    fetch = Stage("fetch", "data/dvc.yaml:fetch", ())
+    assert run(toy, fetch)[0] == StageStatus.RAN
+    (entry,) = [path for path in (toy / ".dvc/cache/runs").rglob("*") if path.is_file() and path.suffix != ".lock"]
+    unfinished = entry.with_name(".half.tmp")
+    unfinished.write_text(entry.read_text()[:20])
+    (toy / "data/dvc.lock").unlink()
+    status, lines = run(toy, fetch)
+    assert status == StageStatus.RESTORED, lines
+    assert unfinished.exists()
