@@ -13,7 +13,7 @@ import os
 import socket
 import sys
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from flows import child_guard, imports
@@ -57,16 +57,20 @@ def _be(request: int, guard: int, output: int) -> int:
     return int(main(wanted["arguments"]))
 
 
-def _read_whole_entries() -> None:
-    """Have DVC restore stages from whole entries of its cache of runs, beside another run that writes some.
+def _share_the_cache_of_runs() -> None:
+    """Let DVC 3.67 use its cache of runs beside other runs, and with many entries.
 
-    `dvc repro --pull` writes all entries that the remote has. DVC 3.67 takes a file that another process has not finished for an entry,
-    deletes it as corrupted, and fails if it is gone by then.
+    It takes a file that another process has not finished for an entry, deletes it as corrupted, and fails if it is gone by then. And
+    `repro --pull` and `push` copy every entry each time, although an entry is named after its content.
     """
-    from dvc.stage import cache
+    from dvc.fs import HTTPFileSystem
+    from dvc.stage.cache import StageCache, _get_stage_hash
+    from dvc_objects.fs.generic import copy, log_exceptions
+
+    copy_all = StageCache.transfer
 
     def load(entries: Any, stage: Any) -> Any:
-        key = cache._get_stage_hash(stage)
+        key = _get_stage_hash(stage)
         folder = Path(entries._get_cache_dir(key)) if key else None
         if folder is None or not folder.exists():
             return None
@@ -74,14 +78,29 @@ def _read_whole_entries() -> None:
         newest = max(whole, key=lambda path: path.stat().st_mtime, default=None)
         return entries._load_cache(key, newest.name) if newest else None
 
-    cache.StageCache._load = load
+    def transfer(entries: Any, source: Any, target: Any, force: bool = True) -> list[tuple[str, str]]:
+        if any(isinstance(odb.fs, HTTPFileSystem) for odb in (source, target)):
+            return list(copy_all(entries, source, target, force))
+        here, there = _entries(source), _entries(target)
+        for name in here.keys() - there.keys():
+            log_exceptions(copy)(source.fs, here[name], target.fs, target.fs.join(target.path, *name.parts))
+        return [(name.parent.name, name.name) for name in here]
+
+    StageCache._load, StageCache.transfer = load, transfer
+
+
+def _entries(odb: Any) -> dict[PurePosixPath, str]:
+    """The whole entries of a cache of runs, by their place in it."""
+    folder = odb.fs.join(odb.path, "runs")
+    found = {PurePosixPath(odb.fs.as_posix(odb.fs.relpath(path, odb.path))): path for path in odb.fs.find(folder)}
+    return {name: path for name, path in found.items() if not name.name.startswith(".")}
 
 
 def main() -> None:
     imports.keep_what_they_make()
     for name in _IMPORTED:
         importlib.import_module(name)
-    _read_whole_entries()
+    _share_the_cache_of_runs()
     gc.freeze()  # forks share the memory of what they do not touch
     with socket.socket(fileno=int(sys.argv[1])) as channel, suppress(ConnectionError):  # the other end was killed
         _serve(channel)

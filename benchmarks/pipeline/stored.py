@@ -1,7 +1,8 @@
-"""Many stored runs: copies of one that was real, in the databases of MLflow and Prefect, and as experiments in git."""
+"""Many stored runs: copies of one that was real, in MLflow's and Prefect's databases, in DVC's cache of runs, and as experiments in git."""
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 import subprocess
 import uuid
@@ -26,14 +27,30 @@ _DATABASES = {
 
 
 def add(checkout: Path, count: int) -> None:
-    """Make `count` copies of the last run of a checkout, with what it left in both databases, and as many experiments."""
+    """Make `count` copies of the last run of a checkout: what it left in both databases and in DVC's caches of runs, and an experiment."""
     for path, (runs, tables) in _DATABASES.items():
         with closing(sqlite3.connect(checkout / path, timeout=30)) as database, database:
             _copy(database, tables, database.execute(runs).fetchone()[0], count)
+    _copy_entries(checkout, count)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=checkout, check=True, capture_output=True, text=True).stdout.strip()
     folder = f"refs/exps/{commit[:2]}/{commit[2:]}"
     lines = "".join(f"create {folder}/run-{uuid.uuid4().hex[:8]} {commit}\n" for _ in range(count))
     subprocess.run(["git", "update-ref", "--stdin"], cwd=checkout, input=lines, text=True, check=True)
+
+
+def _copy_entries(checkout: Path, times: int) -> None:
+    """Copy every entry of DVC's cache of runs `times` times, here and in the remote, under other names, as runs with other inputs have."""
+    from dvc.repo import Repo
+
+    with closing(Repo(str(checkout))) as repo:
+        caches = [Path(repo.cache.legacy.path) / "runs", Path(repo.cloud.get_remote_odb(hash_name="md5-dos2unix").path) / "runs"]
+    entries = [path.read_bytes() for path in caches[0].rglob("*") if path.is_file()]
+    for content in entries * times:
+        key, value = secrets.token_hex(32), secrets.token_hex(32)
+        for cache in caches:
+            folder = cache / key[:2] / key
+            folder.mkdir(parents=True)
+            (folder / value).write_bytes(content)
 
 
 def count(checkout: Path) -> int:

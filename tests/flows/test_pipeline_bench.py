@@ -28,6 +28,8 @@ def test_copies_of_a_run_are_runs_to_both_servers_and_to_git(toy, environment, w
     listed = subprocess.run([PROGRAM, "runs", "list"], cwd=toy, env=environment, capture_output=True, text=True, check=True).stdout
     assert listed.count(" done ") == 4, listed
     assert len(git(toy, "for-each-ref", "refs/exps").splitlines()) == 3
+    for cache in (toy / ".dvc/cache/runs", toy.parent / "paddleship-remote/runs"):
+        assert len([path for path in cache.rglob("*") if path.is_file()]) == 4 * 2, "fetch and prepare"
 
 
 def test_what_a_case_adds_is_taken_from_the_bare_stages_of_the_same_round():

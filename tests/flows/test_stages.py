@@ -1,6 +1,7 @@
 """DVC's door: the graph, what is up to date, and a stage's process from its start to its end."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -322,3 +323,23 @@ def test_an_entry_that_another_run_is_writing_is_left_alone_and_a_whole_one_is_t
     status, lines = run(toy, fetch)
     assert status == StageStatus.RESTORED, lines
     assert unfinished.exists()
+
+
+def test_only_entries_that_are_missing_travel_to_the_remote_and_back(toy):
+    def entries(folder):
+        return {path.relative_to(folder): path.stat().st_mtime for path in folder.rglob("*") if path.is_file()}
+
+    fetch = Stage("fetch", "data/dvc.yaml:fetch", ())
+    here, there = toy / ".dvc/cache/runs", toy.parent / "paddleship-remote/runs"
+    assert run(toy, fetch)[0] == StageStatus.RAN
+    assert stages.push(toy, on_line=print)
+    before = entries(there)
+    assert [*before] == [*entries(here)]
+    assert run(toy)[0] == StageStatus.RAN
+    assert stages.push(toy, on_line=print)
+    assert len(entries(there)) == 2
+    assert before.items() <= entries(there).items(), "it was not written again"
+    shutil.rmtree(here)
+    for name in ("dvc.lock", "data/dvc.lock"):
+        (toy / name).unlink()
+    assert [run(toy, stage)[0] for stage in (fetch, PREPARE)] == [StageStatus.RESTORED] * 2
