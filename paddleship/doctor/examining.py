@@ -23,7 +23,7 @@ from paddleship.diagnosis import explaining
 from paddleship.doctor import asking, exercising, graph_breaks, messages, sizes
 from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
-from paddleship.errors import BadInput, CandidateError, OutOfTime
+from paddleship.errors import BadInput, CandidateError, OutOfTime, ProcessDied, ProcessHung
 from paddleship.model.eager import SourceModel
 from paddleship.proof import answering, ids, influences, inputs, proving
 from paddleship.proof import evidence as evidences
@@ -156,6 +156,8 @@ class Examiner:
         """Observe eager. If it rejects or crashes on rows, and inputs may hold lengths, they are drawn again as lengths."""
         lengths = asking.bounded(self._source_model.model)
         first = self._watch(max_crashes=asking.MAX_CRASHES if lengths is None else 1)
+        if isinstance(first, ProcessDied | ProcessHung):  # outside a case, which says nothing about values
+            raise first
         if lengths is not None and not asking.all_answered(first, self._cases):
             drawn, before = self._cases, self._source_model
             self._source_model = replace(before, model=lengths)

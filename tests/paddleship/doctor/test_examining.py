@@ -234,6 +234,13 @@ class Packs(nn.Layer):
     def forward(self, words, lengths):
         return self.out(self.gru(self.embed(words), sequence_length=lengths)[1][-1])
 
+def packs_late():
+    slept = os.path.join(os.path.dirname(__file__), "slept")
+    if not os.path.exists(slept):
+        open(slept, "w").close()
+        time.sleep(60)
+    return Packs()
+
 class OneGraph(nn.Layer):
     def __init__(self):
         super().__init__()
@@ -437,6 +444,17 @@ def test_lengths_that_eager_does_not_survive_are_drawn_within_the_rows(tmp_path)
     (assumed,) = [finding for finding in found.findings if finding.kind == "assumed-range"]
     assert assumed.message.startswith("input 'lengths' ")
     assert assumed.advice == "declare it: --input 'lengths:int64[batch]=1..length'"
+
+
+@pytest.mark.slow
+def test_a_model_that_loads_too_slowly_says_nothing_about_the_values_of_its_inputs(tmp_path):
+    inputs = [
+        {"name": "words", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 19},
+        {"name": "lengths", "dtype": "int64", "shape": ["batch"], "low": 1, "high": 1},
+    ]
+    found = examine(tmp_path, "packs_late", inputs, candidates=("paddle",), settings=Verify(timeout_s=15))
+    assert [finding.kind for finding in found.findings] == ["hang"], found
+    assert "did not answer in 15 s (load)" in found.findings[0].message
 
 
 @pytest.mark.slow
