@@ -79,6 +79,8 @@ def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
     import pyarrow as pa
     from pyarrow import parquet
 
+    if not (folder / META).exists():
+        raise BadInput(f"{str(folder)!r} is no folder of a benchmark, which has {META}: give one, such as models/benchmark")
     meta = read_json(folder / META, stage="benchmark")
     if not isinstance(meta, dict):
         raise BadInput(f"{folder / META} is not a description of benchmark samples: run that benchmark again")

@@ -99,7 +99,7 @@ def test_a_benchmark_of_another_version_is_not_read(benchmarks):
 
 
 def test_a_folder_without_a_benchmark_is_named(tmp_path):
-    with pytest.raises(BadInput, match=r"samples\.json"):
+    with pytest.raises(BadInput, match=r"is no folder of a benchmark, which has samples\.json: give one"):
         samples.read(tmp_path)
 
 
