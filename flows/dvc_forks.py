@@ -92,6 +92,8 @@ def _share_the_cache_of_runs() -> None:
 def _entries(odb: Any) -> dict[PurePosixPath, str]:
     """The whole entries of a cache of runs, by their place in it."""
     folder = odb.fs.join(odb.path, "runs")
+    if not odb.fs.exists(folder):
+        return {}
     found = {PurePosixPath(odb.fs.as_posix(odb.fs.relpath(path, odb.path))): path for path in odb.fs.find(folder)}
     return {name: path for name, path in found.items() if not name.name.startswith(".")}
 
