@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +29,44 @@ def tree_sha256(files: Mapping[str, str]) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` atomically: a reader sees the old file or the new one."""
+    """Write `text` to `path` atomically: a reader sees the old file or the new one. What a killed process left of such a write goes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    for left in path.parent.glob(f".{glob.escape(path.name)}.????????"):
+        _remove_unless_held(left)
+    handle, name = _new_beside(path)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)
-        Path(name).replace(path)
+            umask = os.umask(0)
+            os.umask(umask)
+            Path(name).chmod(0o666 & ~umask)
+            Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _new_beside(path: Path) -> tuple[int, str]:
+    """A new file beside `path`, which this process holds until it closes it or ends."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with suppress(OSError):  # without locks there, none of these files is ever removed
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if Path(name).exists():
+            return handle, name
+        os.close(handle)  # another process removed it before it was held
+
+
+def _remove_unless_held(path: Path) -> None:
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+        finally:
+            os.close(handle)
 
 
 def read_json(path: Path, *, stage: str) -> Any:

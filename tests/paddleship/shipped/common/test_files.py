@@ -1,3 +1,7 @@
+import fcntl
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +33,27 @@ def test_what_an_earlier_kill_left_is_not_taken_for_good(tmp_path):
     with files.new_folder(tmp_path / "out") as beside:
         (beside / "whole").write_text("1")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["whole"]
+
+
+KILLED = """
+import os, signal
+from pathlib import Path
+from paddleship.shipped.common import files
+files.os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+files.write_text(Path("a.json"), "half")
+"""
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write_and_what_a_living_one_writes_stays(tmp_path):
+    (tmp_path / ".a.json.schema").write_text("somebody else's")
+    assert subprocess.run([sys.executable, "-c", KILLED], cwd=tmp_path, check=False).returncode == -signal.SIGKILL
+    (left,) = tmp_path.glob(".a.json.????????")
+    with left.open() as living:
+        fcntl.flock(living, fcntl.LOCK_EX)
+        files.write_text(tmp_path / "a.json", "1")
+        assert left.exists()
+    files.write_text(tmp_path / "a.json", "2")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.json.schema", "a.json"]
 
 
 def test_text_is_replaced_whole(tmp_path):
