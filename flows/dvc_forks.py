@@ -61,37 +61,49 @@ def _share_the_cache_of_runs() -> None:
     """Let DVC 3.67 use its cache of runs beside other runs, and with many entries.
 
     It takes a file that another process has not finished for an entry, deletes it as corrupted, and fails if it is gone by then. And
-    `repro --pull` and `push` copy every entry each time, although an entry is named after its content.
+    `repro --pull` and `push` copy every entry each time. An entry is named after its content, so one that is there is the same; a stage
+    needs those of its own inputs.
     """
+    from dvc.config import RemoteConfigError
     from dvc.fs import HTTPFileSystem
-    from dvc.stage.cache import StageCache, _get_stage_hash
+    from dvc.stage.cache import RunCacheNotSupported, StageCache, _get_stage_hash
     from dvc_objects.fs.generic import copy, log_exceptions
 
     copy_all = StageCache.transfer
 
-    def load(entries: Any, stage: Any) -> Any:
-        key = _get_stage_hash(stage)
-        folder = Path(entries._get_cache_dir(key)) if key else None
-        if folder is None or not folder.exists():
-            return None
-        whole = [path for path in folder.iterdir() if not path.name.startswith(".")]
-        newest = max(whole, key=lambda path: path.stat().st_mtime, default=None)
-        return entries._load_cache(key, newest.name) if newest else None
-
-    def transfer(entries: Any, source: Any, target: Any, force: bool = True) -> list[tuple[str, str]]:
+    def transfer(entries: Any, source: Any, target: Any, force: bool = True, *, below: str = "runs") -> list[tuple[str, str]]:
         if any(isinstance(odb.fs, HTTPFileSystem) for odb in (source, target)):
             return list(copy_all(entries, source, target, force))
-        here, there = _entries(source), _entries(target)
+        here, there = _entries(source, below), _entries(target, below)
         for name in here.keys() - there.keys():
             log_exceptions(copy)(source.fs, here[name], target.fs, target.fs.join(target.path, *name.parts))
         return [(name.parent.name, name.name) for name in here]
 
-    StageCache._load, StageCache.transfer = load, transfer
+    def pull(entries: Any, remote: str | None, odb: Any = None) -> Any:
+        """Only note the remote; `load` brings what a stage asks for."""
+        try:
+            found = odb or entries.repo.cloud.get_remote_odb(remote, "fetch --run-cache", hash_name="md5-dos2unix")
+        except RemoteConfigError as error:
+            raise RunCacheNotSupported(error) from error
+        if isinstance(found.fs, HTTPFileSystem):
+            raise RunCacheNotSupported(f"it is not supported over HTTP: {found.path}")
+        entries.pulled = found
+
+    def load(entries: Any, stage: Any) -> Any:
+        if not (key := _get_stage_hash(stage)):
+            return None
+        cache, below = entries.repo.cache.legacy, f"runs/{key[:2]}/{key}"
+        if not _entries(cache, below) and (remote := getattr(entries, "pulled", None)):
+            transfer(entries, remote, cache, below=below)
+        newest = max(_entries(cache, below).values(), key=lambda path: Path(path).stat().st_mtime, default=None)
+        return entries._load_cache(key, Path(newest).name) if newest else None
+
+    StageCache.transfer, StageCache.pull, StageCache._load = transfer, pull, load
 
 
-def _entries(odb: Any) -> dict[PurePosixPath, str]:
-    """The whole entries of a cache of runs, by their place in it."""
-    folder = odb.fs.join(odb.path, "runs")
+def _entries(odb: Any, below: str) -> dict[PurePosixPath, str]:
+    """The whole entries of a cache of runs in a folder of it, by their place in the cache."""
+    folder = odb.fs.join(odb.path, *below.split("/"))
     if not odb.fs.exists(folder):
         return {}
     found = {PurePosixPath(odb.fs.as_posix(odb.fs.relpath(path, odb.path))): path for path in odb.fs.find(folder)}
