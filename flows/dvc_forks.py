@@ -13,8 +13,6 @@ import os
 import socket
 import sys
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
-from typing import Any
 
 from flows import child_guard, imports
 
@@ -57,64 +55,13 @@ def _be(request: int, guard: int, output: int) -> int:
     return int(main(wanted["arguments"]))
 
 
-def _share_the_cache_of_runs() -> None:
-    """Let DVC 3.67 use its cache of runs beside other runs, and with many entries.
-
-    It takes a file that another process has not finished for an entry, deletes it as corrupted, and fails if it is gone by then. And
-    `repro --pull` and `push` copy every entry each time. An entry is named after its content, so one that is there is the same; a stage
-    needs those of its own inputs.
-    """
-    from dvc.config import RemoteConfigError
-    from dvc.fs import HTTPFileSystem
-    from dvc.stage.cache import RunCacheNotSupported, StageCache, _get_stage_hash
-    from dvc_objects.fs.generic import copy, log_exceptions
-
-    copy_all = StageCache.transfer
-
-    def transfer(entries: Any, source: Any, target: Any, force: bool = True, *, below: str = "runs") -> list[tuple[str, str]]:
-        if any(isinstance(odb.fs, HTTPFileSystem) for odb in (source, target)):
-            return list(copy_all(entries, source, target, force))
-        here, there = _entries(source, below), _entries(target, below)
-        for name in here.keys() - there.keys():
-            log_exceptions(copy)(source.fs, here[name], target.fs, target.fs.join(target.path, *name.parts))
-        return [(name.parent.name, name.name) for name in here]
-
-    def pull(entries: Any, remote: str | None, odb: Any = None) -> Any:
-        """Only note the remote; `load` brings what a stage asks for."""
-        try:
-            found = odb or entries.repo.cloud.get_remote_odb(remote, "fetch --run-cache", hash_name="md5-dos2unix")
-        except RemoteConfigError as error:
-            raise RunCacheNotSupported(error) from error
-        if isinstance(found.fs, HTTPFileSystem):
-            raise RunCacheNotSupported(f"it is not supported over HTTP: {found.path}")
-        entries.pulled = found
-
-    def load(entries: Any, stage: Any) -> Any:
-        if not (key := _get_stage_hash(stage)):
-            return None
-        cache, below = entries.repo.cache.legacy, f"runs/{key[:2]}/{key}"
-        if not _entries(cache, below) and (remote := getattr(entries, "pulled", None)):
-            transfer(entries, remote, cache, below=below)
-        newest = max(_entries(cache, below).values(), key=lambda path: Path(path).stat().st_mtime, default=None)
-        return entries._load_cache(key, Path(newest).name) if newest else None
-
-    StageCache.transfer, StageCache.pull, StageCache._load = transfer, pull, load
-
-
-def _entries(odb: Any, below: str) -> dict[PurePosixPath, str]:
-    """The whole entries of a cache of runs in a folder of it, by their place in the cache."""
-    folder = odb.fs.join(odb.path, *below.split("/"))
-    if not odb.fs.exists(folder):
-        return {}
-    found = {PurePosixPath(odb.fs.as_posix(odb.fs.relpath(path, odb.path))): path for path in odb.fs.find(folder)}
-    return {name: path for name, path in found.items() if not name.name.startswith(".")}
-
-
 def main() -> None:
     imports.keep_what_they_make()
     for name in _IMPORTED:
         importlib.import_module(name)
-    _share_the_cache_of_runs()
+    from flows import dvc_run_cache
+
+    dvc_run_cache.share()
     gc.freeze()  # forks share the memory of what they do not touch
     with socket.socket(fileno=int(sys.argv[1])) as channel, suppress(ConnectionError):  # the other end was killed
         _serve(channel)
