@@ -19,11 +19,12 @@ from flows.repro import ReproResult, StageStatus
 from paddleship import errors
 from paddleship.errors import BadInput, OutOfTime, PaddleshipError, Unavailable, without_credentials
 from paddleship.shipped.common.files import sha256, write_text
-from paddleship.system import deadline, disk
+from paddleship.system import deadline, disk, locks
 
 Until = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
 LAST: Until = get_args(Until)[-1]
 _BUSY_S = 30
+_TURN = ".dvc/tmp/paddleship-stage.lock"  # held while a stage runs
 _BEFORE = ".dvc/tmp/paddleship-lock.json"  # the dvc.lock before the stage that runs
 
 
@@ -60,7 +61,9 @@ def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
     """
     import networkx
 
-    _mend_lock(root)
+    if (root / _BEFORE).exists() and (turn := locks.take(root / _TURN)) is not None:
+        with turn:
+            _mend_lock(root)
     try:
         with chdir(root), _repo(root) as repo:  # DVC resolves names against the working directory
             wanted = repo.stage.collect(until, with_deps=True)
@@ -172,7 +175,7 @@ def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Calla
     Waits for another run in the same folder, and for one that runs the same stage on the same inputs. Raises the error class of the stage's
     exit code with the stage's message, and StageKilled. No process of the stage is left afterwards.
     """
-    own = repro.turn(root / ".dvc/tmp/paddleship-stage.lock", other=f"uses {root.name}", on_line=on_line)
+    own = repro.turn(root / _TURN, other=f"uses {root.name}", on_line=on_line)
     with own, _kept_lock(root, stage), _turn(root, stage, on_line=on_line):
         _forget_dead_holders(root)
         give_up = time.monotonic() + _BUSY_S
@@ -311,7 +314,8 @@ def _turn(root: Path, stage: Stage, *, on_line: Callable[[str], None]) -> Abstra
 @contextmanager
 def _kept_lock(root: Path, stage: Stage) -> Iterator[None]:
     """Run a stage in this block, with a copy of the dvc.lock that DVC writes after it, which stays if this process is killed."""
-    _mend_lock(root)
+    if (root / _BEFORE).exists():
+        _mend_lock(root)
     lock = Path(stage.address.rpartition(":")[0]).parent / "dvc.lock"
     text = (root / lock).read_text(encoding="utf-8") if (root / lock).exists() else None
     write_text(root / _BEFORE, json.dumps({"path": str(lock), "text": text}))
@@ -320,15 +324,13 @@ def _kept_lock(root: Path, stage: Stage) -> Iterator[None]:
 
 
 def _mend_lock(root: Path) -> None:
-    """Bring back the last whole dvc.lock if DVC was killed while it wrote one.
+    """Bring back the last whole dvc.lock if DVC was killed while it wrote one, and remove the copy of it that a killed run left.
 
     DVC empties the file and then writes it, and every later command refuses what is left of it. What is cut off so that it
     still reads as a dvc.lock is left alone: the stages that it lacks run again, or are restored.
     """
     from dvc.dvcfile import Lockfile
 
-    if not (root / _BEFORE).exists():
-        return
     with suppress(_dvc_error(), FileNotFoundError), _repo(root) as repo, repo.lock:  # if it is held, a living command writes
         before = json.loads((root / _BEFORE).read_text(encoding="utf-8"))
         lock = root / before["path"]
@@ -341,6 +343,7 @@ def _mend_lock(root: Path) -> None:
                 lock.unlink()
             else:
                 write_text(lock, before["text"])
+        (root / _BEFORE).unlink()
 
 
 def _forget_dead_holders(root: Path) -> None:

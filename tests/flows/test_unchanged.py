@@ -1,11 +1,13 @@
 """`paddleship run` where nothing changed: said before any server is asked, and only where it is so."""
 
+import json
 from uuid import uuid4
 
 import pytest
 
-from flows import unchanged
+from flows import stages, unchanged
 from flows.local import Local
+from paddleship.system import locks
 from tests.flows.helpers import how_it_went, mlflow_runs
 from tests.flows.test_pipeline import ALL
 
@@ -54,6 +56,17 @@ def test_a_run_that_registered_nothing_is_no_end_for_one_that_should(pipeline, a
     assert not asked()
     assert pipeline().returncode == 0
     assert asked()
+
+
+def test_the_copy_of_dvc_lock_that_a_killed_run_left_goes_although_nothing_changed(toy, pipeline, asked):
+    assert pipeline("--until", "prepare").returncode == 0
+    left = toy / stages._BEFORE
+    left.write_text(json.dumps({"path": "dvc.lock", "text": None}))
+    with locks.wait_for(toy / stages._TURN):
+        assert asked("prepare")
+        assert left.exists(), "a living run needs it"
+    assert asked("prepare")
+    assert not left.exists()
 
 
 def test_what_a_run_left_that_was_killed_at_its_very_end_is_cleared_by_the_next(toy, pipeline, asked):
