@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from flows import drift_command, imports, promotion_commands, sweep_command, terminal
-from flows.here import end, here, load_flow, params_file
+from flows.here import end, here, load_flow, params_file, run_flow
 from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError
@@ -216,7 +216,7 @@ def _pipeline(checkout: Path, local: Any, deployment: str | None, *, name: str |
     flow = load_flow(checkout, local, "flows.pipeline").develop_to_deploy
     if name:
         flow = flow.with_options(flow_run_name=lambda: name)
-    return flow(**parameters, isolated=False, return_state=True)
+    return run_flow(local, flow, **parameters, isolated=False)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -230,7 +230,7 @@ def _compare_graph_modes(arguments: argparse.Namespace) -> int:
     from paddleship.config import params
 
     given = {name: getattr(arguments, name) for name in ("full", "networks", "modes", "rounds", "threads", "torch_site")}
-    state = load_flow(checkout, local, "flows.compare_graph_modes").compare_graph_modes(**given, return_state=True)
+    state = run_flow(local, load_flow(checkout, local, "flows.compare_graph_modes").compare_graph_modes, **given)
     if not state.is_completed():
         return end(state)
     print(f"{state.message}: see {params.load(checkout / 'params.yaml').paths.reports}/compare-graph-modes.md")

@@ -1,8 +1,9 @@
 """Prefect's record of flow runs that ended without saying so: killed, or unable to write their last state.
 
-A flow run holds a lock until its process ends, or until a command has seen its last state. The next command in the checkout marks those
-that nobody holds, if it has a Prefect server. A server that `make ui` started marks such runs too, after three missing heartbeats; a
-temporary server ends with its run.
+A command holds a lock before Prefect knows of the flow runs that it starts, whose tag is the name of that lock; a flow run that a worker
+started holds a lock of its own. A lock is free when its process has ended. The next command in the checkout marks the flow runs of free
+locks, if it has a Prefect server. A server that `make ui` started marks such runs too, after three missing heartbeats; a temporary server
+ends with its run.
 """
 
 from __future__ import annotations
@@ -11,31 +12,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from flows.local import Local
 from paddleship.system import locks
 
 _MESSAGE = "its process ended without a last state: it was killed, the machine went down, or the disk was full"
+_COMMAND = "command-"
 _held: list[Any] = []
 
 
+@contextmanager
+def known(local: Local) -> Iterator[None]:
+    """A block in which a command runs a flow: should it be killed, the next command finds the flow run by its tag."""
+    from prefect import tags
+
+    name = f"{_COMMAND}{uuid4().hex[:12]}"
+    with _alone(local):
+        lock = locks.wait_for(_folder(local) / f"{name}.lock")
+    with tags(name):
+        yield
+    Path(lock.lock.lock_file).unlink(missing_ok=True)  # Prefect has the last state: the next command has nothing to ask about
+    lock.lock.release()
+
+
 def hold(local: Local) -> None:
-    """Hold the lock of this flow run until its process ends; before it, dead flow runs of the checkout are marked as crashed."""
+    """Mark dead flow runs of the checkout; a flow run that no command of the checkout started is held until its process ends."""
     from prefect.runtime import flow_run
 
     own = _folder(local) / f"{flow_run.id}.lock"  # it is there already if this is a retry of a run that was killed
     with _alone(local):
         _mark_all(local, but=own)
-        _held.append(locks.wait_for(own))
-
-
-def release() -> None:
-    """Remove the locks of this process, whose flow runs have told Prefect their last states: the next command has nothing to ask about."""
-    while _held:
-        lock = _held.pop().lock
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
+        if not any((_folder(local) / f"{tag}.lock").exists() for tag in flow_run.tags):
+            _held.append(locks.wait_for(own))
 
 
 def any_left(local: Local) -> bool:
@@ -60,29 +69,35 @@ def _mark_all(local: Local, *, but: Path | None = None) -> list[str]:
     for path in _folder(local).glob("*.lock"):
         if path != but and (lock := locks.take(path)) is not None:
             with lock:
-                if _mark(UUID(path.stem)):
-                    marked.append(path.stem)
+                marked += _mark(path.stem)
                 path.unlink(missing_ok=True)
     return marked
 
 
-def _mark(run_id: UUID) -> bool:
-    """Mark a flow run as crashed, unless it has ended, is to be retried, or belongs to another server."""
+def _mark(name: str) -> list[str]:
+    """Mark the flow runs of a lock as crashed, unless they ended, are to be retried, or belong to another server. Returns their ids."""
     from prefect.client.orchestration import get_client
-    from prefect.exceptions import ObjectNotFound
+    from prefect.client.schemas import filters
+    from prefect.client.schemas.objects import StateType
     from prefect.states import Crashed
 
-    with get_client(sync_client=True) as client, suppress(ObjectNotFound):
-        state = client.read_flow_run(run_id).state
-        if state is not None and (state.is_running() or state.is_paused() or state.is_cancelling()):
-            client.set_flow_run_state(run_id, Crashed(message=_MESSAGE), force=True)
-            return True
-    return False
+    unended = [StateType.RUNNING, StateType.PAUSED, StateType.CANCELLING]
+    if name.startswith(_COMMAND):
+        wanted = filters.FlowRunFilter(tags=filters.FlowRunFilterTags(all_=[name]))
+        unended.append(StateType.PENDING)  # nobody else would start it
+    else:
+        wanted = filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[UUID(name)]))
+    wanted.state = filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=unended))
+    with get_client(sync_client=True) as client:
+        runs = client.read_flow_runs(flow_run_filter=wanted)
+        for run in runs:
+            client.set_flow_run_state(run.id, Crashed(message=_MESSAGE), force=True)
+    return [str(run.id) for run in runs]
 
 
 @contextmanager
 def _alone(local: Local) -> Iterator[None]:
-    """A block during which no other flow run is about to take its lock."""
+    """A block during which no other command or flow run is about to take its lock."""
     with locks.wait_for(local.state / "flows.lock"):
         yield
 

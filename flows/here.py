@@ -76,11 +76,18 @@ def load_flow(checkout: Path, local: Local, module: str) -> Any:
     return loaded
 
 
+def run_flow(local: Local, flow: Any, **parameters: Any) -> Any:
+    """Run a flow in this process, and return its last state."""
+    from flows import dead_runs
+
+    with dead_runs.known(local):
+        return flow(**parameters, return_state=True)
+
+
 def end(state: Any) -> int:
     """Print the error of a flow run that ended in this state, if it has one, and return the exit code."""
-    from flows import dead_runs, outcome
+    from flows import outcome
 
-    dead_runs.release()
     code = outcome.exit_code(state)
     if code:
         print(f"error: {state.message or state.name}", file=sys.stderr)

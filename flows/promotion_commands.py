@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from flows.here import end, here, load_flow, params_file, values
+from flows.here import end, here, load_flow, params_file, run_flow, values
 from paddleship.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _run(name: str, arguments: argparse.Namespace) -> int:
     if name == "promote" and values(checkout, overlay).promote.approval == "human" and local.prefect_url() is None:
         raise BadInput("promote.approval is 'human', and no Prefect server shows the form: run `make ui`, or set promote.approval: none")
     flow = getattr(load_flow(checkout, local, "flows.promote"), name)
-    state = flow(version=arguments.version, params_file=overlay, return_state=True)
+    state = run_flow(local, flow, version=arguments.version, params_file=overlay)
     code = end(state)
     if not code:
         print(state.message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from flows.here import end, here, load_flow, params_file
+from flows.here import end, here, load_flow, params_file, run_flow
 
 _SETTINGS = {
     "method": ("grid|random|optuna", "all combinations of lists, at random, or near the best variants so far"),
@@ -37,4 +37,4 @@ def _sweep(arguments: argparse.Namespace) -> int:
     sweep_params.read(checkout, params_file=overlay, settings=settings, commit=arguments.commit)  # a mistake needs no Prefect server
     flow = load_flow(checkout, local, "flows.sweep").sweep
     given = {"params_file": overlay, "commit": arguments.commit, "deployment": arguments.deployment}
-    return end(flow(settings=settings or None, **given, return_state=True))
+    return end(run_flow(local, flow, settings=settings or None, **given))

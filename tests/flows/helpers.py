@@ -56,6 +56,12 @@ def prefect_api(url, path, body=None):
     return wait_for(answer)[0]
 
 
+def started_by_commands(root, url):
+    """The flow runs of the commands whose locks are in this checkout."""
+    commands = [path.stem for path in (root / ".paddleship/flows").iterdir()]
+    return [run for command in commands for run in prefect_api(url, "flow_runs/filter", {"flow_runs": {"tags": {"all_": [command]}}})]
+
+
 def hanging(root, *, seconds=60):
     """Processes of a stage that hangs, once it does."""
     path = root / "pids"

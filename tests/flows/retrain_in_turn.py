@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flows.here import here, load_flow
+from flows.here import here, load_flow, run_flow
 
 if __name__ == "__main__":
     checkout, local = here()
@@ -13,5 +13,5 @@ if __name__ == "__main__":
     for how, given in json.loads(sys.argv[1]):
         Path("how/train").write_text(how)
         subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qam", how], check=False)
-        state = flow(**given, until="export", return_state=True)
+        state = run_flow(local, flow, **given, until="export")
         print(f"\n=> {state.name}: {state.message}")

@@ -18,7 +18,19 @@ from paddleship.lineage.release import Lineage
 from tasks import trace
 from tasks.tracking.runs import find
 from tests import canaries
-from tests.flows.helpers import DVC, PROGRAM, git, hanging, how_it_went, is_alive, mlflow_runs, prefect_api, report_of, wait_for
+from tests.flows.helpers import (
+    DVC,
+    PROGRAM,
+    git,
+    hanging,
+    how_it_went,
+    is_alive,
+    mlflow_runs,
+    prefect_api,
+    report_of,
+    started_by_commands,
+    wait_for,
+)
 
 ALL = ("fetch", "prepare", "train", "export")
 
@@ -256,13 +268,13 @@ def test_after_a_kill_in_mid_stage_the_next_run_goes_on_where_it_was(toy, let, e
     process.wait()
     wait_for(lambda: not any(is_alive(pid) for pid in pids))
     assert (toy / "train.txt").read_text() == "half"
-    (dead,) = (path.stem for path in (toy / ".paddleship/flows").iterdir())
-    assert prefect_api(prefect_url, f"flow_runs/{dead}")["state"]["type"] == "RUNNING"
+    (dead,) = started_by_commands(toy, prefect_url)
+    assert dead["state_type"] == "RUNNING"
     let("train", "well")
     done = pipeline()
     assert done.returncode == 0, done.stderr
-    assert prefect_api(prefect_url, f"flow_runs/{dead}")["state"]["type"] == "CRASHED"
-    assert dead not in [path.stem for path in (toy / ".paddleship/flows").iterdir()]
+    assert prefect_api(prefect_url, f"flow_runs/{dead['id']}")["state_type"] == "CRASHED"
+    assert not list((toy / ".paddleship/flows").iterdir())
     assert how_it_went(done) == {"fetch": "unchanged", "prepare": "unchanged", "train": "ran", "export": "ran"}
     assert mlflow_runs(toy) == [("KILLED", "its process was killed, or the machine went down"), ("FINISHED", None)]
     assert (toy / "train.txt").read_text().startswith("whole")

@@ -21,7 +21,7 @@ from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
 from paddleship.sweep import choice
 from paddleship.sweep.variant import Ended, Variant
 from tasks.tracking import runs as tracked
-from tests.flows.helpers import PROGRAM, git, is_alive, wait_for
+from tests.flows.helpers import PROGRAM, git, is_alive, started_by_commands, wait_for
 from tests.paddleship.sweep import helpers
 
 STAGE = """
@@ -167,7 +167,7 @@ def test_a_sweep_that_is_ended_leaves_no_process_and_goes_on_where_it_was(toy, s
     assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
     wait_for(lambda: not any(is_alive(pid) for pid in (*pids, *(child.pid for child in below))))
     (beside / "hang at 2").unlink()
-    dead = [path.stem for path in (toy / ".paddleship/flows").iterdir()]
+    dead = [run["id"] for run in started_by_commands(toy, prefect_url)]
     done = sweep(epochs=(2,))
     assert done.returncode == 0, done.stderr
     runs = [httpx.get(f"{prefect_url}/flow_runs/{run}").json() for run in dead]
