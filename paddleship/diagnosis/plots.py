@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from paddleship.diagnosis.explaining import Diagnosis
-from paddleship.plots import charts
+from paddleship.plots import charts, fonts
 from paddleship.proof import parity
 from paddleship.proof.proving import Proof
+from paddleship.reports.finding import Finding
+
+FLIPS = "verify/flips.png"
+_NAMED = 20
 
 
 def draw(
@@ -26,8 +30,18 @@ def draw(
     if flips:
         name = max(flips, key=lambda name: flips[name])
         before, after = parity.decisions(evidence, answered[name])
-        drawn.append(charts.confusion(before, after, classes, name, reports, "verify/flips.png"))
+        drawn.append(charts.confusion(before, after, classes, name, reports, FLIPS))
     for name, diagnosis in diagnoses.items():
         if any(error.ratio is not None for error in diagnosis.layers):
             drawn.append(charts.layers(diagnosis.layers, name, limit, reports, f"verify/layers-{name}.png"))
     return drawn
+
+
+def undrawn(classes: Sequence[str]) -> Finding | None:
+    """The legend of the classes that the picture of flipped decisions shows by number; None if their names can be drawn."""
+    _, places = fonts.for_names(classes)
+    if not places:
+        return None
+    named = ", ".join(f"{place} is {classes[place]!r}" for place in places[:_NAMED]) + (", …" if len(places) > _NAMED else "")
+    message = f"{FLIPS} shows classes by number, because no installed font has the letters of their names: {named}"
+    return Finding("undrawn-names", "note", message, "install a font that has them, such as Debian's fonts-noto-core and fonts-noto-cjk")

@@ -123,7 +123,7 @@ class Verified:
                 **self.coverage.metrics,
             },
             verdict=Verdict(checks=self._checks(params.verify)),
-            findings=self.findings,
+            findings=self.findings + ([undrawn] if (undrawn := plots.undrawn(params.data.classes)) and plots.FLIPS in drawn else []),
             candidates=table,
             facts=self._facts(),
             pictures=drawn + (self.training.draw(limit, reports) if self.training else []),

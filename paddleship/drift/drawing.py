@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.drift.comparing import DriftResult, DriftVerdict, FeatureDrift
-from paddleship.plots import charts
+from paddleship.plots import charts, fonts
 from paddleship.shipped.common.features import Bins
 
 _SHOWN = 4
@@ -29,7 +29,8 @@ def _bars(feature: FeatureDrift, axes: Any) -> None:
     color = charts.RED if feature.verdict == DriftVerdict.DRIFTED else charts.BLUE
     axes.bar([place - 0.2 for place in places], feature.training, 0.4, color=charts.GREY, label="training rows")
     axes.bar([place + 0.2 for place in places], feature.requests, 0.4, color=color, label="requests")
-    axes.set_title(f"{feature.name}: {feature.verdict}, distance {feature.distance:.2f}", loc="left", fontsize=9)
+    title = f"{feature.name}: {feature.verdict}, distance {feature.distance:.2f}"
+    axes.set_title(title, loc="left", fontsize=9, fontfamily=fonts.for_names([title])[0])
     axes.set_xticks(places, _labels(feature.bins), fontsize=7, rotation=30, ha="right")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=7)

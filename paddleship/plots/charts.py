@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from paddleship.plots import fonts
 
 GREY, BLUE, GREEN, RED = "#9aa5b1", "#2f6db5", "#2e9e6b", "#c8443a"
 
@@ -114,7 +117,10 @@ def errors(series: Mapping[str, Any], limit: float, reports: Path, name: str) ->
 
 
 def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, reports: Path, name: str) -> str:
-    """Decisions of eager against those of one candidate; flipped decisions are off the diagonal."""
+    """Decisions of eager against those of one candidate; flipped decisions are off the diagonal.
+
+    A class whose name no installed font can draw has its number instead.
+    """
     import numpy as np
 
     before, after = np.ravel(before), np.ravel(after)
@@ -122,13 +128,15 @@ def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, r
     counts = np.array([[int(((before == row) & (after == column)).sum()) for column in present] for row in present])
     flipped = int((before != after).sum())
     figure, axes = new(f"{candidate}: {flipped} of {len(before)} decisions differ from eager's", height=1.8 + 0.45 * len(present))
-    labels = [classes[index] if index < len(classes) else str(index) for index in present]
+    named = [classes[index] if index < len(classes) else str(index) for index in present]
+    families, undrawn = fonts.for_names(named)
+    labels = [f"class {index}" if place in undrawn else named[place] for place, index in enumerate(present)]
     wrong = ~np.eye(len(present), dtype=bool)
     axes.imshow(np.where(wrong & (counts > 0), 2, (counts > 0).astype(int)), cmap=_colors(), vmin=0, vmax=2, aspect="auto")
     for (row, column), count in np.ndenumerate(counts):
         axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=9, color="white" if count else GREY)
-    axes.set_xticks(range(len(present)), labels)
-    axes.set_yticks(range(len(present)), labels)
+    axes.set_xticks(range(len(present)), labels, fontfamily=families)
+    axes.set_yticks(range(len(present)), labels, fontfamily=families)
     axes.set_xlabel(f"decision of {candidate}")
     axes.set_ylabel("decision of eager")
     return save(figure, reports, name)
@@ -184,7 +192,7 @@ def new(title: str, *, height: float = 3.6) -> tuple[Any, Any]:
 
     figure = Figure(figsize=(7.2, height), layout="constrained")
     axes = figure.subplots()
-    axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", fontfamily=fonts.for_names([title])[0])
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
@@ -193,5 +201,7 @@ def save(figure: Any, reports: Path, name: str) -> str:
     """Write the figure below the reports, with the same bytes for the same content. Returns its name."""
     path = reports / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")  # it draws a placeholder
+        figure.savefig(path, dpi=130, metadata={"Software": None})
     return name

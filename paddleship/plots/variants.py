@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from paddleship.plots import fonts
 from paddleship.plots.charts import BLUE, GREEN, GREY, new, plain_log_axis, save
 
 _ROOM = 0.2  # of the axes' length, beside the outermost points
@@ -52,4 +53,6 @@ def _list(axes: Any, rows: Mapping[int, Mapping[str, Any]], colors: Mapping[int,
     ]
     if GREY in colors.values():
         handles.append(Line2D([], [], marker="o", linestyle="", color=GREY, label="another variant is better"))
-    axes.figure.legend(handles=handles, loc="outside lower left", frameon=False, fontsize=8, ncols=1 if len(handles) < 5 else 2)
+    families, _ = fonts.for_names([str(handle.get_label()) for handle in handles])
+    prop = {"family": families, "size": 8}
+    axes.figure.legend(handles=handles, loc="outside lower left", frameon=False, prop=prop, ncols=1 if len(handles) < 5 else 2)

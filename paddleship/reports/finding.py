@@ -48,6 +48,7 @@ KINDS: dict[str, str] = {
     "disturbed": "other processes, or the host of a virtual machine, took so much of the machine that its measurements are not valid",
     "imprecise": "figures of a benchmark are less reliable than on a quiet machine with enough time",
     "not-measured": "there was no time or no core for a batch size or a number of processes",
+    "undrawn-names": "no installed font has the letters of a class name, so that a picture shows the number of the class",
     # a candidate: conversion
     "unsupported-operator": "a runtime or converter does not know an operator of the model",
     "conversion-failed": "the converter gave up for another reason",

@@ -1,0 +1,45 @@
+"""Fonts for names in any script, among the installed ones."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+_OWN = "DejaVu Sans"  # comes with matplotlib
+_INVISIBLE = ("Cc", "Cf")  # controls and marks of direction
+
+
+def for_names(names: Sequence[str]) -> tuple[list[str], list[int]]:
+    """The font families that draw these names, and the positions of the names that have characters of no installed font."""
+    from matplotlib import font_manager
+
+    families = [_OWN]
+    letters = {letter for name in names for letter in name if unicodedata.category(letter) not in _INVISIBLE}
+    missing = _missing(font_manager.findfont(_OWN), letters)
+    for path in _installed() if missing else ():
+        try:
+            left = _missing(path, missing)
+            if left != missing:
+                font_manager.fontManager.addfont(path)  # the list that matplotlib keeps may be older
+                families.append(font_manager.get_font(path).family_name)
+                missing = left
+        except (OSError, RuntimeError):  # not a font with outlines
+            continue
+    return families, [place for place, name in enumerate(names) if missing & set(name)]
+
+
+def _installed() -> list[str]:
+    """The files of the system's fonts, regular ones first; without Apple's font that draws a placeholder for any character."""
+    from matplotlib import font_manager
+
+    found = [path for path in font_manager.findSystemFonts() if "lastresort" not in path.lower()]
+    return sorted(found, key=lambda path: ("regular" not in Path(path).name.lower(), path))
+
+
+def _missing(path: str, letters: Iterable[str]) -> set[str]:
+    """The characters that a font does not have."""
+    from matplotlib import font_manager
+
+    font = font_manager.get_font(path)
+    return {letter for letter in letters if not font.get_char_index(ord(letter))}
