@@ -22,7 +22,7 @@ from paddleship.conversion.exporting import SavedProgram
 from paddleship.diagnosis import explaining
 from paddleship.doctor import asking, exercising, graph_breaks, messages, sizes
 from paddleship.doctor.eager_probe import ProbeResult
-from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
+from paddleship.doctor.examination import OUT_OF_TIME, Examination, RuntimeRow, by_gravity
 from paddleship.errors import BadInput, CandidateError, OutOfTime, ProcessDied, ProcessHung
 from paddleship.model.eager import SourceModel
 from paddleship.proof import answering, ids, influences, inputs, proving
@@ -74,7 +74,10 @@ def examine(
         try:
             examiner.examine()
         except BadInput as error:
-            examiner.findings.append(messages.bad(error))
+            found = messages.bad(error)
+            if isinstance(error, ProcessHung) and error.seconds < settings.timeout_s:  # its share of `seconds` was over
+                examiner.rows, found = messages.late(examiner.rows), replace(found, kind=OUT_OF_TIME, advice="")
+            examiner.findings.append(found)
         except OutOfTime:
             examiner.rows = examiner.rows if examiner.judged else messages.late(examiner.rows)
             examiner.findings.append(messages.unfinished(examiner.doing, seconds, examiner.rows, judged=examiner.judged))

@@ -241,6 +241,10 @@ def packs_late():
         time.sleep(60)
     return Packs()
 
+def packs_slowly():
+    time.sleep(60)
+    return Packs()
+
 class OneGraph(nn.Layer):
     def __init__(self):
         super().__init__()
@@ -446,15 +450,24 @@ def test_lengths_that_eager_does_not_survive_are_drawn_within_the_rows(tmp_path)
     assert assumed.advice == "declare it: --input 'lengths:int64[batch]=1..length'"
 
 
+PACKED = [
+    {"name": "words", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 19},
+    {"name": "lengths", "dtype": "int64", "shape": ["batch"], "low": 1, "high": 1},
+]
+
+
 @pytest.mark.slow
 def test_a_model_that_loads_too_slowly_says_nothing_about_the_values_of_its_inputs(tmp_path):
-    inputs = [
-        {"name": "words", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 19},
-        {"name": "lengths", "dtype": "int64", "shape": ["batch"], "low": 1, "high": 1},
-    ]
-    found = examine(tmp_path, "packs_late", inputs, candidates=("paddle",), settings=Verify(timeout_s=15))
+    found = examine(tmp_path, "packs_late", PACKED, candidates=("paddle",), settings=Verify(timeout_s=15))
     assert [finding.kind for finding in found.findings] == ["hang"], found
     assert "did not answer in 15 s (load)" in found.findings[0].message
+
+
+def test_a_model_that_does_not_load_within_its_share_of_the_time_is_not_judged(tmp_path):
+    found = examine(tmp_path, "packs_slowly", PACKED, candidates=("paddle",), seconds=8)
+    assert (found.outcome, found.exit_code) == ("not judged in time", 3), found
+    assert found.runtimes["paddle"].status == "not judged in time"
+    assert "did not answer in 2 s (load)" in found.findings[0].message
 
 
 @pytest.mark.slow
