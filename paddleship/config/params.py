@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from paddleship.config import credentials, rules, validation_errors
+from paddleship.config import credentials, rules, strict_yaml, validation_errors
 from paddleship.config.graph_modes import NETWORKS, ModeName, NetworkName
 from paddleship.config.validation_errors import no_bool, whole, written_as
 from paddleship.errors import ParamsError
@@ -580,7 +580,7 @@ def read(path: Path) -> dict[str, Any]:
 def read_text(text: str, *, origin: str) -> dict[str, Any]:
     """The values in the text of a params file, before they are checked; error messages name `origin`. Raises ParamsError."""
     try:
-        values = yaml.safe_load(text)
+        values = strict_yaml.load(text)
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         reason = f"line {mark.line + 1}: {problem}" if mark and problem else " ".join(str(error).split())

@@ -137,6 +137,13 @@ def test_a_broken_file_names_the_line(tmp_path):
         params.load(tmp_path / "params.yaml")
 
 
+def test_a_key_that_is_given_twice_is_refused_and_one_that_replaces_a_merged_one_is_not():
+    with pytest.raises(ParamsError, match=r"mine\.yaml is not YAML \(line 3: 'epochs' is given twice\): fix that line"):
+        params.read_text("train:\n  epochs: 1\n  epochs: 2\n", origin="mine.yaml")
+    text = "base: &base {epochs: 1}\nlist:\n- train: &mine {<<: *base, epochs: 2}\nother: {<<: *mine, epochs: 3}\n"
+    assert params.read_text(text, origin="mine.yaml")["other"] == {"epochs": 3}
+
+
 def test_what_cannot_be_read_as_text_is_named(tmp_path):
     (tmp_path / "params.yaml").write_bytes(b"name: \xff")
     with pytest.raises(ParamsError, match=r"params\.yaml is not YAML \('utf-8' codec can't decode"):
