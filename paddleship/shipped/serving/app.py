@@ -136,7 +136,9 @@ def create_app(load: Callable[[], ServedModel], guard: Guard, *, on_failure: Cal
             Route(f"{model}/infer", service.infer, methods=["POST"]),
         ]
     handlers = {HTTPException: _explain, Exception: _apologise}
-    return Starlette(routes=routes, lifespan=service.lifespan, exception_handlers=handlers)
+    app = Starlette(routes=routes, lifespan=service.lifespan, exception_handlers=handlers)
+    app.router.redirect_slashes = False  # a client would have to send the body again
+    return app
 
 
 async def _explain(request: Request, error: Exception) -> Response:

@@ -23,6 +23,7 @@ DATATYPES = {
     "float64": "FP64",
     "str": "BYTES",
 }
+_FORM = '{"inputs": [{"name", "datatype", "shape", "data"}, …]}'
 _DTYPES = {datatype: dtype for dtype, datatype in DATATYPES.items()}
 
 
@@ -75,8 +76,10 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
 def decode_request(body: Any, specs: Sequence[TensorSpec], *, max_batch: int) -> dict[str, Any]:
     """The columns of an inference request, by input name, with one entry per row. Raises RequestError."""
     items = body.get("inputs") if isinstance(body, Mapping) else None
-    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
-        raise RequestError('the request has no \'inputs\' list: send {"inputs": [{"name", "datatype", "shape", "data"}, …]}')
+    if not isinstance(items, list):
+        raise RequestError(f"the request has no 'inputs' list: send {_FORM}")
+    if wrong := [item for item in items if not isinstance(item, Mapping)]:
+        raise RequestError(f"'inputs' holds {str(wrong[0])[:40]!r}, which is no tensor: send {_FORM}")
     names, known = [item.get("name") for item in items], {spec.name: spec for spec in specs}
     for name in names:
         if name not in [*known]:  # a list, because the client's value may not be hashable

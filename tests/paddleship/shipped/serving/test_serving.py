@@ -145,6 +145,7 @@ def test_text_is_answered_in_batches_and_alone(text_client):
     [
         (b"{", "is not JSON"),
         (b"[]", "no 'inputs' list"),
+        ({"inputs": [1, 2]}, "'inputs' holds '1', which is no tensor: send {"),
         ({"inputs": []}, "input 'x' is missing"),
         ({"inputs": request()["inputs"] * 2}, "input 'x' is given twice"),
         (request(name="z"), "there is no input 'z': this model takes x"),
@@ -201,6 +202,7 @@ def test_other_paths_and_models_are_404_and_methods_405(client):
     assert "there is no model 'other'" in client.post("/v2/models/other/infer", json=request()).json()["error"]
     nowhere = client.get("/nowhere")
     assert nowhere.status_code == 404
+    assert client.post("/v2/models/tiny/infer/", json=request(), follow_redirects=False).status_code == 404
     assert "there is no path '/nowhere': send requests to /v2/models/" in nowhere.json()["error"]
     refused = client.get("/v2/models/tiny/infer")
     assert (refused.status_code, refused.json()) == (405, {"error": "GET is not allowed here: use POST"})
