@@ -258,6 +258,8 @@ def _trace(arguments: argparse.Namespace) -> int:
 
 
 def _runs_list(arguments: argparse.Namespace) -> int:
+    if arguments.limit < 1:
+        raise BadInput(f"--limit must be at least 1 (got {arguments.limit}): give the number of runs to print")
     _, local = here()
     from flows import runs
     from tasks.tracking.runs import find

@@ -59,7 +59,8 @@ def elsewhere(pools: Mapping[str, str], *, until: Until, checkout: Path) -> dict
     for stage in pools:
         if stage not in names:
             near = difflib.get_close_matches(stage, names, n=1, cutoff=0.5)
-            raise BadInput(f"pools names {stage!r}, which is no stage ({f'did you mean {near[0]!r}?' if near else f'stages are {names}'})")
+            meant = f"did you mean {near[0]!r}?" if near else f"give one of {', '.join(names)}"
+            raise BadInput(f"pools (of paddleship run: --on) names {stage!r}, which is no stage: {meant}")
     wanted = {stage: pools[stage] for stage in stages.up_to(until) if stage in pools}
     if not wanted:
         return {}

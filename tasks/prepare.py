@@ -36,7 +36,7 @@ def prepare(params: Params) -> Report:
         written = {split: dataset.read(beside, split) for split in dataset.SPLITS}
         examples = {split: dataset.encode(preprocess, rows) for split, rows in written.items()}
         if params.data.task == "classification":
-            _two_classes(written["train"].labels)
+            _two_classes(written["train"].labels, params.data.classes)
         profile.write(profile.make(Features(specs, config), examples["train"]), beside)
     contents = {split: rows.hashes(params.preprocess.unicode_form) for split, rows in written.items()}
     leaks, normalised = _in_two_parts(contents), _normalised(params.preprocess, written)
@@ -85,9 +85,10 @@ def prepare(params: Params) -> Report:
     )
 
 
-def _two_classes(labels: np.ndarray[Any, Any]) -> None:
+def _two_classes(labels: np.ndarray[Any, Any], names: Sequence[str]) -> None:
     if len(np.unique(labels)) < 2:
-        raise DataError(f"the training part has one class only (label {labels[0]}): a classifier needs two; check data.label")
+        found = repr(names[labels[0]]) if names else f"label {labels[0]}"
+        raise DataError(f"the training part has one class only ({found}): a classifier needs two; check data.label")
 
 
 def _parts(names: Sequence[str], written: Mapping[str, Rows]) -> list[dict[str, list[Any]]]:

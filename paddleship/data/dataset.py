@@ -67,7 +67,8 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
     except DataError:
         raise
     except Exception as failure:
-        raise DataError(f"data.reader {data.reader!r} failed on {data.raw!r} ({explain(failure)}): fix the reader or the data") from None
+        place = f"{data.raw!r} after {len(rows):,} rows" if rows else f"{data.raw!r}"
+        raise DataError(f"data.reader {data.reader!r} failed on {place} ({explain(failure)}): fix the reader or the data") from None
     if not rows:
         raise DataError(f"data.reader {data.reader!r} found no rows in {data.raw!r}: check the path")
     absent = [name for name in (*data.inputs, data.label) if name not in rows[0]]

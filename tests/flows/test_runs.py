@@ -114,6 +114,9 @@ def test_the_runs_are_a_table_on_the_terminal(stored):
     assert listed.returncode == 0, listed.stderr
     assert listed.stdout.index("run-2") < listed.stdout.index("run-0")
     assert all("reviews" in line for line in listed.stdout.splitlines()[1:]), "one line for each run in a pipe"
+    refused = command(stored[0], "list", "--limit", "0")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "--limit must be at least 1 (got 0)" in refused.stderr
 
 
 def test_a_run_is_shown_with_the_reason_of_its_end(stored):

@@ -44,6 +44,12 @@ def twice_nearly(raw):
 def one_class(raw):
     for row in good(raw):
         yield {**row, "y": 0}
+
+def breaks_off(raw):
+    for row in good(raw):
+        if row["id"] == 3:
+            raise ValueError("the file is broken")
+        yield row
 """
 
 
@@ -72,7 +78,12 @@ def settings(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("reader", "data", "words"),
-    [("nan", {}, r"row 9 of data.reader .* \(got nan\)"), ("one_class", {"task": "classification"}, "one class only")],
+    [
+        ("nan", {}, r"row 9 of data.reader .* \(got nan\)"),
+        ("one_class", {"task": "classification"}, r"one class only \(label 0\)"),
+        ("one_class", {"task": "classification", "classes": ["ดี", "bad"]}, r"one class only \('ดี'\)"),
+        ("breaks_off", {}, r"failed on '.*' after 3 rows \(.*broken"),
+    ],
 )
 def test_data_that_cannot_be_used_leaves_nothing_behind(settings, tmp_path, reader, data, words):
     with pytest.raises(DataError, match=words):
