@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 _OWN = "DejaVu Sans"  # comes with matplotlib
+_STYLES = ("bold", "black", "heavy", "thin", "light", "italic", "oblique")
 _INVISIBLE = ("Cc", "Cf")  # controls and marks of direction
 
 
@@ -22,6 +24,7 @@ def for_names(names: Sequence[str]) -> tuple[list[str], list[int]]:
             left = _missing(path, missing)
             if left != missing:
                 font_manager.fontManager.addfont(path)  # the list that matplotlib keeps may be older
+                logging.getLogger(font_manager.__name__).setLevel(logging.ERROR)  # another weight will do
                 families.append(font_manager.get_font(path).family_name)
                 missing = left
         except (OSError, RuntimeError):  # not a font with outlines
@@ -30,11 +33,11 @@ def for_names(names: Sequence[str]) -> tuple[list[str], list[int]]:
 
 
 def _installed() -> list[str]:
-    """The files of the system's fonts, regular ones first; without Apple's font that draws a placeholder for any character."""
+    """The files of the system's fonts, upright regular ones first; without Apple's font that draws a placeholder for any character."""
     from matplotlib import font_manager
 
     found = [path for path in font_manager.findSystemFonts() if "lastresort" not in path.lower()]
-    return sorted(found, key=lambda path: ("regular" not in Path(path).name.lower(), path))
+    return sorted(found, key=lambda path: (any(word in Path(path).name.lower() for word in _STYLES), path))
 
 
 def _missing(path: str, letters: Iterable[str]) -> set[str]:

@@ -50,7 +50,7 @@ def install(folder):
     font.setupHorizontalMetrics({".notdef": (900, 100), "square": (900, 100)})
     font.setupHorizontalHeader(ascent=800, descent=-200)
     font.setupNameTable({"familyName": "Old Squares", "styleName": "Regular"})
-    font.setupOS2()
+    font.setupOS2(usWeightClass=500)
     font.setupPost()
     font.save(folder / "squares.ttf")
 
