@@ -135,6 +135,7 @@ def follow(local: Local, name: str, parameters: dict[str, Any], *, run_name: str
     servers.require(url, name="Prefect", variable="PREFECT_API_URL")
     run = begin(name, parameters, run_name=run_name)
     print(f"flow run {run.name} {run.id}", flush=True)
+    print(f"its table, image and links: {url.removesuffix('/api')}/runs/flow-run/{run.id}?tab=Artifacts", flush=True)
     return last_state(run.id, say=lambda line: print(line, flush=True))
 
 

@@ -14,13 +14,12 @@ from flows.local import Local
 from paddleship.errors import Unavailable
 from paddleship.lineage.release import RUN_LABEL
 from tasks import image
-from tasks.tracking import runs, spool
+from tasks.tracking import client, runs, spool
 from tasks.tracking.runs import Run
 
 _COLUMNS = ("name", "started", "outcome", "model", "score", "winner", "speedup", "p50 ms", "noise ratio", "image MB")
 _IMAGE, _SPEEDUP, _P50 = "package/image_bytes", "benchmark/speedup", "benchmark/p50_ms"
 _FACTS = ("git_commit", "code_sha256", "data_sha256", "measured_on", "benchmark_valid")
-_SCORE = "train/test_"
 _MEASURED, _SCORED = "benchmark/", "train/"  # metrics that depend on the machine and its other load, and on the rows
 Say = Callable[[str], None]
 
@@ -69,14 +68,14 @@ def comparison(one: Run, other: Run) -> Any:
 
 def change(key: str, before: float, after: float) -> str:
     """How a figure changed: one of the test rows by its difference, any other by its ratio."""
-    if key.startswith(_SCORE):
+    if key.startswith(client.OF_TEST_ROWS):
         return f"{after - before:+.4f}"
     return f"{after / before:.3g}×" if before else ""
 
 
 def scores(run: Run) -> list[str]:
     """The metrics by which training is judged on the test rows."""
-    return [key for key in run.metrics if key.startswith(_SCORE) and key != "train/test_loss"]
+    return client.scores(run.metrics)
 
 
 def outcome(run: Run) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from paddleship.errors import Unavailable, without_credentials
+
+OF_TEST_ROWS = "train/test_"  # prefix of a run's metrics
 
 
 def connect(uri: str) -> Any:
@@ -37,6 +39,11 @@ def reached(uri: str) -> Iterator[None]:
         raise Unavailable(
             f"MLflow at {without_credentials(uri)} does not answer as it should ({reason}): start it (`make ui`), then run the same command"
         ) from error
+
+
+def scores(metrics: Iterable[str]) -> list[str]:
+    """Those of these metrics by which training is judged on the test rows."""
+    return [key for key in metrics if key.startswith(OF_TEST_ROWS) and key != f"{OF_TEST_ROWS}loss"]
 
 
 def epoch_metrics(epochs: list[Any], *, first: int, at_ms: int) -> list[Any]:

@@ -18,7 +18,7 @@ from paddleship.reports.statuses import Status
 from paddleship.system import locks
 from tasks.source import KEPT
 from tasks.tracking import note, registry, search, spool, view
-from tasks.tracking.client import connect, epoch_metrics
+from tasks.tracking.client import connect, epoch_metrics, scores
 
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the page opens on runs and metrics
 _BATCH = 1000  # MLflow's limit for one request
@@ -27,7 +27,7 @@ _WINNER = "★"  # prefix of a child run's name
 _ENTRY = "spool_entry"  # tag with the name of the entry
 _MAKING = ("seed", "data", "preprocess", "model", "train")  # sections of params that decide what a model answers
 _VALID = "benchmark_valid"
-_CALLED = {"metric": "score", "image_bytes": "added_image_bytes"}  # metrics with another name on MLflow's pages
+_CALLED = {"metric": "proof_score", "image_bytes": "added_image_bytes"}  # metrics with another name on MLflow's pages
 
 
 def open_run(entry: Path, uri: str) -> str:
@@ -133,9 +133,11 @@ def _send_candidates(client: Any, entry: Path, facts: Mapping[str, Any]) -> str:
         others = f"tags.evidence = '{_evidence(last)}' AND tags.`{search.PARENT}` != '{own}'"
         if found := client.search_runs([facts["experiment_id"]], others, max_results=1):
             return str(found[0].data.tags[search.PARENT])
+    judged = {f"{report.stage}/{key}": value for report in spool.reports(entry) for key, value in report.metrics.items()}
+    score = next((judged[key] for key in scores(judged)), None)
     curves = {name: curve for report in reports for name, curve in report.facts.get("losses", {}).items()}
     for name, row in _rows(reports).items():
-        _send_candidate(client, facts, name, row, last, curve=curves.get(name, []))
+        _send_candidate(client, facts, name, row | {"test_score": score}, last, curve=curves.get(name, []))
     return own
 
 
