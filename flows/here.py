@@ -6,7 +6,6 @@ import importlib
 import os
 import signal
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,18 +78,11 @@ def load_flow(checkout: Path, local: Local, module: str) -> Any:
 
 def run_flow(local: Local, flow: Any, **parameters: Any) -> Any:
     """Run a flow in this process, and return its last state."""
-    from flows import dead_runs
+    from flows import dead_runs, heartbeats
 
-    _end_without_waiting_for_heartbeats()
+    heartbeats.use()
     with dead_runs.known(local):
         return flow(**parameters, return_state=True)
-
-
-def _end_without_waiting_for_heartbeats() -> None:
-    """At the end of a flow, Prefect 3.8 waits up to a second for a thread that sleeps between heartbeats; it ends with the process."""
-    from prefect import flow_engine
-
-    flow_engine._send_heartbeats = partial(flow_engine._send_heartbeats, join_on_exit=False)
 
 
 def end(state: Any) -> int:
