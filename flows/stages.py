@@ -12,17 +12,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, chdir, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from flows import dvc_process, repro
 from flows.repro import ReproResult, StageStatus
 from paddleship import errors
 from paddleship.errors import BadInput, OutOfTime, PaddleshipError, Unavailable, without_credentials
+from paddleship.reports.order import STAGES, StageName
 from paddleship.shipped.common.files import sha256, write_text
 from paddleship.system import deadline, disk, locks
 
-Until = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
-LAST: Until = get_args(Until)[-1]
+Until = StageName
+LAST: Until = STAGES[-1]
 _BUSY_S = 30
 _TURN = ".dvc/tmp/paddleship-stage.lock"  # held while a stage runs
 _BEFORE = ".dvc/tmp/paddleship-lock.json"  # the dvc.lock before the stage that runs
@@ -50,8 +51,7 @@ class Stage:
 
 def up_to(until: Until) -> tuple[str, ...]:
     """The names of the stages up to this one."""
-    names = get_args(Until)
-    return names[: names.index(until) + 1]
+    return STAGES[: STAGES.index(until) + 1]
 
 
 def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
@@ -419,6 +419,11 @@ def _failure(stage: Stage, ended: ReproResult) -> PaddleshipError:
         return Unavailable(f"DVC cannot run {stage.name} ({ended.dvc_error}): {step}, then run again")
     if not ended.stage_code:
         return BadInput(f"DVC cannot run {stage.name} ({ended.dvc_error or 'no message'}): fix it, or see `dvc status {stage.address}`")
+    if not ended.stage_error and code != 1 and errors.of_exit_code(code) is PaddleshipError:  # Python itself ends with 1
+        return BadInput(
+            f"code that {stage.name} ran ended its process with exit code {code}, as os._exit does: look for it in your model and reader, "
+            "and see the end of its log above"
+        )
     return errors.of_exit_code(code)(ended.stage_error or f"{stage.name} failed with exit code {code}: its log above says why")
 
 

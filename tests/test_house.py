@@ -91,7 +91,7 @@ def test_every_stage_reads_only_params_that_exist():
 def test_stages_are_named_as_in_the_graph_wherever_a_tool_wants_a_list():
     from flows.stages import LAST, Until
 
-    assert get_args(Until) == tuple(STAGES), "edit Until in flows/stages.py, which the form of the flow is made from"
+    assert get_args(Until) == tuple(STAGES), "edit StageName in paddleship/reports/order.py, which the form of the flow is made from"
     assert list(STAGES)[-1] == LAST
     contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     for name, key in (("One verb never imports another", "modules"), ("Each outside thing has one door", "source_modules")):

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paddleship.reports.finding import Finding
+from paddleship.reports.order import STAGES
 from paddleship.reports.provenance import elsewhere
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 
-_LAST = "accept"
 _MOST_CHARACTERS = 5000  # that MLflow's database takes as the description of a model version
 
 
@@ -18,7 +18,7 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
     """A verdict line, the candidates with links to their charts, and the stages in the given order."""
     ordered = list(reports)
     failed = [report.stage for report in ordered if not report.verdict]
-    early = "".join(f" up to {report.stage}" for report in ordered[-1:] if report.stage != _LAST)
+    early = "".join(f" up to {report.stage}" for report in ordered[-1:] if report.stage != STAGES[-1])
     passed = f"**All gates{early} passed.**"
     lines = [f"**Failed**: {failure}" if failure else f"**Failed** at {', '.join(failed)}" if failed else passed]
     benchmark = next((report for report in ordered if report.stage == "benchmark"), None)

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from paddleship.errors import BadInput
+from paddleship.reports.order import in_order
 from paddleship.reports.report import Report
 from tasks.tracking import search, view
 from tasks.tracking.champion import Registry
@@ -113,12 +114,11 @@ def champion(uri: str, model: str) -> tuple[str, Run] | None:
 
 
 def reports(uri: str, run: Run) -> list[Report]:
-    """The reports of a run, in the order in which its stages ran."""
+    """The reports of a run, in the order of their stages."""
     with tempfile.TemporaryDirectory() as scratch:
         kept = [item.path for item in connect(uri).list_artifacts(run.run_id, "reports") if item.path.endswith(".json")]
         paths = [path for name in kept if (path := download(uri, run, name, Path(scratch)))]
-        found = [Report.read(path.parent, path.stem) for path in paths]
-    return sorted(found, key=lambda report: report.started_at.timestamp() if report.started_at else 0)
+        return in_order([Report.read(path.parent, path.stem) for path in paths])
 
 
 def download(uri: str, run: Run, path: str, folder: Path) -> Path | None:

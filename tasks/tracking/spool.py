@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from paddleship.reports.order import in_order
 from paddleship.reports.report import Report
 from paddleship.shipped.common.files import write_text
 from paddleship.system import locks
@@ -45,5 +46,4 @@ def read(entry: Path) -> dict[str, Any]:
 
 def reports(entry: Path) -> list[Report]:
     """The reports of a spool entry in the order of their stages."""
-    found = [Report.read(path.parent, path.stem) for path in (entry / "reports").glob("*.json")]
-    return sorted(found, key=lambda report: report.started_at.timestamp() if report.started_at else 0)
+    return in_order(Report.read(path.parent, path.stem) for path in (entry / "reports").glob("*.json"))

@@ -1,5 +1,7 @@
 """A run in a real MLflow on SQLite: what is in it, and what never stops the work."""
 
+from datetime import timedelta
+
 from paddleship.errors import GateFailed
 from paddleship.reports.finding import Finding
 from tasks.tracking.live import live_metrics
@@ -95,6 +97,15 @@ def test_mlflow_compares_candidates_by_speedup_and_by_the_params_that_made_the_m
     assert found.tags["benchmark_valid"] == "False"
     assert (found.params["train.epochs"], found.params["model.kwargs.width"], found.params["seed"]) == ("8", "32", "7")
     assert not [key for key in found.params if key.startswith(("benchmark.", "paths."))]
+
+
+def test_a_description_has_the_stages_in_their_order_whenever_they_ran(start, store, reports):
+    (train, benchmark), folder = reports
+    trained_again = train.model_copy(update={"started_at": benchmark.started_at + timedelta(hours=1)})
+    tracker = logged(start(store), folder, benchmark, trained_again)
+    said = client(store).get_run(tracker.run_id).data.tags["mlflow.note.content"]
+    assert said.startswith("**All gates up to benchmark passed.**")
+    assert said.index("| train |") < said.index("| benchmark |")
 
 
 def test_a_cached_stage_appears_in_the_new_run_with_its_curve(start, store, reports):
