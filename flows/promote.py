@@ -30,7 +30,7 @@ from paddleship.reports.report import Report
 from paddleship.system import host, locks
 from tasks import image
 from tasks.challenge import challenge
-from tasks.put_in_place import Place, full_acceptance, send
+from tasks.put_in_place import Place, docker_target, full_acceptance, send
 from tasks.tracking.champion import Registry
 
 _POLL_S = 2  # between two looks whether a person has approved
@@ -95,6 +95,8 @@ def _promote(version: str, params_file: str | None) -> str:
                     Place(values, client, registry, ledger, decision, kept(ledger, registry, challenger), accept=None), step=_task
                 )
         _require_settled(ledger, champion)
+        if (target := docker_target(values, client)) is not None:
+            target.require_address()
         with promotion_evidence.of(checkout, values, client, challenger) as judged:
             report, recording = _task("challenge", lambda: _report(judged, client, challenger, champion, checkout / values.paths.reports))
             get_run_logger().info(report.headline)

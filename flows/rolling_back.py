@@ -36,10 +36,14 @@ def roll_back(version: str | None, params_file: str | None, *, step: Step, say: 
         say(f"{trouble}; the rollback goes on without it")
     with image.engine() as client, locks.turn_on_machine(f"promote-{values.name}", say=say):
         ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries() if registry else ())
-        decision = ledger.unfinished()
+        decision, result = ledger.unfinished(), ""
         if decision is None or decision.action != "rollback" or version not in (None, decision.shipped.version):
             serving, wanted = ledger.serving(), ledger.former(version)
-            why = f"rolled back to version {wanted.version}"
+            stays = serving is not None and serving.shipped.image_id == wanted.image_id
+            why = f"version {wanted.version} stays champion" if stays else f"rolled back to version {wanted.version}"
+            result = " as before" if stays else ""
+            if decision is not None and decision.action == "promote" and decision.shipped.image_id != wanted.image_id:
+                result += f"; the promotion of version {decision.shipped.version}, which had begun, is given up"
             decision = Entry(
                 event=Event.DECIDED, action="rollback", shipped=wanted, replaces=serving.shipped.version if serving else None, why=why
             )
@@ -47,7 +51,7 @@ def roll_back(version: str | None, params_file: str | None, *, step: Step, say: 
         said = carry_out(
             Place(values, client, registry, ledger, decision, kept(ledger, registry, decision.shipped), accept=None), step=step
         )
-    return f"{said}, in {time.monotonic() - began:.1f} s"
+    return f"{said}{result}, in {time.monotonic() - began:.1f} s"
 
 
 def settings(params_file: str | None) -> tuple[Path, Params, Local]:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
 from paddleship.errors import Unavailable
 from paddleship.shipped.common.files import write_text
@@ -41,6 +42,8 @@ class ServerProcess:
     def start(self) -> str:
         """Start it and wait until it is healthy, or find it running. Returns its address. Raises Unavailable."""
         if url := running(self.state, self.name):
+            if os.environ.get(self.port_variable) and urlsplit(url).port != self.port:
+                print(f"{self.name} runs at {url} already: for port {self.port}, run `make stop` first")
             return url
         if not _is_free(self.port):
             raise Unavailable(

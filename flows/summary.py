@@ -62,7 +62,8 @@ def show(rows: Sequence[Row], root: Path, values: Params, local: Local, *, links
         say(*release_lines(root / values.paths.release, engine=engine, requests=local.state / "requests"), "")
         if rows[-1].where:
             say(f"the image is in the engine of {rows[-1].where}", "")
-    say(*(f"{name:8}{url}" for name, url in local.running().items()))
+    used = {url for url in (local.prefect_url(), local.tracking_uri()) if url}
+    say(*(f"{name:8}{url}" for name, url in local.running().items() if any(one.startswith(url) for one in used)))
     say(*(f"{name} {url}" for name, url in links.items() if url))
     if not local.running() and all(row.status != StageStatus.FAILED for row in rows):
         say("compare runs: make ui")

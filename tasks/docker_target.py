@@ -96,17 +96,25 @@ class DockerTarget:
         for network in self._client.networks.list(names=[self._network, f"{self._network}-front"]):
             image.remove_network(network)
 
+    def require_address(self) -> None:
+        """Raise BadInput where the proxy stands at another address."""
+        proxy = self._container(self._proxy_name)
+        if proxy is not None and proxy.labels[_SERVES] != self._address:
+            raise BadInput(
+                f"the proxy {self._proxy_name} stands at {proxy.labels[_SERVES]}, and promote.target says {self._address}: take the old "
+                f"address, another name, or remove it with `docker rm -f {self._proxy_name}`, which ends its clients' requests"
+            )
+
+    @property
+    def _address(self) -> str:
+        return f"{self._settings.address}:{self._settings.port}"
+
     def _ensure_proxy(self) -> None:
         """Have the proxy running. Raises BadInput where it stands at another address, Unavailable where that one is in use."""
         import docker
 
-        address = f"{self._settings.address}:{self._settings.port}"
+        self.require_address()
         proxy = self._container(self._proxy_name)
-        if proxy is not None and proxy.labels[_SERVES] != address:
-            raise BadInput(
-                f"the proxy {self._proxy_name} stands at {proxy.labels[_SERVES]}, and promote.target says {address}: take the old address, "
-                f"another name, or remove it with `docker rm -f {self._proxy_name}`, which ends its clients' requests"
-            )
         if proxy is not None and proxy.status != "running":
             image.remove_container(proxy)
             proxy = None
@@ -120,7 +128,7 @@ class DockerTarget:
                 name=self._proxy_name,
                 network=front.name,
                 ports={f"{_PORT}/tcp": (self._settings.address, self._settings.port)},
-                labels={_TARGET: self._settings.name, _SERVES: address},
+                labels={_TARGET: self._settings.name, _SERVES: self._address},
                 restart_policy={"Name": "unless-stopped"},
                 **image.locked_down(memory_bytes=512 * 2**20),
             )
@@ -134,7 +142,7 @@ class DockerTarget:
                     if not network.containers:
                         image.remove_network(network)
                 raise Unavailable(
-                    f"the port {address} of promote.target cannot be opened ({image.reason(error)}): choose another, or free it"
+                    f"the port {self._address} of promote.target cannot be opened ({image.reason(error)}): choose another, or free it"
                 ) from None
         if not self._wait(lambda: self._answers(), 10):
             raise Unavailable(f"the proxy {self._proxy_name} does not answer: see `docker logs {self._proxy_name}`")

@@ -52,10 +52,7 @@ class Place:
 
     @property
     def target(self) -> DockerTarget | None:
-        settings = self.params.promote.target
-        if settings is None or settings.kind != "docker":
-            return None
-        return DockerTarget(self.client, settings, memory_bytes=self.params.accept.memory_bytes)
+        return docker_target(self.params, self.client)
 
     @property
     def unapplied(self) -> str | None:
@@ -70,6 +67,14 @@ class Place:
         if settings is None:
             return None
         return f"{settings.name} {f'at {settings.address}:{settings.port}' if settings.kind == 'docker' else f'in {settings.namespace}'}"
+
+
+def docker_target(params: Params, client: Any) -> DockerTarget | None:
+    """The Docker host that the params name as the target."""
+    settings = params.promote.target
+    if settings is None or settings.kind != "docker":
+        return None
+    return DockerTarget(client, settings, memory_bytes=params.accept.memory_bytes)
 
 
 def push(place: Place) -> None:

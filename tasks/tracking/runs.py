@@ -48,8 +48,8 @@ class Run:
 
 def find(uri: str) -> list[Run]:
     """All pipeline runs, newest first. Raises Unavailable."""
-    client = connect(uri)
     with reached(uri):
+        client = connect(uri)
         models = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()}
         found = search.pages(client, list(models), _OURS)
         return [_run(each, models[each.info.experiment_id]) for each in found]

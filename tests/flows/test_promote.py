@@ -20,7 +20,7 @@ from paddleship.drift import samples
 from paddleship.promotion.ledger import Ledger
 from tasks import image
 from tasks.docker_target import DockerTarget
-from tasks.put_in_place import STEPS, crown, note, switch
+from tasks.put_in_place import STEPS, crown, note, start, switch
 from tests.flows import promotion
 from tests.flows.helpers import prefect_api, wait_for
 from tests.tasks.tracking.helpers import client
@@ -188,6 +188,29 @@ def test_a_promotion_that_was_killed_is_completed_without_being_judged_again(pro
     repeated = promoted.run("1", "promote", "1")
     assert repeated.returncode == 0, repeated.stderr
     assert "in the place of" not in repeated.stdout, "it served already"
+
+
+def test_a_rollback_gives_up_a_promotion_that_had_begun_and_the_next_goes_one_champion_back(promoted, target):
+    killed(promoted, "promote", "1", STEPS.index(start))
+    done = promoted.run("2", "rollback")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "as before; the promotion of version 1, which had begun, is given up, in" in done.stdout
+    assert_in_place(promoted, target, "2")
+    again = promoted.run("2", "rollback", "2")
+    assert "is champion and serves" in again.stdout
+    assert " as before, in" in again.stdout
+    done = promoted.run("2", "rollback")
+    assert "as before" not in done.stdout
+    assert_in_place(promoted, target, "1")
+
+
+def test_a_target_at_another_address_than_the_proxy_is_refused_before_anything_is_judged(promoted, target):
+    before = events(promoted)
+    promoted.settings(target={**target, "port": target["port"] + 1})
+    done = promoted.run("1", "promote", "1")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "stands at 127.0.0.1:" in done.stderr
+    assert events(promoted) == before
 
 
 def test_two_promotions_at_once_end_with_one_champion_each_in_its_turn(two_at_once, promoted, target):

@@ -108,6 +108,13 @@ def test_a_speedup_that_is_not_valid_is_marked(stored):
     assert "9.1× (not valid)" in [str(cell) for column in runs.table([disturbed]).columns for cell in column.cells]
 
 
+def test_a_store_that_mlflow_does_not_know_is_unavailable(stored, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "foo://bar")
+    done = command(stored[0], "list")
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
+    assert "MLflow at foo://bar does not answer" in done.stderr
+
+
 @pytest.mark.spawned
 def test_the_runs_are_a_table_on_the_terminal(stored):
     listed = command(stored[0], "list")
