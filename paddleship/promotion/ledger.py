@@ -163,8 +163,8 @@ class Ledger:
             if version:
                 raise BadInput(f"version {version} was never champion of {self._model!r} (champions so far: {versions}): name one of them")
             raise BadInput(
-                f"version {done[-1].shipped.version} of {self._model!r} replaced no champion (champions so far: {versions}): name the "
-                "version to bring back"
+                f"no champion came before version {done[-1].shipped.version} of {self._model!r}, without those that a rollback undid "
+                f"(champions so far: {versions}): name the version to bring back"
             )
         return wanted[-1]
 

@@ -30,7 +30,7 @@ def test_a_rollback_goes_to_the_version_before_although_the_present_one_got_a_ta
         ledger.append(entry(version, day=day, target=target))
     assert ledger.former().version == "1"
     ledger.append(entry("1", day=3, action="rollback", target="m at 127.0.0.1:8080"))
-    with pytest.raises(BadInput, match="version 1 of 'm' replaced no champion"):
+    with pytest.raises(BadInput, match="no champion came before version 1 of 'm'"):
         ledger.former()
 
 
@@ -138,7 +138,7 @@ def test_who_was_never_champion_cannot_come_back(path):
     with pytest.raises(BadInput, match="names no champion of 'm'"):
         ledger.former()
     ledger.append(entry("1"))
-    with pytest.raises(BadInput, match=r"version 1 of 'm' replaced no champion \(champions so far: 1\)"):
+    with pytest.raises(BadInput, match=r"no champion came before version 1 of 'm', .* \(champions so far: 1\)"):
         ledger.former()
     with pytest.raises(BadInput, match=r"version 7 was never champion of 'm' \(champions so far: 1\)"):
         ledger.former("7")
