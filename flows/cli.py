@@ -267,7 +267,7 @@ def _runs_list(arguments: argparse.Namespace) -> int:
     found = find(local.tracking_uri())
     terminal.show(runs.table(found[: arguments.limit]))
     if len(found) > arguments.limit:
-        print(f"{len(found) - arguments.limit} older ones: --limit {len(found)}")
+        print(f"of {len(found)} runs, the newest {arguments.limit}: --limit {len(found)} prints all")
     return 0
 
 

@@ -44,6 +44,7 @@ def roll_back(version: str | None, params_file: str | None, *, step: Step, say: 
             result = " as before" if stays else ""
             if decision is not None and decision.action == "promote" and decision.shipped.image_id != wanted.image_id:
                 result += f"; the promotion of version {decision.shipped.version}, which had begun, is given up"
+                result += "; to go behind the champion, give the command again" if stays and version is None else ""
             decision = Entry(
                 event=Event.DECIDED, action="rollback", shipped=wanted, replaces=serving.shipped.version if serving else None, why=why
             )

@@ -412,19 +412,27 @@ def _failure(stage: Stage, ended: ReproResult) -> PaddleshipError:
     code = ended.stage_code or ended.returncode
     if code < 0 or code in (128 + signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGSEGV, 128 + signal.SIGABRT):
         number = -code if code < 0 else code - 128
-        return StageKilled(f"{stage.name} was killed by {signal.Signals(number).name}: check memory limits, then run again")
+        crashed = number in (signal.SIGSEGV, signal.SIGABRT)
+        step = "see the end of its log above for what crashed" if crashed else "check memory limits"
+        return StageKilled(f"{stage.name} was killed by {signal.Signals(number).name}: {step}, then run again")
+    if ended.is_busy or not ended.stage_code:
+        return _failure_of_dvc(stage, ended)
+    if ended.stage_error:
+        return errors.of_exit_code(code)(ended.stage_error)
+    if code != 1:  # the stages of paddleship tell their errors, and Python itself ends with 1
+        return BadInput(
+            f"{stage.name} ended with exit code {code} and without an error: a command of yours failed, or your code ended the process, as "
+            "os._exit does: see the end of its log above"
+        )
+    return PaddleshipError(f"{stage.name} failed with exit code {code}: its log above says why")
+
+
+def _failure_of_dvc(stage: Stage, ended: ReproResult) -> PaddleshipError:
     if ended.is_busy:
         return Unavailable(f"another DVC command works in this checkout ({ended.dvc_error}): wait for it, then run again")
-    if not ended.stage_code and (step := disk.NEXT_STEPS.get(ended.dvc_errno or 0)):
+    if step := disk.NEXT_STEPS.get(ended.dvc_errno or 0):
         return Unavailable(f"DVC cannot run {stage.name} ({ended.dvc_error}): {step}, then run again")
-    if not ended.stage_code:
-        return BadInput(f"DVC cannot run {stage.name} ({ended.dvc_error or 'no message'}): fix it, or see `dvc status {stage.address}`")
-    if not ended.stage_error and code != 1 and errors.of_exit_code(code) is PaddleshipError:  # Python itself ends with 1
-        return BadInput(
-            f"code that {stage.name} ran ended its process with exit code {code}, as os._exit does: look for it in your model and reader, "
-            "and see the end of its log above"
-        )
-    return errors.of_exit_code(code)(ended.stage_error or f"{stage.name} failed with exit code {code}: its log above says why")
+    return BadInput(f"DVC cannot run {stage.name} ({ended.dvc_error or 'no message'}): fix it, or see `dvc status {stage.address}`")
 
 
 def _dvc(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -46,7 +46,7 @@ if how == "be killed once" and not Path("attempts").exists():
     Path("attempts").write_text("x")
     os.kill(os.getpid(), signal.SIGKILL)
 if how == "end its process":
-    os._exit(7)
+    os._exit(3)
 if how == "find bad data":
     print("error: data.raw holds no rows: give some", file=sys.stderr)
     sys.exit(2)

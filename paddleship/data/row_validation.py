@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -117,6 +118,12 @@ class RowValidator:
                 f"{column} holds {_short(value)}, which is no class id, and data.classes is empty: name the classes in data.classes; if "
                 "labels are numbers, set data.task to regression"
             )
+        alike = [name for name in names if isinstance(value, str) and _composed(name) == _composed(value)]
+        if identity is None and alike:
+            raise DataError(
+                f"{column} holds {_short(value)}, which differs from {_short(alike[0])} of data.classes only in its Unicode form: write "
+                "both in one, such as NFC"
+            )
         if identity is None:
             raise DataError(
                 f"{column} holds {_short(value)}, which is neither a class id nor one of data.classes {_short(names)}: correct the label "
@@ -217,6 +224,10 @@ def _whole(value: Any) -> int | None:
 def _where(number: int, column: str, value: Any) -> str:
     """The start of a message about a row; slow for large values, so it is only made for errors."""
     return f"row {number} of data.reader: column {column!r} holds {_short(value)}"
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
 def _short(value: Any) -> str:

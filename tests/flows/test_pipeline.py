@@ -69,7 +69,7 @@ def test_a_second_run_says_that_nothing_changed_and_a_third_does_what_a_change_r
     ("how", "code", "words"),
     [
         ("miss the gate", 3, "score is 3 (limit 2): lower it"),
-        pytest.param("end its process", 2, "code that train ran ended its process with exit code 7", marks=pytest.mark.long),
+        pytest.param("end its process", 2, "train ended with exit code 3 and without an error", marks=pytest.mark.long),
         pytest.param("need an engine", 4, "no Docker engine is reachable: run `make engine`", marks=pytest.mark.long),
     ],
 )

@@ -194,7 +194,7 @@ def test_a_rollback_gives_up_a_promotion_that_had_begun_and_the_next_goes_one_ch
     killed(promoted, "promote", "1", STEPS.index(start))
     done = promoted.run("2", "rollback")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "as before; the promotion of version 1, which had begun, is given up, in" in done.stdout
+    assert " as before; the promotion of version 1, which had begun, is given up; " in done.stdout
     assert_in_place(promoted, target, "2")
     again = promoted.run("2", "rollback", "2")
     assert "is champion and serves" in again.stdout

@@ -142,6 +142,11 @@ def test_a_label_that_no_regression_can_take_is_named_with_its_row(label, words)
     assert words in str(caught.value)
 
 
+def test_a_class_name_in_another_unicode_form_is_told_apart_from_one_that_looks_the_same():
+    with pytest.raises(DataError, match=r"differs from 'y\u00e9s' of data.classes only in its Unicode form: write both in one"):
+        kept([{"x": [1.0], "y": "ye\u0301s"}], task="classification", classes=["no", "y\u00e9s"])
+
+
 @pytest.mark.parametrize("label", [1.7, 0.2, float("nan"), [0, 1], [[0], [0, 1]], np.arange(2), 2**70, "maybe", Decimal("0.5")], ids=str)
 def test_a_label_that_is_no_class_is_named_with_its_row(label):
     with pytest.raises(DataError, match=r"^row 1 .* neither a class id nor one of data.classes \['no', 'yes'\]: "):
