@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from paddleship.reports.report import Report
+if TYPE_CHECKING:
+    from paddleship.reports.report import Report
 
 StageName = Literal["prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept"]
 STAGES: tuple[StageName, ...] = get_args(StageName)
