@@ -6,7 +6,9 @@ then gets all new ones at once; the old one answers what it was asked, and only 
 
 from __future__ import annotations
 
+import errno
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,6 +26,7 @@ _PORT = 8000  # of the servers and of the proxy, each in its container
 _DRAINED = 0x01 | 0x08  # bits of srv_admin_state: maintenance, drain
 _RUNNING, _PASSED = "2", "3"  # srv_op_state, srv_check_result
 _POLL_S = 0.1
+_SHOW_TIMES = 20
 _STOP_S = 20
 _SAMPLE = "/sample"  # the folder in the container
 _FILES = ("proxy.Dockerfile", "haproxy.cfg")
@@ -97,13 +100,24 @@ class DockerTarget:
             image.remove_network(network)
 
     def require_address(self) -> None:
-        """Raise BadInput where the proxy stands at another address."""
+        """Raise BadInput where the proxy stands at another address, Unavailable where it is still to come and its port here is in use."""
         proxy = self._container(self._proxy_name)
+        if proxy is None and self._client.api.base_url.startswith("http+docker://"):  # the engine of this machine
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((self._settings.address, self._settings.port))
+                except OSError as error:
+                    if error.errno == errno.EADDRINUSE:  # of anything else the engine judges, which may have other rights and networks
+                        raise self._closed("it is in use") from None
         if proxy is not None and proxy.labels[_SERVES] != self._address:
             raise BadInput(
                 f"the proxy {self._proxy_name} stands at {proxy.labels[_SERVES]}, and promote.target says {self._address}: take the old "
                 f"address, another name, or remove it with `docker rm -f {self._proxy_name}`, which ends its clients' requests"
             )
+
+    def _closed(self, reason: str) -> Unavailable:
+        return Unavailable(f"the port {self._address} of promote.target cannot be opened ({reason}): choose another, or free it")
 
     @property
     def _address(self) -> str:
@@ -141,9 +155,7 @@ class DockerTarget:
                     network.reload()
                     if not network.containers:
                         image.remove_network(network)
-                raise Unavailable(
-                    f"the port {self._address} of promote.target cannot be opened ({image.reason(error)}): choose another, or free it"
-                ) from None
+                raise self._closed(image.reason(error)) from None
         if not self._wait(lambda: self._answers(), 10):
             raise Unavailable(f"the proxy {self._proxy_name} does not answer: see `docker logs {self._proxy_name}`")
 
@@ -213,14 +225,14 @@ class DockerTarget:
 
     def _states(self) -> dict[str, dict[str, str]]:
         """What the proxy says of each place."""
-        _, head, *lines = self._api("show servers state model").splitlines()
+        _, head, *lines = self._show("servers state model")
         names = head.removeprefix("# ").split()
         rows = [dict(zip(names, line.split(" "), strict=False)) for line in lines if line.strip()]
         return {row["srv_name"]: row for row in rows}
 
     def _sessions(self, place: str) -> int:
         """Requests that the server in this place is answering."""
-        head, *lines = self._api("show stat model 4 -1").splitlines()
+        head, *lines = self._show("stat model 4 -1")
         names = head.removeprefix("# ").split(",")
         rows = [dict(zip(names, line.split(","), strict=False)) for line in lines if line]
         return sum(int(row["scur"]) for row in rows if row["svname"] == place)
@@ -228,8 +240,16 @@ class DockerTarget:
     def _answers(self) -> bool:
         try:
             return set(self._states()) == set(PLACES)
-        except (Unavailable, ValueError):
+        except Unavailable:
             return False
+
+    def _show(self, what: str) -> list[str]:
+        """The lines of a table of the proxy, which has a head; the engine can lose an answer, so it asks again. Raises Unavailable."""
+        for _ in range(_SHOW_TIMES):
+            if lines := self._api(f"show {what}").splitlines():
+                return lines
+            time.sleep(_POLL_S)
+        raise Unavailable(f"the proxy {self._proxy_name} answers nothing to `show {what}`: see `docker logs {self._proxy_name}`")
 
     def _api(self, command: str) -> str:
         """Ask the proxy's runtime API, from inside its container. Raises Unavailable."""

@@ -165,12 +165,34 @@ def test_a_proxy_that_was_started_anew_sends_to_the_server_that_served_before(en
     assert len(containers(engine, settings)) == 2
 
 
-def test_a_port_in_use_is_a_clear_error(engine, settings, images):
+def test_an_answer_of_the_proxy_that_was_lost_is_asked_for_again(target, images, old, monkeypatch):
+    asked, ask = [], target._api
+
+    def loses_the_first(command):
+        asked.append(command)
+        return ask(command) if len(asked) > 1 else ""
+
+    monkeypatch.setattr(target, "_api", loses_the_first)
+    assert serving(target) == images[old]
+    assert asked == ["show servers state model"] * 2
+
+
+def test_a_proxy_that_answers_nothing_is_a_clear_error(target, monkeypatch):
+    monkeypatch.setattr(target, "_api", lambda _: "")
+    with pytest.raises(Unavailable, match=r"answers nothing to `show stat model 4 -1`: see `docker logs"):
+        target._sessions("a")
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_a_port_in_use_is_a_clear_error(engine, settings, images, monkeypatch, looked):
+    """Also where another program opens it after the look."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         there = DockerTarget(engine, settings.model_copy(update={"name": f"{settings.name}-taken", "port": port}), memory_bytes=200_000_000)
+        if not looked:
+            monkeypatch.setattr(there, "require_address", lambda: None)
         with pytest.raises(Unavailable, match=f"the port 127.0.0.1:{port} of promote.target cannot be opened"):
             there.start(images["one"], before=None)
     assert engine.networks.list(names=[f"paddleship-{settings.name}-taken"]) == []
