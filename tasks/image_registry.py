@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from paddleship.errors import Unavailable
 from paddleship.promotion.ledger import Shipped
+from tasks import image
 
 MOVING = "champion"
 
@@ -49,19 +52,38 @@ def _push(client: Any, shipped: Shipped, name: str, tag: str) -> str:
     import docker
 
     try:
-        client.images.get(shipped.image_id).tag(name, tag)
-        for event in client.api.push(name, tag=tag, stream=True, decode=True):
-            if "error" in event:
-                raise Unavailable(
-                    f"{name}:{tag} cannot be pushed ({event['error']}): see that the registry answers, then run the same command"
-                )
-            if digest := event.get("aux", {}).get("Digest"):
-                return f"{name}@{digest}"
+        with _tagged(client, shipped.image_id, name, tag):
+            for event in client.api.push(name, tag=tag, stream=True, decode=True):
+                if "error" in event:
+                    raise Unavailable(
+                        f"{name}:{tag} cannot be pushed ({event['error']}): see that the registry answers, then run the same command"
+                    )
+                if digest := event.get("aux", {}).get("Digest"):
+                    return f"{name}@{digest}"
+            raise Unavailable(f"the engine does not say under which digest {name}:{tag} was pushed: push it by hand and look")
     except docker.errors.DockerException as error:
         raise Unavailable(
             f"{name}:{tag} cannot be pushed ({_reason(error)}): log in with `docker login`, then run the same command"
         ) from None
-    raise Unavailable(f"the engine does not say under which digest {name}:{tag} was pushed: push it by hand and look")
+
+
+@contextmanager
+def _tagged(client: Any, image_id: str, name: str, tag: str) -> Iterator[None]:
+    """Give an image a tag in the engine; if the block fails, the tag is as before, unless it is the image's only one by now."""
+    import docker
+
+    before = image.find(client, f"{name}:{tag}")
+    tagged = client.images.get(image_id)
+    tagged.tag(name, tag)
+    try:
+        yield
+    except BaseException:
+        with suppress(docker.errors.DockerException):
+            if before is not None:
+                before.tag(name, tag)
+            elif len(tagged.tags) > 0:
+                client.images.remove(f"{name}:{tag}")
+        raise
 
 
 def _reason(error: Exception) -> str:

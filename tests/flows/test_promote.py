@@ -282,9 +282,10 @@ def test_who_refuses_in_the_form_is_named_in_the_ledger_and_nothing_moves(team):
     assert events(team) == [("refused", "1")]
 
 
-def test_a_decision_that_nobody_approved_is_not_carried_out_where_a_person_has_to(team):
+def test_a_decision_that_nobody_approved_is_not_carried_out_where_a_person_has_to(team, engine):
     team.settings(registry="127.0.0.1:9")
     assert team.run("1", "promote", "1").returncode == 4, "it is decided, and the registry is away"
+    assert engine.images.list(name=f"127.0.0.1:9/{team.images}") == [], "no name stays of what was not pushed"
     team.settings(approval="human")
     with waiting(team, "1") as (process, run, _):
         api(team, f"flow_runs/{run}/resume", {"run_input": {"approve": False, "who": "Ada", "reason": "not so"}})
