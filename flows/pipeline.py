@@ -127,7 +127,7 @@ def _run(
     local = Local.of(checkout)
     bury(local.spool, tracking_uri=local.tracking_uri())
     tags = {
-        "mlflow.runName": run_names.give(run_names.of_pipeline(values, place.root)),
+        "mlflow.runName": run_names.give(run_names.of_pipeline(values, place.root, local.state)),
         "git_commit": workspace.commit(place.root),
         "prefect_flow_run": str(flow_run.id),
     }

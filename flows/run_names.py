@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,10 +16,12 @@ from flows import workspace
 from paddleship.config import params
 from paddleship.config.params import Params
 from paddleship.errors import PaddleshipError
+from paddleship.shipped.common.files import write_text
 from paddleship.sweep import space
 
 _RANDOM = re.compile(r"[a-z]+(-[a-z]+)+")  # what Prefect calls a run that nobody named
 _MOST = 6  # params in a name
+_FIRST = "first_params.json"
 _OWN = ("model.kwargs.", "train.")
 _DEFAULTS = {f"train.{key}": value for key, value in params.Train().model_dump(mode="json").items()}
 _CHARACTERS = 120  # of the words: MLflow's database takes 250 for the name of a run, which may have that of a candidate in front
@@ -42,25 +45,43 @@ def with_words(current: str, words: str) -> str:
     return f"{words if len(words) <= _CHARACTERS else words[: _CHARACTERS - 1] + '…'} ({current})"
 
 
-def of_pipeline(values: Params, checkout: Path) -> str:
-    """What a pipeline run with these params is about."""
+def of_pipeline(values: Params, root: Path, state: Path) -> str:
+    """What a pipeline run with these params is about, in the commit of the folder `root`; `state` is the state folder of the checkout."""
     committed: dict[str, Any] = {}
     with suppress(PaddleshipError):  # a commit without params.yaml, or with one of another release: the model says it
-        committed = params.parse(workspace.committed_params(checkout)).flat()
-    return describe(values.flat(), committed)
+        committed = params.parse(workspace.committed_params(root)).flat()
+    flat = values.flat()
+    return describe(flat, committed, first=_first(state, flat))
 
 
-def describe(values: Mapping[str, Any], committed: Mapping[str, Any]) -> str:
-    """The model, and the params that differ from the committed ones: `reviews: epochs=3`. Both are flat.
+def describe(values: Mapping[str, Any], committed: Mapping[str, Any], *, first: Mapping[str, Any]) -> str:
+    """The model, and the params that differ from the committed ones: `reviews: epochs=3`. All params are flat.
 
-    Of another model than the committed one, the params are those that its own file usually sets: the model's `kwargs` and `train`. Sections
-    that variants of a model share are left out.
+    Of another model than the committed one, the params are those that differ from the `first` run of the model, and then those that its own
+    file usually sets: the model's `kwargs` and `train`. Sections that variants of a model share are left out.
     """
-    changed = {path: value for path, value in values.items() if path not in committed or committed[path] != value}
+    changed = _changed(values, committed)
     if "name" in changed:
-        changed = {path: value for path, value in values.items() if path.startswith(_OWN) and value != _DEFAULTS.get(path)}
+        own = {path: value for path, value in values.items() if path.startswith(_OWN) and value != _DEFAULTS.get(path)}
+        changed = _changed(values, first) | own if first else own
     of_stages = [path for path in changed if path.partition(".")[0] not in space.SHARED]
     if not of_stages:
         return str(values["name"])
     said = space.label({path: changed[path] for path in of_stages[:_MOST]})
     return f"{values['name']}: {said}{', …' if len(of_stages) > _MOST else ''}"
+
+
+def _changed(values: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    return {path: value for path, value in values.items() if path not in before or before[path] != value}
+
+
+def _first(state: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The params of the first run here of the model that these params name, which are these if there was none."""
+    name = str(values["name"])
+    known: dict[str, Mapping[str, Any]] = {}
+    with suppress(OSError, ValueError):  # the first run, or a file that was damaged
+        known = json.loads((state / _FIRST).read_text(encoding="utf-8"))
+    if name not in known:
+        known[name] = dict(values)
+        write_text(state / _FIRST, json.dumps(known) + "\n")
+    return known[name]

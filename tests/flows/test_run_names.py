@@ -25,31 +25,49 @@ COMMITTED = {"name": "reviews", "train.epochs": 8, "train.loss": None, "model.kw
     ],
 )
 def test_a_name_says_the_model_and_which_params_differ_from_the_committed_ones(changed, words):
-    assert run_names.describe(COMMITTED | changed, COMMITTED) == words
+    assert run_names.describe(COMMITTED | changed, COMMITTED, first={}) == words
 
 
-def test_a_model_that_is_not_the_committed_one_is_told_by_its_kwargs_and_what_differs_from_the_defaults_of_train(toy):
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, "linear: a=1, b=2, width=32"),
+        ({"model.kwargs.width": 64}, "linear: width=64, a=1, b=2"),
+        ({"seed": 9, "model.kwargs.width": 64}, "linear: width=64, seed=9, a=1, b=2"),
+    ],
+)
+def test_a_model_that_is_not_the_committed_one_is_told_first_by_what_differs_from_its_first_run(changed, words):
+    first = {"name": "linear", "model.kwargs.a": 1, "model.kwargs.b": 2, "model.kwargs.width": 32, "seed": 0}
+    assert run_names.describe(first | changed, COMMITTED, first=first) == words
+
+
+def test_a_model_that_is_not_the_committed_one_is_told_by_its_kwargs_and_what_differs_from_the_defaults_of_train(toy, tmp_path):
     mine = {"name": "mine", "train": {"epochs": 77, "weight_decay": params.Train().weight_decay}, "model": {"kwargs": {"heads": 4}}}
     values = params.parse(params.merge(params.read(toy / "params.yaml"), mine))
-    name = run_names.of_pipeline(values, toy)
+    name = run_names.of_pipeline(values, toy, tmp_path)
     assert name.startswith("mine: ")
     assert "heads=4" in name
     assert "epochs=77" in name
     assert "weight_decay" not in name
+    other = params.parse(params.merge(values.model_dump(mode="json"), {"seed": 8}))
+    assert run_names.of_pipeline(other, toy, tmp_path).startswith("mine: seed=8, ")
+    assert run_names.of_pipeline(values, toy, tmp_path) == name
+    (tmp_path / run_names._FIRST).write_text("{")
+    assert run_names.of_pipeline(values, toy, tmp_path) == name, "a damaged file does not end a run"
 
 
-def test_only_what_the_stages_get_counts_as_different(toy):
+def test_only_what_the_stages_get_counts_as_different(toy, tmp_path):
     committed = params.read(toy / "params.yaml")
     same = params.parse(params.merge(committed, {"train": {"weight_decay": params.Train().weight_decay}, "seed": float(committed["seed"])}))
     wider = params.parse(params.merge(committed, {"train": {"epochs": 77}}))
-    assert [run_names.of_pipeline(values, toy) for values in (same, wider)] == [same.name, f"{same.name}: epochs=77"]
+    assert [run_names.of_pipeline(values, toy, tmp_path) for values in (same, wider)] == [same.name, f"{same.name}: epochs=77"]
 
 
-def test_a_commit_with_params_of_another_release_leaves_the_model(toy):
+def test_a_commit_with_params_of_another_release_leaves_the_model(toy, tmp_path):
     values = params.load(toy / "params.yaml")
     (toy / "params.yaml").write_text("name: other\n")
     git(toy, "commit", "-qam", "params of another release")
-    assert run_names.of_pipeline(values, toy).startswith(values.name)
+    assert run_names.of_pipeline(values, toy, tmp_path).startswith(values.name)
 
 
 def test_random_words_stay_at_the_end_of_a_name():
