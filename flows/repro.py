@@ -33,6 +33,7 @@ _DVC_NOISE = (
 _STALE_LOCK = re.compile(r"Process '.*' with \(Pid .*\), in RWLock-file '.*' had been killed")
 _ERROR = ("error: ", "ERROR: ")  # of the stage and of DVC: printed once, in the error of this run
 _GRACE_S = 10
+_SILENT_S = 1
 
 
 class StageStatus(StrEnum):
@@ -88,14 +89,14 @@ def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Cal
     ended = ReproResult()
     with dvc_process.command(root, *arguments, environment=environment) as process:
         try:
-            for line in _until_deadline(process):
+            for line in _until_deadline(process, on_line):
                 text = line.rstrip()
                 ended.read(text)
                 if text and not text.startswith((*_DVC_NOISE, *_ERROR)) and not _STALE_LOCK.search(text):
                     on_line(text)
             ended.returncode = process.wait()
         finally:
-            _end_group(process)
+            _end_group(process, on_line)
     return ended
 
 
@@ -113,10 +114,10 @@ def turn(path: Path, *, other: str, on_line: Callable[[str], None]) -> Iterator[
         yield
 
 
-def _until_deadline(process: Command) -> Iterator[str]:
+def _until_deadline(process: Command, on_line: Callable[[str], None]) -> Iterator[str]:
     """The lines of a command, whose processes are ended at the deadline."""
     bound = deadline.current()
-    timer = threading.Timer(bound.left(), _end_group, [process]) if bound else None
+    timer = threading.Timer(bound.left(), _end_group, [process, on_line]) if bound else None
     if timer:
         timer.daemon = True
         timer.start()
@@ -127,16 +128,29 @@ def _until_deadline(process: Command) -> Iterator[str]:
             timer.cancel()
 
 
-def _end_group(process: Command) -> None:
-    """End the stage and its descendants: first SIGTERM, then SIGKILL."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        deadline = time.monotonic() + _GRACE_S
-        while (works := _works(process)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if not works:
-            break
+def _end_group(process: Command, on_line: Callable[[str], None]) -> None:
+    """End the stage and its descendants: first SIGTERM, then SIGKILL, and a line where that takes more than a moment."""
+    _signal_group(process, signal.SIGTERM)
+    if _ends_within(_SILENT_S, process):
+        return
+    on_line(f"stopping: the stage has {_GRACE_S} s to end, then it is killed")
+    if not _ends_within(_GRACE_S - _SILENT_S, process):
+        _signal_group(process, signal.SIGKILL)
+        _ends_within(_GRACE_S, process)
+
+
+def _signal_group(process: Command, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _ends_within(seconds: float, process: Command) -> bool:
+    end = time.monotonic() + seconds
+    while _works(process):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def _works(leader: Command) -> bool:

@@ -281,8 +281,10 @@ def test_a_stage_ends_at_once_where_nobody_waits_for_its_orphans():
     orphan = subprocess.Popen(["true"], process_group=leader.pid)
     wait_for(lambda: psutil.Process(orphan.pid).status() == psutil.STATUS_ZOMBIE)
     started = time.monotonic()
-    repro._end_group(leader)
+    said = []
+    repro._end_group(leader, said.append)
     assert time.monotonic() - started < repro._GRACE_S / 2
+    assert said == []
     leader.wait()
     assert psutil.Process(orphan.pid).status() == psutil.STATUS_ZOMBIE
     orphan.wait()
@@ -293,8 +295,10 @@ def test_what_a_stage_left_behind_is_ended_before_it_counts_as_ended(monkeypatch
     leader = subprocess.Popen(["sleep", "60"], process_group=0)
     with subprocess.Popen([sys.executable, "-c", ignoring], process_group=leader.pid, stdout=subprocess.PIPE, text=True) as left:
         assert left.stdout.readline() == "up\n"
-        monkeypatch.setattr(repro, "_GRACE_S", 0.2)
-        repro._end_group(leader)
+        monkeypatch.setattr(repro, "_GRACE_S", 2)
+        said = []
+        repro._end_group(leader, said.append)
+        assert said == ["stopping: the stage has 2 s to end, then it is killed"]
         assert left.wait(5) == -signal.SIGKILL
     leader.wait()
 
