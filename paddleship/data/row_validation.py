@@ -156,7 +156,9 @@ class RowValidator:
         if array.dtype.kind not in _KINDS:
             raise DataError(f"{where()} of type {array.dtype.name}: {_GIVE}")
         if not array.size:
-            raise DataError(f"{where()}, which is empty (shape {list(array.shape)}): leave the row out, or return None to drop it")
+            raise DataError(
+                f"{where()}, which is empty (shape {list(array.shape)}): return a list with the input's pad in it, or None to drop the row"
+            )
         return array
 
     def _one_form(self, number: int, name: str, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -35,10 +36,19 @@ def reached(uri: str) -> Iterator[None]:
     try:
         yield
     except (MlflowException, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
         raise Unavailable(
-            f"MLflow at {without_credentials(uri)} does not answer as it should ({reason}): start it (`make ui`), then run the same command"
+            f"MLflow at {without_credentials(uri)} does not answer as it should ({reason(error)}): start it (`make ui`), then run the same "
+            "command"
         ) from error
+
+
+def reason(error: BaseException) -> str:
+    """Why MLflow did not answer, without credentials: what the system said, such as "Connection refused", if that is behind the error."""
+    first, behind = error, error.__cause__ or error.__context__
+    while behind is not None:
+        first = behind if isinstance(behind, OSError) else first
+        behind = behind.__cause__ or behind.__context__
+    return textwrap.shorten(without_credentials(str(first)), 200, placeholder=" …")
 
 
 def scores(metrics: Iterable[str]) -> list[str]:

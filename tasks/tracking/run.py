@@ -23,7 +23,7 @@ from paddleship.reports.report import Report
 from paddleship.system import locks
 from tasks.source import CODE, KEPT, differs
 from tasks.tracking import view
-from tasks.tracking.client import connect
+from tasks.tracking.client import connect, reason
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
 from tasks.tracking.spool import LOCK, abandoned, read, reports, write
 
@@ -179,7 +179,7 @@ class Tracker:
         try:
             return action()
         except Exception as error:
-            self._trouble = f"{type(error).__name__}: {without_credentials(' '.join(str(error).split()))[:200]}"
+            self._trouble = reason(error)
             print(
                 f"warning: MLflow at {without_credentials(self._uri)} does not answer ({self._trouble}): the run continues, and its "
                 "reports are kept for `paddleship deliver`",
@@ -219,7 +219,7 @@ def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
                 sent.append(_deliver(entry, tracking_uri))
                 shutil.rmtree(entry)
             except Exception as error:
-                kept.append(f"{entry.name} ({' '.join(str(error).split())[:200]})")
+                kept.append(f"{entry.name} ({reason(error)})")
     if kept:
         raise Unavailable(
             f"MLflow at {tracking_uri} does not take {'; '.join(kept)} ({len(sent)} delivered): start it, then `paddleship deliver`"
