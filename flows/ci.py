@@ -12,14 +12,14 @@ from typing import Any
 
 from flows import snapshots, stages
 from flows.local import Local
-from flows.runs import benchmarks_differ, change, number, rows_differ, scores
+from flows.runs import benchmarks_differ, change, number, rows_differ
 from flows.stages import Until
 from paddleship.config import params
 from paddleship.errors import Unavailable, without_credentials
 from paddleship.shipped.common.files import write_text
 from paddleship.statistics.estimates import Difference
 from tasks.fingerprint import fingerprint
-from tasks.tracking import note, runs
+from tasks.tracking import client, note, runs
 from tasks.tracking.runs import Run
 
 _PICTURE = "pictures/benchmark/latency.png"
@@ -98,7 +98,7 @@ def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
     """A row for each figure: its name, its values in this run and in the champion's, and what the difference means."""
     unlike, other_rows = benchmarks_differ(run, champion), rows_differ(run, champion)
     rows = [("winner", run.tags.get("winner", "–"), champion.tags.get("winner", "–"), "")]
-    of_training = scores(run)
+    of_training = client.scores(run.metrics)
     for name, key in {**{key.removeprefix("train/"): key for key in of_training}, **_FIGURES}.items():
         here, there = run.metrics.get(key), champion.metrics.get(key)
         if key.endswith("_bytes"):

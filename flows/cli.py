@@ -11,9 +11,9 @@ from typing import Any, NoReturn, get_args
 
 from flows import drift_command, imports, promotion_commands, sweep_command, terminal
 from flows.here import end, here, load_flow, params_file, run_flow
-from flows.stages import Until
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError
+from paddleship.reports.order import STAGES
 from paddleship.system import defects, disk
 
 
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="run the pipeline in this checkout")
     run.add_argument("--params", metavar="FILE", help="a file laid over params.yaml; runs the last commit in a separate worktree")
-    run.add_argument("--until", choices=get_args(Until), default="accept", help="the last stage to run (default: accept)")
+    run.add_argument("--until", choices=STAGES, default="accept", help="the last stage to run (default: accept)")
     run.add_argument("--commit", metavar="NAME", help="a commit, branch or tag to run in a separate worktree (default: this checkout)")
     run.add_argument("--deployment", metavar="NAME", help="let a worker run it, such as develop-to-deploy/local, and follow it")
     run.add_argument(
@@ -61,13 +61,13 @@ def _parser() -> argparse.ArgumentParser:
         "--on", action="append", default=[], metavar="STAGE=POOL", help="run this stage on a worker of that pool; once per stage"
     )
     run.add_argument(
-        "--again", action="append", default=[], choices=get_args(Until), metavar="STAGE", help="run this stage although nothing changed"
+        "--again", action="append", default=[], choices=STAGES, metavar="STAGE", help="run this stage although nothing changed"
     )
     run.add_argument("--timeout", type=int, metavar="SECONDS", help="end the run as failed after so many seconds (default: no limit)")
     run.set_defaults(command=_run)
 
     ci = commands.add_parser("ci", help="what a CI job calls: run the pipeline if params, code or data changed, and write a report")
-    ci.add_argument("--until", choices=get_args(Until), default="accept", help="the last stage to run (default: accept)")
+    ci.add_argument("--until", choices=STAGES, default="accept", help="the last stage to run (default: accept)")
     ci.add_argument("--deployment", metavar="NAME", help="let a worker run this commit, which must be pushed, and follow it")
     ci.add_argument("--force", action="store_true", help="run although nothing changed, on a schedule for example")
     ci.add_argument("--report", type=Path, default=Path("reports/ci.md"), metavar="FILE", help="default: reports/ci.md")

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import httpx
 from prefect import State, get_client, get_run_logger
@@ -29,6 +29,7 @@ from flows.summary import Row
 from flows.workspace import Workspace
 from paddleship.config import params
 from paddleship.errors import BadInput, OutOfTime, PaddleshipError, Unavailable
+from paddleship.reports.order import STAGES
 from paddleship.reports.report import Report
 from paddleship.shipped.common.files import sha256, tree_sha256
 from paddleship.system import environment
@@ -55,11 +56,10 @@ def split(graph: Sequence[Stage], pools: Mapping[str, str]) -> list[Leg]:
 
 def elsewhere(pools: Mapping[str, str], *, until: Until, checkout: Path) -> dict[str, str]:
     """The pools of the stages that this run sends to other workers. Raises BadInput if a pool, or what they need, does not exist."""
-    names = get_args(Until)
     for stage in pools:
-        if stage not in names:
-            near = difflib.get_close_matches(stage, names, n=1, cutoff=0.5)
-            meant = f"did you mean {near[0]!r}?" if near else f"give one of {', '.join(names)}"
+        if stage not in STAGES:
+            near = difflib.get_close_matches(stage, STAGES, n=1, cutoff=0.5)
+            meant = f"did you mean {near[0]!r}?" if near else f"give one of {', '.join(STAGES)}"
             raise BadInput(f"pools (of paddleship run: --on) names {stage!r}, which is no stage: {meant}")
     wanted = {stage: pools[stage] for stage in stages.up_to(until) if stage in pools}
     if not wanted:
@@ -185,7 +185,7 @@ def _follow(leg: Leg, ref: str, settings: Mapping[str, str]) -> State[Any]:
     travelling = {name: value for name, value in settings.items() if name != "MLFLOW_TRACKING_URI"}  # it may hold a password
     again = [stage.name for stage in leg.stages if stage.again]
     given = {"run": str(flow_run.id), "ref": ref, "names": names, "again": again, "versions": versions(), "settings": travelling}
-    title = f"{flow_run.name}: {', '.join(names)}"
+    title = f"{flow_run.name}: {', '.join(STAGES)}"
     started = deployment.begin(f"{DEPLOYMENT}/{leg.pool}", given, run_name=title)
     try:
         return _wait(started.id, leg)

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from flows import leftovers, stages, workspace
+from flows import leftovers, workspace
 from flows.local import Local
 from paddleship.errors import Unavailable
 from paddleship.lineage.release import RUN_LABEL
+from paddleship.reports.order import STAGES
 from tasks import image
 from tasks.tracking import client, runs, spool
 from tasks.tracking.runs import Run
@@ -47,7 +48,7 @@ def comparison(one: Run, other: Run) -> Any:
     facts = [key for key in _FACTS if one.tags.get(key) != other.tags.get(key)]
     unlike = {_MEASURED: benchmarks_differ(one, other), _SCORED: rows_differ(one, other)}
     both = sorted(one.metrics.keys() & other.metrics.keys())
-    first = [key for key in (*scores(one), _SPEEDUP, _P50, _IMAGE) if key in both]
+    first = [key for key in (*client.scores(one.metrics), _SPEEDUP, _P50, _IMAGE) if key in both]
 
     def figure(key: str) -> tuple[str, str, str, str]:
         before, after = one.metrics[key], other.metrics[key]
@@ -73,15 +74,10 @@ def change(key: str, before: float, after: float) -> str:
     return f"{after / before:.3g}×" if before else ""
 
 
-def scores(run: Run) -> list[str]:
-    """The metrics by which training is judged on the test rows."""
-    return client.scores(run.metrics)
-
-
 def outcome(run: Run) -> str:
     """How the run ended, with the stage that a gate stopped: `GateFailed: train`."""
     stage = run.tags.get("failure", "").partition(":")[0]
-    return f"{run.outcome}: {stage}" if stage in get_args(stages.Until) else run.outcome
+    return f"{run.outcome}: {stage}" if stage in STAGES else run.outcome
 
 
 def prune(checkout: Path, local: Local, *, keep: int, everyone: bool, cache: bool, dry_run: bool, say: Say) -> None:
@@ -181,7 +177,7 @@ def _row(run: Run) -> tuple[str, ...]:
         _when(run),
         outcome(run),
         run.model,
-        ", ".join(f"{run.metrics[key]:.4f}" for key in scores(run)) or "–",
+        ", ".join(f"{run.metrics[key]:.4f}" for key in client.scores(run.metrics)) or "–",
         run.tags.get("winner", "–"),
         f"{figures[_SPEEDUP]:.1f}×{'' if _valid(run) else ' (not valid)'}" if _SPEEDUP in figures else "–",
         number(figures.get(_P50)),

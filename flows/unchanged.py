@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import get_args
 
 from flows import dead_runs, stages, summary
 from flows.local import Local
@@ -15,6 +14,7 @@ from flows.stages import Until
 from flows.summary import Row
 from paddleship.config import params
 from paddleship.errors import Unavailable, without_credentials
+from paddleship.reports.order import STAGES
 from paddleship.reports.report import Report
 from paddleship.shipped.common.files import write_text
 from tasks import image
@@ -53,7 +53,7 @@ def show(checkout: Path, local: Local, until: Until, *, register: bool) -> bool:
         return False
     if last.tracking_uri != without_credentials(local.tracking_uri()):
         return False
-    if get_args(Until).index(last.until) < get_args(Until).index(until):
+    if STAGES.index(last.until) < STAGES.index(until):
         return False
     fingerprint(values, checkout)
     graph = stages.graph(checkout, until=until)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 
@@ -23,10 +23,10 @@ from benchmarks.chaos.engine import REGISTRY, Engine
 from benchmarks.chaos.judge import Undisturbed, judge
 from benchmarks.chaos.means import at_work, fill, small_disk, well
 from benchmarks.chaos.toy import REPOSITORY
-from flows.stages import Until
 from paddleship.config import params
 from paddleship.errors import Unavailable
 from paddleship.promotion.ledger import Event, Ledger
+from paddleship.reports.order import STAGES
 
 _BASE = "python:3.11-slim"
 _DISK_BYTES = 500_000_000
@@ -122,7 +122,7 @@ Fault = Callable[[Shipping, Row, bool], None]
 
 def stages_killed(shipping: Shipping, row: Row, short: bool) -> None:
     """The run is killed in each of its stages in turn; each next run continues."""
-    stages = ("package", "accept") if short else get_args(Until)
+    stages = ("package", "accept") if short else STAGES
     with shipping.bench.checkout() as checkout:
         said = []
         for stage in stages:
@@ -178,7 +178,7 @@ def stages_disk_full(shipping: Shipping, row: Row, short: bool) -> None:
     with small_disk(shipping.bench.folder / "disk", _DISK_BYTES) as disk:
         temporary = disk / "tmp"
         temporary.mkdir()
-        for stage in ("optimize",) if short else get_args(Until):
+        for stage in ("optimize",) if short else STAGES:
             with shipping.bench.checkout(disk) as checkout:
                 process = checkout.start(TMPDIR=str(temporary))
                 at_work(checkout, stage, process, after_s=0.5)
@@ -263,7 +263,7 @@ def engine_disk_full(shipping: Shipping, row: Row, short: bool) -> None:
 
 def _too_often(said: Sequence[str], disturbed: Sequence[str]) -> int:
     """How often finished stages ran again: a stage may run once, and once more if it was disturbed."""
-    runs = {stage: sum(text.count(f"Running stage '{stage}'") for text in said) for stage in get_args(Until)}
+    runs = {stage: sum(text.count(f"Running stage '{stage}'") for text in said) for stage in STAGES}
     return sum(max(0, count - (2 if stage in disturbed else 1)) for stage, count in runs.items())
 
 
