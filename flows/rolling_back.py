@@ -41,18 +41,22 @@ def roll_back(version: str | None, params_file: str | None, *, step: Step, say: 
             serving, wanted = ledger.serving(), ledger.former(version)
             stays = serving is not None and serving.shipped.image_id == wanted.image_id
             why = f"version {wanted.version} stays champion" if stays else f"rolled back to version {wanted.version}"
-            result = " as before" if stays else ""
-            if decision is not None and decision.action == "promote" and decision.shipped.image_id != wanted.image_id:
-                result += f"; the promotion of version {decision.shipped.version}, which had begun, is given up"
-                result += "; to go behind the champion, give the command again" if stays and version is None else ""
-            decision = Entry(
-                event=Event.DECIDED, action="rollback", shipped=wanted, replaces=serving.shipped.version if serving else None, why=why
-            )
-            decision = ledger.append(decision)
+            result = _besides(decision, wanted, stays=stays, asked=version)
+            replaces = serving.shipped.version if serving else None
+            decision = ledger.append(Entry(event=Event.DECIDED, action="rollback", shipped=wanted, replaces=replaces, why=why))
         said = carry_out(
             Place(values, client, registry, ledger, decision, kept(ledger, registry, decision.shipped), accept=None), step=step
         )
     return f"{said}{result}, in {time.monotonic() - began:.1f} s"
+
+
+def _besides(begun: Entry | None, wanted: Shipped, *, stays: bool, asked: str | None) -> str:
+    """What a rollback does besides bringing a version back: to the decision that was begun, and where that version serves already."""
+    words = " as before" if stays else ""
+    if begun is not None and begun.action == "promote" and begun.shipped.image_id != wanted.image_id:
+        words += f"; the promotion of version {begun.shipped.version}, which had begun, is given up"
+        words += "; to go behind the champion, give the command again" if stays and asked is None else ""
+    return words
 
 
 def settings(params_file: str | None) -> tuple[Path, Params, Local]:
