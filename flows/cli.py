@@ -163,6 +163,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if unchanged.show(checkout, local, arguments.until, register=not arguments.no_register):
             return 0
     overlay = params_file(checkout, arguments.params)
+    if overlay and not arguments.deployment:
+        _require_params(checkout, overlay, arguments.commit or "HEAD")
     given: dict[str, Any] = {"params_file": overlay, "until": arguments.until, "commit": arguments.commit}
     if arguments.no_register:
         given["register_model"] = False
@@ -175,6 +177,14 @@ def _run(arguments: argparse.Namespace) -> int:
             raise BadInput(f"--timeout must be at least 1 (got {arguments.timeout}): give seconds, or leave it out for no limit")
         given["timeout_s"] = arguments.timeout
     return end(_pipeline(checkout, local, arguments.deployment, name=arguments.name, **given))
+
+
+def _require_params(checkout: Path, file: str, commit: str) -> None:
+    """Check a file that is laid over the params of a commit before anything starts. Raises ParamsError."""
+    from flows import workspace
+    from paddleship.config import params
+
+    workspace.overlaid(checkout, params.read(checkout / file), origin=file, commit=commit)
 
 
 def _pools(pairs: list[str]) -> dict[str, str]:

@@ -139,6 +139,7 @@ def test_a_wrong_value_is_told_before_anything_starts(toy, pipeline, sections, w
     assert words in last_error(done)
     assert last_error(done).startswith(f"error: {toy.parent}/overlay.yaml: ") or "onnxruntime" in words
     assert (done.stdout + done.stderr).count(words) == 1, "one error, printed once"
+    assert ("Beginning flow run" in done.stderr) == ("onnxruntime" in words), "what is wrong in the file needs no flow run"
     assert mlflow_runs(toy) == []
     assert not (toy / ".paddleship/runs").exists()
 
@@ -156,6 +157,7 @@ def test_a_wrong_value_in_params_yaml_is_told_before_anything_starts(toy, pipeli
     assert done.returncode == 2
     assert "unknown key 'train.epoch'" in last_error(done)
     assert mlflow_runs(toy) == []
+    assert "Beginning flow run" not in done.stderr
     git(toy, "commit", "-qam", "a wrong value")
     done = pipeline("--params", overlay(toy, train={"patience": 1}))
     assert last_error(done).startswith("error: params.yaml of the last commit: unknown key 'train.epoch'"), "the overlay is not at fault"
