@@ -208,7 +208,9 @@ def _in_range(array: np.ndarray[Any, Any], spec: TensorSpec, sizes: Mapping[str,
     why = f"; the limit is this row's {' and '.join(named)}" if named else ""
     least, most = array.min(), array.max()
     found = f"(got {f'{least:g}' if least == most else f'{least:g} … {most:g}'}{why})"
-    raise RequestError(f"input {spec.name!r} is {_missed(low, high)} {found}: give values in range")
+    odd_pad = (low is not None and spec.pad < low) or (high is not None and spec.pad > high)
+    padding = f", or {spec.pad:g} where a row ends early" if grows and odd_pad else ""
+    raise RequestError(f"input {spec.name!r} is {_missed(low, high)} {found}: give values in range{padding}")
 
 
 def _missed(low: float | None, high: float | None) -> str:

@@ -59,7 +59,8 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
         if array.dtype.kind not in "biuf" and array.size:
             raise ValueError
     except ValueError:
-        what = "hold null" if None in data else "are not numbers in rows of one length"
+        strange = _kind_of_no_number(data)
+        what = f"hold {strange}" if strange else "are not numbers in rows of one length"
         raise RequestError(f"the data of tensor {name!r} {what}: send {datatype} values") from None
     like_bools = (array == 0) | (array == 1)
     if datatype != "BOOL" and like_bools.any() and bool in map(type, np.asarray(data, dtype=object)[like_bools]):
@@ -71,6 +72,18 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
             f"tensor {name!r} has the shape {shape} and data nested as {list(array.shape)}: make them agree, or send it flat"
         )
     return array.reshape(shape)
+
+
+def _kind_of_no_number(data: list[Any]) -> str | None:
+    """What the first value that is no number is, for people; None if all are numbers. Requests may nest deeper than Python recurses."""
+    left = [data]
+    while left:
+        value = left.pop()
+        if isinstance(value, list):
+            left.extend(reversed(value))
+        elif not isinstance(value, int | float):
+            return "null" if value is None else "text" if isinstance(value, str) else "an object"
+    return None
 
 
 def decode_request(body: Any, specs: Sequence[TensorSpec], *, max_batch: int) -> dict[str, Any]:

@@ -144,6 +144,13 @@ def test_a_request_whose_inputs_differ_in_a_shared_dimension_is_refused():
         tensors.encode({"x": [[1.0, 2.0]], "keep": [[True]]})
 
 
+def test_a_value_that_pads_a_row_is_named_beside_a_range_that_lacks_it():
+    tensors = preprocess.Tensors([TensorSpec("ids", "int64", ("batch", "length"), 0, 39, -1)])
+    assert len(tensors.encode({"ids": [[3, -1]]})) == 1
+    with pytest.raises(RequestError, match=r"'ids' is outside 0 … 39 \(got -2 … -1\): give values in range, or -1 where a row ends early"):
+        tensors.encode({"ids": [[-2, -1]]})
+
+
 ROWS = TensorSpec("rows", "float32", ("batch", "length", 2))
 STEPS = TensorSpec("steps", "int64", ("batch",), 1, "length")
 
