@@ -18,6 +18,7 @@ from tasks import image
 from tasks.tracking import client, runs, spool
 from tasks.tracking.runs import Run
 
+_BRIEF = 48  # characters of a name before its two random words, in a table
 _COLUMNS = ("name", "started", "outcome", "model", "score", "winner", "speedup", "p50 ms", "noise ratio", "image MB")
 _IMAGE, _SPEEDUP, _P50 = "package/image_bytes", "benchmark/speedup", "benchmark/p50_ms"
 _FACTS = ("git_commit", "code_sha256", "data_sha256", "measured_on", "benchmark_valid")
@@ -64,7 +65,7 @@ def comparison(one: Run, other: Run) -> Any:
     ]
     rows += [(key, one.tags.get(key, "–"), other.tags.get(key, "–"), "") for key in facts]
     rows += [figure(key) for key in both if key not in first]
-    return _table(("", one.name, other.name, "change"), rows)
+    return _table(("", _brief(one.name), _brief(other.name), "change"), rows)
 
 
 def change(key: str, before: float, after: float) -> str:
@@ -173,7 +174,7 @@ def _row(run: Run) -> tuple[str, ...]:
     figures = run.metrics
     size = figures.get(_IMAGE)
     return (
-        run.name,
+        _brief(run.name),
         _when(run),
         outcome(run),
         run.model,
@@ -184,6 +185,12 @@ def _row(run: Run) -> tuple[str, ...]:
         number(figures.get("benchmark/noise_ratio")),
         f"{size / 1e6:.0f}" if size else "–",
     )
+
+
+def _brief(name: str) -> str:
+    """A name for a column: of a long one, its beginning and the two random words, by which the run can be named too."""
+    words, bracket, ending = name.rpartition(" (")
+    return f"{words[: _BRIEF - 1]}…{bracket}{ending}" if len(words) > _BRIEF else name
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:

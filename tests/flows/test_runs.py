@@ -116,6 +116,13 @@ def test_a_store_that_mlflow_does_not_know_is_unavailable(stored, monkeypatch):
 
 
 @pytest.mark.spawned
+def test_a_long_name_is_short_in_a_table_and_keeps_what_tells_runs_apart(stored):
+    (found, *_) = tracked.find(stored[1].tracking_uri())
+    long = replace(found, name="sensor: width=8, features=6, events=40, classes=4, epochs=4, … (calm-otter)")
+    shown = [str(cell) for cell in runs.table([long, found]).columns[0].cells]
+    assert shown == ["sensor: width=8, features=6, events=40, classes… (calm-otter)", found.name]
+
+
 def test_the_runs_are_a_table_on_the_terminal(stored):
     listed = command(stored[0], "list")
     assert listed.returncode == 0, listed.stderr
