@@ -162,6 +162,8 @@ class Ledger:
             versions = ", ".join(dict.fromkeys(entry.shipped.version for entry in done))
             if version:
                 raise BadInput(f"version {version} was never champion of {self._model!r} (champions so far: {versions}): name one of them")
+            if "," not in versions:
+                raise BadInput(f"version {versions} is the only champion that {self._model!r} has had: there is none to go back to")
             raise BadInput(
                 f"no champion came before version {done[-1].shipped.version} of {self._model!r}, without those that a rollback undid "
                 f"(champions so far: {versions}): name the version to bring back"
