@@ -185,7 +185,7 @@ def _follow(leg: Leg, ref: str, settings: Mapping[str, str]) -> State[Any]:
     travelling = {name: value for name, value in settings.items() if name != "MLFLOW_TRACKING_URI"}  # it may hold a password
     again = [stage.name for stage in leg.stages if stage.again]
     given = {"run": str(flow_run.id), "ref": ref, "names": names, "again": again, "versions": versions(), "settings": travelling}
-    title = f"{flow_run.name}: {', '.join(STAGES)}"
+    title = f"{flow_run.name}: {', '.join(names)}"
     started = deployment.begin(f"{DEPLOYMENT}/{leg.pool}", given, run_name=title)
     try:
         return _wait(started.id, leg)

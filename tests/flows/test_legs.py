@@ -94,6 +94,7 @@ def test_a_stage_runs_in_a_clone_of_another_pool_and_all_travels_by_the_two_remo
     for repository in (shared, gpu, shared.parent / "origin.git"):
         assert git(repository, "for-each-ref", "refs/paddleship") == ""
     (leg,) = prefect_api(prefect_url, "flow_runs/filter", {"work_pools": {"name": {"any_": ["gpu"]}}})
+    assert leg["name"].endswith(": train"), "a leg is named after its own stages"
     assert leg["parent_task_run_id"], "it is shown below the run"
     replaced = subprocess.run(
         [PREFECT, "flow-run", "execute", leg["id"]], cwd=gpu, env=environment, capture_output=True, text=True, check=False
