@@ -115,7 +115,6 @@ def test_a_store_that_mlflow_does_not_know_is_unavailable(stored, monkeypatch):
     assert "MLflow at foo://bar does not answer" in done.stderr
 
 
-@pytest.mark.spawned
 def test_a_long_name_is_short_in_a_table_and_keeps_what_tells_runs_apart(stored):
     (found, *_) = tracked.find(stored[1].tracking_uri())
     long = replace(found, name="sensor: width=8, features=6, events=40, classes=4, epochs=4, … (calm-otter)")
@@ -123,6 +122,7 @@ def test_a_long_name_is_short_in_a_table_and_keeps_what_tells_runs_apart(stored)
     assert shown == ["sensor: width=8, features=6, events=40, classes… (calm-otter)", found.name]
 
 
+@pytest.mark.spawned
 def test_the_runs_are_a_table_on_the_terminal(stored):
     listed = command(stored[0], "list")
     assert listed.returncode == 0, listed.stderr
