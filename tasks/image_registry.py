@@ -31,7 +31,7 @@ def pull(client: Any, reference: str) -> str:
         return str(client.images.pull(reference).id)
     except docker.errors.DockerException as error:
         raise Unavailable(
-            f"{reference} cannot be pulled ({_reason(error)}): see that the registry answers, then run the same command"
+            f"{reference} cannot be pulled ({image.reason(error)}): see that the registry answers, then run the same command"
         ) from None
 
 
@@ -63,7 +63,7 @@ def _push(client: Any, shipped: Shipped, name: str, tag: str) -> str:
             raise Unavailable(f"the engine does not say under which digest {name}:{tag} was pushed: push it by hand and look")
     except docker.errors.DockerException as error:
         raise Unavailable(
-            f"{name}:{tag} cannot be pushed ({_reason(error)}): log in with `docker login`, then run the same command"
+            f"{name}:{tag} cannot be pushed ({image.reason(error)}): log in with `docker login`, then run the same command"
         ) from None
 
 
@@ -81,10 +81,6 @@ def _tagged(client: Any, image_id: str, name: str, tag: str) -> Iterator[None]:
         with suppress(docker.errors.DockerException):
             if before is not None:
                 before.tag(name, tag)
-            elif len(tagged.tags) > 0:
+            elif tagged.tags:
                 client.images.remove(f"{name}:{tag}")
         raise
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(getattr(error, "explanation", None) or error).split())[:200]
