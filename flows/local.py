@@ -17,6 +17,13 @@ from paddleship.shipped.common.files import write_text
 FOLDER = ".paddleship"
 HEARTBEAT_S = 30  # seconds between heartbeats of a flow run; after three missing ones it counts as crashed
 _JOBS = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"  # of MLflow's GenAI part: eight processes and a gigabyte that are not used here
+_TEMPORARY = {
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "PREFECT_UI_ENABLED": "0",
+    # Block types are for its pages; to look for them, it imports every integration of Prefect that is installed, which takes a second.
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "0",
+    "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "0",
+}
 _OURS = {"PYTHONSAFEPATH": "1"}  # the server's code is that of this installation, not of the folder that it starts in
 _OUR_SETTINGS = "# Written by `make ui`, removed by `make stop`.\n"
 
@@ -94,8 +101,8 @@ class Local:
             return lambda: servers.require(there, name="Prefect", variable="PREFECT_API_URL")
         port = servers.free_port()
         url = f"http://127.0.0.1:{port}"
-        environment = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", **_OURS}
-        wait = servers.temporary("Prefect's temporary server", _prefect_server(port), health=f"{url}/api/health", environment=environment)
+        name, environment = "Prefect's temporary server", {**_TEMPORARY, **_OURS}
+        wait = servers.temporary(name, _prefect_server(port), health=f"{url}/api/health", environment=environment)
         os.environ |= {"PREFECT_API_URL": f"{url}/api", "PREFECT_UI_URL": ""}  # it has no pages to link to
         return wait
 

@@ -1,10 +1,13 @@
 """Prefect's server as `make ui` and runs start it."""
 
+import os
 import subprocess
 import sys
 import textwrap
 
 import pytest
+
+from flows import local
 
 FREED_WHILE_ITS_CONNECTION_WAITS = """
     import asyncio
@@ -48,3 +51,27 @@ def test_garbage_that_must_wait_for_the_database_does_not_stop_the_event_loop(tm
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode == 0) == (not error), done.stderr
     assert error in done.stderr
+
+
+WHAT_IT_IMPORTS = """
+    import asyncio
+    import os
+    import sys
+    from prefect.server.api.server import create_app
+
+    async def main():
+        app = create_app(final=True)
+        async with app.router.lifespan_context(app):
+            print("prefect_docker" in sys.modules, flush=True)
+            os._exit(0)  # its services, which have just begun, could not be stopped yet
+
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("settings", "imported"), [(local._TEMPORARY, "False"), ({}, "True")], ids=["temporary", "with pages"])
+def test_the_temporary_server_does_not_import_the_integrations_of_prefect(tmp_path, with_tables, settings, imported):
+    environment = {**os.environ, "PREFECT_HOME": f"{with_tables(tmp_path)}/.paddleship/prefect", **settings}
+    command = [sys.executable, "-c", textwrap.dedent(WHAT_IT_IMPORTS)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.strip() == imported, done.stderr
