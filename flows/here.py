@@ -61,16 +61,18 @@ def values(checkout: Path, params_file: str | None) -> Params:
 def load_flow(checkout: Path, local: Local, module: str) -> Any:
     """Make this process ready to run a flow in the checkout, and return the flow's module, which is imported while Prefect starts.
 
-    SIGTERM ends the flow as Ctrl-C does, and what it started ends with this process. Raises Unavailable if Prefect does not start.
+    So is MLflow's client. SIGTERM ends the flow as Ctrl-C does, and what it started ends with this process. Raises Unavailable if Prefect
+    does not start.
     """
     os.chdir(checkout)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     guard_descendants()
     wait = local.serve()
     loaded = importlib.import_module(module)
-
     from flows import terminal
+    from tasks.tracking import sending
 
+    sending.get_ready(local.tracking_uri())
     terminal.tell_errors_once()
     wait()
     return loaded

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -53,6 +53,12 @@ def open_run(entry: Path, uri: str) -> str:
         tags=[RunTag(key, value) for key, value in facts["tags"].items()],
     )
     return str(facts["run_id"])
+
+
+def get_ready(uri: str) -> None:
+    """Import MLflow's client, and create the tables of a SQLite store; errors are left to the first call that needs MLflow."""
+    with suppress(Exception), first_use(uri):
+        connect(uri)
 
 
 @contextmanager

@@ -5,16 +5,18 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError, Unavailable
-from tasks.tracking import run, spool
+from tasks.tracking import run, sending, spool
 from tasks.tracking.run import bury, deliver
 from tests.tasks.tracking.helpers import children, client, runs
 
@@ -270,3 +272,12 @@ def test_first_runs_that_start_together_share_one_new_database(tmp_path, warm_co
     started = [subprocess.Popen(command, cwd=REPOSITORY) for _ in range(3)]
     assert [process.wait() for process in started] == [0, 0, 0]
     assert len(runs(store)) == 3
+
+
+def test_getting_ready_creates_the_tables_and_leaves_errors_to_the_first_call(tmp_path):
+    sending.get_ready(f"sqlite:///{tmp_path / 'new.db'}")
+    with closing(sqlite3.connect(tmp_path / "new.db")) as database:
+        assert database.execute("select count(*) from runs").fetchone() == (0,)
+    (tmp_path / "file").touch()
+    sending.get_ready(f"sqlite:///{tmp_path}/file/new.db")
+    sending.get_ready("no-such-kind://of-store")
