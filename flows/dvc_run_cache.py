@@ -1,64 +1,76 @@
 """DVC's cache of runs, used beside other runs and with many entries; for DVC 3.67, whose methods `share` replaces.
 
 DVC takes a file that another process has not finished for an entry, deletes it as corrupted, and fails if it is gone by then. And
-`repro --pull` and `push` copy every entry each time. An entry is named after its content, so one that is there is the same; a stage needs
-those of its own inputs.
+`repro --pull` and `push` copy every entry each time. A push takes the outs of the stages as they are now, and an entry without its outs is
+of no use, so here it takes the entries of these stages. An entry is named after its content, so one that is there is the same.
 """
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from dvc.config import RemoteConfigError
 from dvc.fs import HTTPFileSystem
-from dvc.stage.cache import RunCacheNotSupported, StageCache, _get_stage_hash
+from dvc.stage.cache import RunCacheNotSupported, StageCache, _get_cache_hash, _get_stage_hash
+from dvc.stage.serialize import to_single_stage_lockfile
 from dvc_objects.fs.generic import copy, log_exceptions
-
-_copy_all = StageCache.transfer
 
 
 def share() -> None:
     """Replace the methods by which DVC copies and finds entries, in this process and its forks."""
-    StageCache.transfer, StageCache.pull, StageCache._load = _transfer, _pull, _load
+    StageCache.push, StageCache.pull, StageCache._load = _push, _pull, _load
 
 
-def _transfer(cache: Any, source: Any, target: Any, force: bool = True, *, below: str = "runs") -> list[tuple[str, str]]:
-    """Copy the entries that the target lacks. Returns all of the source's."""
-    if any(isinstance(odb.fs, HTTPFileSystem) for odb in (source, target)):
-        return list(_copy_all(cache, source, target, force))
-    here, there = _entries(source, below), _entries(target, below)
-    for name in here.keys() - there.keys():
-        log_exceptions(copy)(source.fs, here[name], target.fs, target.fs.join(target.path, *name.parts))
-    return [(name.parent.name, name.name) for name in here]
+def _push(cache: Any, remote: str | None, odb: Any = None) -> list[tuple[str, str]]:
+    """Copy the entries of the stages as they are now, if the remote lacks them. Returns these entries."""
+    local, found = cache.repo.cache.legacy, odb or _remote(cache, remote, "push --run-cache")
+    ran = [stage for stage in cache.repo.index.stages if stage.cmd and all(item.hash_info for item in (*stage.deps, *stage.outs))]
+    keys = [_get_cache_hash(to_single_stage_lockfile(stage), key=True) for stage in ran]  # of dvc.lock: no file is hashed again
+    names = [name for key in keys for name in _entries(local, key)]
+    known = found.fs.exists([_path(found, *name) for name in names])
+    _copy([name for name, is_there in zip(names, known, strict=True) if not is_there], local, found)
+    return names
 
 
-def _pull(cache: Any, remote: str | None, odb: Any = None) -> Any:
+def _pull(cache: Any, remote: str | None, odb: Any = None) -> None:
     """Only note the remote; `_load` brings what a stage asks for."""
-    try:
-        found = odb or cache.repo.cloud.get_remote_odb(remote, "fetch --run-cache", hash_name="md5-dos2unix")
-    except RemoteConfigError as error:
-        raise RunCacheNotSupported(error) from error
-    if isinstance(found.fs, HTTPFileSystem):
-        raise RunCacheNotSupported(f"it is not supported over HTTP: {found.path}")
-    cache.pulled = found
+    cache.pulled = odb or _remote(cache, remote, "fetch --run-cache")
 
 
 def _load(cache: Any, stage: Any) -> Any:
     """The newest entry for the inputs of a stage, here or in the noted remote; None without one."""
     if not (key := _get_stage_hash(stage)):
         return None
-    local, below = cache.repo.cache.legacy, f"runs/{key[:2]}/{key}"
-    if not _entries(local, below) and (remote := getattr(cache, "pulled", None)):
-        _transfer(cache, remote, local, below=below)
-    newest = max(_entries(local, below).values(), key=lambda path: Path(path).stat().st_mtime, default=None)
-    return cache._load_cache(key, Path(newest).name) if newest else None
+    local = cache.repo.cache.legacy
+    if not _entries(local, key) and (remote := getattr(cache, "pulled", None)):
+        _copy(_entries(remote, key), remote, local)
+    newest = max(_entries(local, key), key=lambda name: Path(_path(local, *name)).stat().st_mtime, default=None)
+    return cache._load_cache(*newest) if newest else None
 
 
-def _entries(odb: Any, below: str) -> dict[PurePosixPath, str]:
-    """The whole entries of a cache of runs in a folder of it, by their place in the cache."""
-    folder = odb.fs.join(odb.path, *below.split("/"))
-    if not odb.fs.exists(folder):
-        return {}
-    found = {PurePosixPath(odb.fs.as_posix(odb.fs.relpath(path, odb.path))): path for path in odb.fs.find(folder)}
-    return {name: path for name, path in found.items() if not name.name.startswith(".")}
+def _remote(cache: Any, name: str | None, command: str) -> Any:
+    """The remote's place for entries. Raises RunCacheNotSupported."""
+    try:
+        found = cache.repo.cloud.get_remote_odb(name, command, hash_name="md5-dos2unix")
+    except RemoteConfigError as error:
+        raise RunCacheNotSupported(error) from error
+    if isinstance(found.fs, HTTPFileSystem):
+        raise RunCacheNotSupported(f"it is not supported over HTTP: {found.path}")
+    return found
+
+
+def _entries(odb: Any, key: str) -> list[tuple[str, str]]:
+    """The whole entries for the inputs of a stage: the key of the inputs, and the name of the entry."""
+    folder = _path(odb, key)
+    names = [odb.fs.name(path) for path in odb.fs.find(folder)] if odb.fs.exists(folder) else []
+    return [(key, name) for name in names if not name.startswith(".")]
+
+
+def _copy(names: list[tuple[str, str]], source: Any, target: Any) -> None:
+    for name in names:
+        log_exceptions(copy)(source.fs, _path(source, *name), target.fs, _path(target, *name))
+
+
+def _path(odb: Any, key: str, *name: str) -> str:
+    return str(odb.fs.join(odb.path, "runs", key[:2], key, *name))

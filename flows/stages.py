@@ -222,7 +222,7 @@ def lock_sha256(root: Path) -> str:
 
 
 def push(root: Path, *, on_line: Callable[[str], None], only: Sequence[str] = ()) -> bool:
-    """Push data and run cache, of all stages or of the addresses `only`, to the default remote.
+    """Push the outs of all stages, or of the addresses `only`, to the default remote, and the entries of all stages in DVC's run cache.
 
     Returns False, with the reason printed, if that failed.
     """

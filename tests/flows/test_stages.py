@@ -347,3 +347,16 @@ def test_only_entries_that_are_missing_travel_to_the_remote_and_back(toy):
     for name in ("dvc.lock", "data/dvc.lock"):
         (toy / name).unlink()
     assert [run(toy, stage)[0] for stage in (fetch, PREPARE)] == [StageStatus.RESTORED] * 2
+
+
+def test_a_push_takes_the_entries_whose_outs_it_takes(fetched):
+    for words in ("one", "other"):
+        (fetched / "data/raw/rows").write_text(f"{words}\n")
+        assert run(fetched)[0] == StageStatus.RAN
+    assert stages.push(fetched, on_line=print)
+    entries = [path.read_text() for path in (fetched.parent / "paddleship-remote/runs").rglob("*") if path.is_file()]
+    assert [yaml.safe_load(entry) for entry in entries] == [yaml.safe_load((fetched / "dvc.lock").read_text())["stages"]["prepare"]]
+    graph = yaml.safe_load((fetched / "dvc.yaml").read_text())
+    graph["stages"]["prepare"]["deps"].append("a-file-that-came-later")
+    (fetched / "dvc.yaml").write_text(yaml.safe_dump(graph))
+    assert stages.push(fetched, on_line=print)
