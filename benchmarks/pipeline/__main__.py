@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from paddleship.system import host
 _STAGES = ("prepare", "train", "export")
 _AT_ONCE = 8
 _STORED, _FEW_STORED = (10, 100, 1000), (10, 20)
-_ROUNDS, _ROUNDS_STORED = 5, 7
+_ROUNDS, _ROUNDS_STORED = 5, 10
 _GOALS = {"unchanged": 8.0, "warm_adds": 8.0, "warm_with_ui_adds": 8.0, "growth_percent": 10.0}
 
 Seconds = dict[str, list[float]]
@@ -97,21 +97,28 @@ def _at_once(fresh: Checkout, folder: Path, seconds: Seconds) -> None:
 
 
 def _with_stored(fresh: Checkout, folder: Path, counts: tuple[int, ...], rounds: int, seconds: Seconds) -> None:
-    """Warm runs in copies of a checkout that differ in how many runs are stored, interleaved."""
+    """Warm runs in turns in copies of a checkout that differ in how many runs are stored, and whose servers all run all the time.
+
+    Every other round has the reverse order, so that a machine that becomes slower or quicker does not count as growth.
+    """
     with _copied(fresh, folder / "template") as template:
         well(template.run())
-        copies = {}
-        for count in counts:
-            copies[count] = template.copy(folder / str(count))
-            stored.add(copies[count].root, count - stored.count(template.root))
-        for _ in range(rounds):
-            for count, checkout in copies.items():
-                with serving(checkout, "prefect"), serving(checkout, "mlflow"):
+        with ExitStack() as copies:
+            turns = []
+            for count in counts:
+                checkout = copies.enter_context(_copied(template, folder / str(count)))
+                stored.add(checkout.root, count - stored.count(template.root) - 1)
+                for name in ("prefect", "mlflow"):
+                    copies.enter_context(serving(checkout, name))
+                _change(checkout)
+                _run(checkout)  # the first one with these servers, which is not counted
+                turns.append((f"stored_{count}", checkout))
+            for _ in range(rounds):
+                for name, checkout in turns:
                     _change(checkout)
-                    seconds[f"stored_{count}"].append(_run(checkout))
-            _tell(seconds)
-        for checkout in copies.values():
-            checkout.remove()
+                    seconds[name].append(_run(checkout))
+                turns.reverse()
+                _tell(seconds)
 
 
 def _change(checkout: Checkout) -> str:
