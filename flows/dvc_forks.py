@@ -16,7 +16,30 @@ from contextlib import suppress
 
 from flows import child_guard, imports
 
-_IMPORTED = ("dvc.cli", "dvc.commands.repro", "dvc.commands.data_sync", "dvc.repo", "dvc.repo.push")
+_IMPORTED = (  # what `repro` and `push` import when they need it, which each fork would do again
+    "dvc.cli.parser",
+    "dvc.cachemgr",
+    "dvc.data_cloud",
+    "dvc.lock",
+    "dvc.rwlock",
+    "dvc.scm",
+    "dvc.repo.artifacts",
+    "dvc.repo.datasets",
+    "dvc.repo.index",
+    "dvc.repo.metrics",
+    "dvc.repo.open_repo",
+    "dvc.repo.params",
+    "dvc.repo.plots",
+    "dvc.repo.push",
+    "dvc.repo.stage",
+    "dvc.repo.worktree",
+    "dvc_data.hashfile.db.local",
+    "dvc_data.hashfile.status",
+    "dvc_data.index.push",
+    "dulwich.ignore",
+    "configobj",
+    "ruamel.yaml",
+)
 
 
 def _serve(channel: socket.socket) -> None:
