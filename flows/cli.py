@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from flows import drift_command, imports, promotion_commands, sweep_command, terminal
-from flows.here import end, here, load_flow, params_file, run_flow
+from flows.here import end, get_ready, here, load_flow, params_file, run_flow
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError
 from paddleship.reports.order import STAGES
@@ -156,8 +156,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(arguments: argparse.Namespace) -> int:
     checkout, local = here()
-    pools = _pools(arguments.on)
+    pools, wait = _pools(arguments.on), None
     if not (arguments.params or arguments.commit or arguments.deployment or arguments.again or arguments.name or pools):
+        wait = get_ready(checkout, local)  # Prefect takes seconds to start, and is needed unless nothing changed
+
         from flows import unchanged
 
         if unchanged.show(checkout, local, arguments.until, register=not arguments.no_register):
@@ -176,7 +178,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.timeout < 1:
             raise BadInput(f"--timeout must be at least 1 (got {arguments.timeout}): give seconds, or leave it out for no limit")
         given["timeout_s"] = arguments.timeout
-    return end(_pipeline(checkout, local, arguments.deployment, name=arguments.name, **given))
+    return end(_pipeline(checkout, local, arguments.deployment, name=arguments.name, wait=wait, **given))
 
 
 def _require_params(checkout: Path, file: str, commit: str) -> None:
@@ -215,7 +217,7 @@ def _ci(arguments: argparse.Namespace) -> int:
     return end(state)
 
 
-def _pipeline(checkout: Path, local: Any, deployment: str | None, *, name: str | None = None, **parameters: Any) -> Any:
+def _pipeline(checkout: Path, local: Any, deployment: str | None, *, name: str | None = None, wait: Any = None, **parameters: Any) -> Any:
     """Run the pipeline here or let a worker run it, under a name of its own if there is one; its last state."""
     if deployment:
         os.chdir(checkout)
@@ -223,7 +225,7 @@ def _pipeline(checkout: Path, local: Any, deployment: str | None, *, name: str |
         from flows.deployment import follow
 
         return follow(local, deployment, parameters, run_name=name)
-    flow = load_flow(checkout, local, "flows.pipeline").develop_to_deploy
+    flow = load_flow(checkout, local, "flows.pipeline", wait=wait).develop_to_deploy
     if name:
         flow = flow.with_options(flow_run_name=lambda: name)
     return run_flow(local, flow, **parameters, isolated=False)

@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,16 +59,23 @@ def values(checkout: Path, params_file: str | None) -> Params:
     return merged
 
 
-def load_flow(checkout: Path, local: Local, module: str) -> Any:
-    """Make this process ready to run a flow in the checkout, and return the flow's module, which is imported while Prefect starts.
+def get_ready(checkout: Path, local: Local) -> Callable[[], None]:
+    """Make this process ready to run a flow in the checkout, and begin to start Prefect if no server is available.
 
-    So is MLflow's client. SIGTERM ends the flow as Ctrl-C does, and what it started ends with this process. Raises Unavailable if Prefect
-    does not start.
+    SIGTERM ends the flow as Ctrl-C does, and what it started ends with this process. Returns what waits until Prefect answers.
     """
     os.chdir(checkout)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     guard_descendants()
-    wait = local.serve()
+    return local.serve()
+
+
+def load_flow(checkout: Path, local: Local, module: str, *, wait: Callable[[], None] | None = None) -> Any:
+    """Return the module of a flow, which is imported while Prefect starts, as MLflow's client is. Raises Unavailable if it does not start.
+
+    `wait` is what `get_ready` returned, if it was called before.
+    """
+    wait = wait or get_ready(checkout, local)
     loaded = importlib.import_module(module)
     from flows import terminal
     from tasks.tracking import sending

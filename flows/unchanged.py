@@ -1,4 +1,4 @@
-"""A run that has nothing to do, which is known before any server starts."""
+"""A run that has nothing to do, which is known before Prefect is needed."""
 
 from __future__ import annotations
 

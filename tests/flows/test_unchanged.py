@@ -3,6 +3,7 @@
 import json
 from uuid import uuid4
 
+import psutil
 import pytest
 
 from flows import stages, unchanged
@@ -30,6 +31,14 @@ def test_a_run_with_nothing_to_do_needs_no_server_and_prints_the_reports_of_the_
     assert "Nothing changed since the last run" in done.stdout
     assert mlflow_runs(toy) == [("FINISHED", None)]
     assert pipeline(**NO_SERVER, MLFLOW_TRACKING_URI="http://127.0.0.1:1").returncode == 4, "another MLflow has nothing of it"
+
+
+def test_a_run_with_nothing_to_do_leaves_no_server_of_its_own(toy, pipeline, environment):
+    assert pipeline().returncode == 0
+    del environment["PREFECT_API_URL"], environment["PREFECT_HOME"]
+    assert "Nothing changed since the last run" in pipeline().stdout
+    left = [process.info for process in psutil.process_iter(["cwd", "cmdline"]) if process.info["cwd"] == str(toy)]
+    assert not left
 
 
 def test_only_what_the_last_run_did_and_left_counts_as_unchanged(toy, let, pipeline, asked):
