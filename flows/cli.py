@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
@@ -217,7 +218,15 @@ def _ci(arguments: argparse.Namespace) -> int:
     return end(state)
 
 
-def _pipeline(checkout: Path, local: Any, deployment: str | None, *, name: str | None = None, wait: Any = None, **parameters: Any) -> Any:
+def _pipeline(
+    checkout: Path,
+    local: Any,
+    deployment: str | None,
+    *,
+    name: str | None = None,
+    wait: Callable[[], None] | None = None,
+    **parameters: Any,
+) -> Any:
     """Run the pipeline here or let a worker run it, under a name of its own if there is one; its last state."""
     if deployment:
         os.chdir(checkout)

@@ -40,9 +40,7 @@ def _pull(cache: Any, remote: str | None, odb: Any = None) -> None:
 
 def _load(cache: Any, stage: Any) -> Any:
     """The newest entry for the inputs of a stage, here or in the noted remote; None without one."""
-    if not (key := _get_stage_hash(stage)):
-        return None
-    local = cache.repo.cache.legacy
+    key, local = _get_stage_hash(stage), cache.repo.cache.legacy
     if not _entries(local, key) and (remote := getattr(cache, "pulled", None)):
         _copy(_entries(remote, key), remote, local)
     newest = max(_entries(local, key), key=lambda name: Path(_path(local, *name)).stat().st_mtime, default=None)

@@ -159,14 +159,15 @@ class Ledger:
         before = [done[-1].shipped] if begun else _stack(done)[:-1]
         wanted = [entry.shipped for entry in done if entry.shipped.version == version] if version else before
         if not wanted:
-            versions = ", ".join(dict.fromkeys(entry.shipped.version for entry in done))
+            versions = list(dict.fromkeys(entry.shipped.version for entry in done))
+            so_far = f"champions so far: {', '.join(versions)}"
             if version:
-                raise BadInput(f"version {version} was never champion of {self._model!r} (champions so far: {versions}): name one of them")
-            if "," not in versions:
-                raise BadInput(f"version {versions} is the only champion that {self._model!r} has had: there is none to go back to")
+                raise BadInput(f"version {version} was never champion of {self._model!r} ({so_far}): name one of them")
+            if len(versions) == 1:
+                raise BadInput(f"version {versions[0]} is the only champion that {self._model!r} has had: there is none to go back to")
             raise BadInput(
                 f"no champion came before version {done[-1].shipped.version} of {self._model!r}, without those that a rollback undid "
-                f"(champions so far: {versions}): name the version to bring back"
+                f"({so_far}): name the version to bring back"
             )
         return wanted[-1]
 
