@@ -1,11 +1,15 @@
 """A Docker target with a real engine and a real proxy, and servers that only say who they are."""
 
+import json
 import os
 import socket
 import subprocess
 import threading
+import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -163,6 +167,24 @@ def test_a_proxy_that_was_started_anew_sends_to_the_server_that_served_before(en
     put(target, images[old], before=images[old])
     assert says(settings) == old
     assert len(containers(engine, settings)) == 2
+
+
+def test_the_proxy_answers_in_json_where_no_server_can(target, settings, old):
+    place = target._active()
+    target._api(f"set server model/{place} state maint")
+    try:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            says(settings)
+    finally:
+        target._api(f"set server model/{place} state ready")
+    assert (refused.value.code, json.load(refused.value)) == (503, {"error": "no server is ready: try again later"})
+
+
+@pytest.mark.parametrize(("header_bytes", "status"), [(14_000, 200), (17_000, 400)])
+def test_the_proxy_takes_heads_of_15_kib(target, settings, old, header_bytes, status):
+    with closing(HTTPConnection("127.0.0.1", settings.port, timeout=60)) as connection:
+        connection.request("GET", "/", headers={"x": "y" * header_bytes})
+        assert connection.getresponse().status == status
 
 
 def test_an_answer_of_the_proxy_that_was_lost_is_asked_for_again(target, images, old, monkeypatch):

@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from paddleship.shipped.serving.limits import ConnectionLimits
 
 _TICK_S = 1.0
+_AROUND_HEADER = len(b": \r\n")
 _IDLE, _HEAD, _BODY = "idle", "head", "body"
 
 
@@ -135,9 +136,7 @@ class Connection(HttpToolsProtocol):
             self._received += len(data)
         super().data_received(data)
         if self._phase == _HEAD and self._received > self._limits.max_head_bytes:
-            self._refuse(
-                431, f"the headers of the request are larger than {self._limits.max_head_bytes} bytes: send fewer or shorter headers"
-            )
+            self._refuse_head()
         elif self._phase == _BODY and self._received > self._limits.max_drained_bytes:
             self._refuse(413, f"more than {self._limits.max_drained_bytes} bytes came: send fewer rows")
         elif len(self.pipeline) > self._limits.max_pipelined:
@@ -147,6 +146,9 @@ class Connection(HttpToolsProtocol):
             self.loop.call_later(self._guard.drain_pause(len(data), self.loop.time()), self._read_on)
 
     def on_headers_complete(self) -> None:
+        if len(self.url) + sum(len(name) + len(value) + _AROUND_HEADER for name, value in self.headers) > self._limits.max_head_bytes:
+            self._refuse_head()
+            raise ValueError("the head is too large")  # so that the parser stops
         self._begin(_BODY)
         super().on_headers_complete()
 
@@ -197,6 +199,9 @@ class Connection(HttpToolsProtocol):
         slow = self._reading_from - unread < self._limits.min_bytes_per_s * elapsed
         self._reading_since, self._reading_from = now, unread
         return slow
+
+    def _refuse_head(self) -> None:
+        self._refuse(431, f"the head of the request is larger than {self._limits.max_head_bytes} bytes: send fewer or shorter headers")
 
     def _refuse(self, status: int, message: str, *, retry: bool = False) -> None:
         """Send an error if no answer was started, and close."""

@@ -46,7 +46,7 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
     if datatype not in _DTYPES:
         raise RequestError(f"tensor {name!r} has the datatype {datatype!r}: use one of {', '.join(_DTYPES)}")
     if not isinstance(shape, list) or not all(isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in shape):
-        raise RequestError(f"tensor {name!r} has the shape {shape!r}: give a list of whole numbers")
+        raise RequestError(f"tensor {name!r} has the shape {shape!r}: give a list of whole numbers, none below 0")
     data = item.get("data")
     if not isinstance(data, list):
         raise RequestError(f"tensor {name!r} has no 'data' list: send its values, row after row")

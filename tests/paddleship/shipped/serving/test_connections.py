@@ -172,6 +172,19 @@ def test_a_client_that_reads_steadily_gets_a_long_answer_whole(serve):
     assert received > len(LONG)
 
 
+@pytest.mark.parametrize(
+    ("header_bytes", "status"), [(60_000, b"200"), (66_000, b"431")], ids=["smaller than the limit", "larger, and all of it at once"]
+)
+@pytest.mark.parametrize("headers", [1, 60])
+def test_a_head_above_the_limit_is_a_431_however_it_arrives(serve, header_bytes, status, headers):
+    port, _ = serve()
+    lines = b"".join(b"x%d: %s\r\n" % (number, b"y" * (header_bytes // headers)) for number in range(headers))
+    with connect(port) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 3\r\n" + lines + b"\r\nabc")
+        assert rest(connection).startswith(b"HTTP/1.1 " + status)
+    assert answer(port) == (200, b"3")
+
+
 def test_an_endless_head_is_a_431(serve):
     port, _ = serve()
     with connect(port) as connection:
