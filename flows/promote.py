@@ -59,14 +59,15 @@ def promote(version: str = "challenger", params_file: str | None = None) -> Stat
 
 
 @flow(name="rollback", validate_parameters=True, log_prints=False)
-def rollback(version: str | None = None, params_file: str | None = None) -> State[Any]:
+def rollback(version: str | None = None, params_file: str | None = None, reason: str = "") -> State[Any]:
     """Bring a former champion back, once its image answers as it did when it was promoted.
 
     Args:
         version: Number of a model version that was champion; the one before the present champion when left out.
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
+        reason: Why, for the ledger.
     """
-    return _flow_run(lambda: roll_back(version, params_file, step=_task, say=get_run_logger().info))
+    return _flow_run(lambda: roll_back(version, params_file, reason=reason, step=_task, say=get_run_logger().info))
 
 
 def _flow_run(work: Callable[[], str]) -> State[Any]:

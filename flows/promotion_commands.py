@@ -25,6 +25,7 @@ def add(commands: Any) -> None:
     promote.set_defaults(command=_promote)
     rollback = commands.add_parser("rollback", help="bring a former champion back")
     rollback.add_argument("version", nargs="?", metavar="VERSION", help="model version (default: the champion before this one)")
+    rollback.add_argument("--reason", default="", metavar="TEXT", help="why, for the ledger")
     rollback.set_defaults(command=_rollback)
     ledger = commands.add_parser("ledger", help="what serves and served, since when and why")
     ledger.add_argument("--at", metavar="TIME", help="what served then: 2026-11-20 (at the end of that day, UTC) or 2026-11-20T14:30")
@@ -41,12 +42,12 @@ def _rollback(arguments: argparse.Namespace) -> int:
     """As a flow run where a Prefect server shows it; none is started or waited for, since that takes seconds."""
     checkout, local = here()
     if (url := local.prefect_url()) is not None and _answers(url):
-        return _run("rollback", arguments)
+        return _run("rollback", arguments, reason=arguments.reason)
     overlay = params_file(checkout, arguments.params)
     os.chdir(checkout)
     from flows.rolling_back import roll_back
 
-    print(roll_back(arguments.version, overlay, step=_timed, say=_say))
+    print(roll_back(arguments.version, overlay, reason=arguments.reason, step=_timed, say=_say))
     return 0
 
 
@@ -73,13 +74,13 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _run(name: str, arguments: argparse.Namespace) -> int:
+def _run(name: str, arguments: argparse.Namespace, **more: str) -> int:
     checkout, local = here()
     overlay = params_file(checkout, arguments.params)
     if name == "promote" and values(checkout, overlay).promote.approval == "human" and local.prefect_url() is None:
         raise BadInput("promote.approval is 'human', and no Prefect server shows the form: run `make ui`, or set promote.approval: none")
     flow = getattr(load_flow(checkout, local, "flows.promote"), name)
-    state = run_flow(local, flow, version=arguments.version, params_file=overlay)
+    state = run_flow(local, flow, version=arguments.version, params_file=overlay, **more)
     code = end(state)
     if not code:
         print(state.message)

@@ -25,8 +25,11 @@ Step = Callable[[str, Callable[[], Any]], Any]
 Say = Callable[[str], None]
 
 
-def roll_back(version: str | None, params_file: str | None, *, step: Step, say: Say) -> str:
-    """Bring a former champion back; what serves now and how long it took, in words. `step` does each step under its name."""
+def roll_back(version: str | None, params_file: str | None, *, reason: str, step: Step, say: Say) -> str:
+    """Bring a former champion back; what serves now and how long it took, in words. `step` does each step under its name.
+
+    `reason` is that of the person who asks, for the ledger.
+    """
     began = time.monotonic()
     checkout, values, local = settings(params_file)
     registry: Registry | None = None
@@ -40,9 +43,10 @@ def roll_back(version: str | None, params_file: str | None, *, step: Step, say: 
         if decision is None or decision.action != "rollback" or version not in (None, decision.shipped.version):
             serving, wanted = ledger.serving(), ledger.former(version)
             stays = serving is not None and serving.shipped.image_id == wanted.image_id
-            why = f"version {wanted.version} stays champion" if stays else f"rolled back to version {wanted.version}"
-            result = _besides(decision, wanted, stays=stays, asked=version)
             replaces = serving.shipped.version if serving else None
+            why = f"version {wanted.version} stays champion" if stays else f"rolled back from version {replaces} to {wanted.version}"
+            why += f": {' '.join(reason.split())}"[:REASON_CHARACTERS] if reason.strip() else ""
+            result = _besides(decision, wanted, stays=stays, asked=version)
             decision = ledger.append(Entry(event=Event.DECIDED, action="rollback", shipped=wanted, replaces=replaces, why=why))
         said = carry_out(
             Place(values, client, registry, ledger, decision, kept(ledger, registry, decision.shipped), accept=None), step=step

@@ -78,8 +78,9 @@ def test_a_promotion_by_the_gates_and_a_rollback_cost_no_client_an_answer(promot
         forth = promoted.run("1", "promote", "1")
         assert forth.returncode == 0, forth.stdout + forth.stderr
         assert served(target) == digest(promoted, "1")
-        back = promoted.run("1", "rollback")
+        back = promoted.run("1", "rollback", "--reason", "answers \n too coarse")
         assert back.returncode == 0, back.stdout + back.stderr
+    assert Ledger(promoted.ledger, "linear").entries[-1].why == "rolled back from version 1 to 2: answers too coarse"
     assert client_side.errors == []
     assert client_side.sent > 500
     sampled = samples.read(Path(target["sample"]), hours=1, digest=digest(promoted, "1"))
