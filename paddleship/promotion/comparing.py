@@ -40,11 +40,11 @@ class Comparison:
     examples: list[dict[str, Any]]
 
     def scores(self) -> str:
-        """Both scores and the loss, for a person."""
+        """Both scores and their difference, for a person."""
         if self.champion is None or self.challenger is None or self.drop is None:
             return "the scores are unknown, because labels and outputs do not fit together"
-        lost = f"loss {self.drop.low:.4f} to {self.drop.high:.4f}"
-        return f"{self.metric} {self.challenger:.4f} against {self.champion:.4f} on {self.rows:,} rows, {lost}"
+        change = f"{-self.drop.value:+.4f}, 95% interval {-self.drop.high:+.4f} to {-self.drop.low:+.4f}"
+        return f"{self.metric} {self.challenger:.4f} against {self.champion:.4f} on {self.rows:,} rows ({change})"
 
     def metrics(self) -> dict[str, float | int]:
         """Flat, with what could not be said left out."""

@@ -41,6 +41,7 @@ def test_a_worse_challenger_shows_its_loss_with_an_interval_and_the_rows_that_it
     assert (found.champion, found.challenger) == (0.95, 0.85)
     assert found.drop.value == pytest.approx(0.1)
     assert 0.05 < found.drop.low < found.drop.value < found.drop.high < 0.15
+    assert found.scores().startswith("accuracy 0.8500 against 0.9500 on 400 rows (-0.1000, 95% interval -0.1")
     assert found.flips == 40
     assert found.flip_rate.low < 0.1 < found.flip_rate.high
     assert len(found.examples) == 5
