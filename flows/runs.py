@@ -22,7 +22,8 @@ _BRIEF = 48  # characters of a name before its two random words, in a table
 _COLUMNS = ("name", "started", "outcome", "model", "score", "winner", "speedup", "p50 ms", "noise ratio", "image MB")
 _IMAGE, _SPEEDUP, _P50 = "package/image_bytes", "benchmark/speedup", "benchmark/p50_ms"
 _FACTS = ("git_commit", "code_sha256", "data_sha256", "measured_on", "benchmark_valid")
-_MEASURED, _SCORED = "benchmark/", "train/"  # metrics that depend on the machine and its other load, and on the rows
+_MEASURED, _SERVED = "benchmark/", "accept/"  # metrics that depend on the machine and its other load
+_SCORED = "train/"  # metrics that depend on the rows
 Say = Callable[[str], None]
 
 
@@ -43,11 +44,11 @@ def details(run: Run) -> Any:
 def comparison(one: Run, other: Run) -> Any:
     """How both ended, their scores and speed, the params and facts that differ, and every other figure that both runs have.
 
-    Figures of the benchmark do not compare if one of the two was disturbed, or if they are of two machines; those of the training do not
-    if they are of different rows. The reason is a row.
+    Figures of the benchmark, and of the server right after it, do not compare if one of the two was disturbed, or if they are of two
+    machines; those of the training do not if they are of different rows. The reason is a row.
     """
     facts = [key for key in _FACTS if one.tags.get(key) != other.tags.get(key)]
-    unlike = {_MEASURED: benchmarks_differ(one, other), _SCORED: rows_differ(one, other)}
+    unlike = {**dict.fromkeys((_MEASURED, _SERVED), benchmarks_differ(one, other)), _SCORED: rows_differ(one, other)}
     both = sorted(one.metrics.keys() & other.metrics.keys())
     first = [key for key in (*client.scores(one.metrics), _SPEEDUP, _P50, _IMAGE) if key in both]
 

@@ -173,7 +173,8 @@ def _send_candidate(
         run_id = found[0].info.run_id
     else:
         kinship = {search.PARENT: facts["run_id"], "variant": name, "run": run}
-        title = f"{_WINNER} {name}, {params}" if row.get("winner") else f"{name}, {params}"
+        star, invalid = f"{_WINNER} " if row.get("winner") else "", "" if report.facts.get(_VALID, True) else " (not valid)"
+        title = f"{star}{name}{invalid}, {params}"
         run_id = client.create_run(facts["experiment_id"], start_time=at_ms or None, tags=kinship, run_name=title).info.run_id
     made_by = {key: value for key, value in facts["params"].items() if key.split(".")[0] in _MAKING}
     made_by |= {"variant": name, **{key: str(row[key]) for key in ("runtime", "precision") if row.get(key)}}

@@ -86,18 +86,19 @@ def test_a_comparison_begins_with_what_decides_and_the_table_has_the_score_and_t
 @pytest.mark.parametrize(
     ("tags", "ratios"),
     [
-        ({"benchmark_valid": "False"}, ("a benchmark was disturbed", "0.5×")),
-        ({"measured_on": "another machine"}, ("measured on another machine", "0.5×")),
-        ({"data_sha256": "other rows"}, ("0.5×", "")),
+        ({"benchmark_valid": "False"}, ("a benchmark was disturbed", "", "0.5×")),
+        ({"measured_on": "another machine"}, ("measured on another machine", "", "0.5×")),
+        ({"data_sha256": "other rows"}, ("0.5×", "0.5×", "")),
     ],
 )
 def test_figures_that_do_not_compare_have_no_ratio_and_the_reason_is_a_row(stored, tags, ratios):
     found = tracked.find(stored[1].tracking_uri())
-    one, other = (replace(found[place], metrics={"benchmark/p50_ms": value, "train/score": value}) for place, value in ((0, 2), (1, 1)))
+    keys = ("benchmark/p50_ms", "accept/http_p50_ms", "train/score")
+    one, other = (replace(found[place], metrics=dict.fromkeys(keys, value)) for place, value in ((0, 2), (1, 1)))
     other.tags.update(tags)
     columns = [[str(cell) for cell in column.cells] for column in runs.comparison(one, other).columns]
     rows = {name: rest for name, *rest in zip(*columns, strict=True)}
-    assert (rows["benchmark/p50_ms"][-1], rows["train/score"][-1]) == ratios
+    assert tuple(rows[key][-1] for key in keys) == ratios
     ((name, value),) = tags.items()
     assert rows[name] == ["–", value, ""]
 

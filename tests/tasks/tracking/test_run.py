@@ -63,6 +63,13 @@ def test_every_candidate_is_a_child_run_with_the_same_keys(start, store, reports
     assert found["paddle"].data.tags["reason"] == "died of SIGSEGV"
 
 
+def test_the_names_of_candidates_say_that_their_benchmark_was_disturbed(start, store, reports):
+    disturbed = reports[0][1].model_copy(update={"facts": {"benchmark_valid": False}})
+    tracker = logged(start(store), reports[1], disturbed)
+    names = {run.info.run_name for run in children(store, tracker.run_id).values()}
+    assert names >= {"eager (not valid), epochs=3 (calm-otter)", "★ onnxruntime (not valid), epochs=3 (calm-otter)"}
+
+
 def logged(tracker, folder, *reports):
     """The same tracker after a run with these reports."""
     for report in reports:
