@@ -573,7 +573,7 @@ def read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ParamsError(f"params file {str(path)!r} cannot be read ({error.strerror}): give a readable file") from None
     except UnicodeDecodeError as error:
-        raise ParamsError(f"{path} is not YAML ({error}): fix that line") from None
+        raise ParamsError(f"{path} is not YAML ({error}): save it as UTF-8") from None
     return read_text(text, origin=str(path))
 
 
@@ -582,10 +582,17 @@ def read_text(text: str, *, origin: str) -> dict[str, Any]:
     try:
         values = strict_yaml.load(text)
     except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-        reason = f"line {mark.line + 1}: {problem}" if mark and problem else " ".join(str(error).split())
-        raise ParamsError(f"{origin} is not YAML ({reason}): fix that line") from None
+        raise ParamsError(f"{origin} is not YAML ({_reason(error)}): fix that line") from None
     return _sections(values, origin)
+
+
+def _reason(error: yaml.YAMLError) -> str:
+    """The line and what is wrong there, and where the part of the file that it is in began."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return " ".join(str(error).split())
+    line, began = error.problem_mark.line, error.context_mark
+    inside = f", {error.context} that began in line {began.line + 1}" if began and began.line != line else ""
+    return f"line {line + 1}: {error.problem}{inside}"
 
 
 def parse(values: Any, *, origin: str = "params.yaml") -> Params:

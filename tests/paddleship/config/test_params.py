@@ -133,7 +133,7 @@ def test_a_missing_file_says_where_to_look(tmp_path):
 
 def test_a_broken_file_names_the_line(tmp_path):
     (tmp_path / "params.yaml").write_text("train: [1, 2\nname: x")
-    with pytest.raises(ParamsError, match=r"params\.yaml is not YAML \(line 2: [^\n]+\): fix that line"):
+    with pytest.raises(ParamsError, match=r"params\.yaml is not YAML \(line 2: [^\n]+ that began in line 1\): fix that line"):
         params.load(tmp_path / "params.yaml")
 
 
@@ -146,7 +146,7 @@ def test_a_key_that_is_given_twice_is_refused_and_one_that_replaces_a_merged_one
 
 def test_what_cannot_be_read_as_text_is_named(tmp_path):
     (tmp_path / "params.yaml").write_bytes(b"name: \xff")
-    with pytest.raises(ParamsError, match=r"params\.yaml is not YAML \('utf-8' codec can't decode"):
+    with pytest.raises(ParamsError, match=r"params\.yaml is not YAML \('utf-8' codec can't decode .+\): save it as UTF-8"):
         params.load(tmp_path / "params.yaml")
     with pytest.raises(ParamsError, match="cannot be read \\(Is a directory\\)"):
         params.load(tmp_path)
