@@ -288,7 +288,7 @@ def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
         pass
     if (image := find(client, name)) is None:
         raise BadInput(f"{name!r} is neither a container nor an image of the engine: see `docker ps -a` and `docker images`")
-    return f"image {(image.tags or [image.id])[0]}", dict(image.labels)
+    return f"image {name if name in image.tags else (image.tags or [image.id])[0]}", dict(image.labels)
 
 
 @dataclass

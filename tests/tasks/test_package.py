@@ -1,6 +1,7 @@
 """package against a real engine: what is in the image, what it says of itself, and how it fails."""
 
 import json
+import os
 
 import pytest
 
@@ -138,6 +139,19 @@ def test_a_candidate_that_verify_refused_is_not_packaged(packaged, copy_of, stag
     checkout = copy_of(packaged[0])
     (checkout / "models/parity/passed.json").write_text("{}")
     assert "has not passed verify" in failure(stage(checkout, "package"), 2)
+
+
+def test_an_image_is_called_as_it_was_asked_for(packaged, engine):
+    found = engine.images.get(packaged[1]["image_id"])
+    names = [f"paddleship/named-{os.getpid()}:{tag}" for tag in ("a", "b")]
+    try:
+        for name in names:
+            found.tag(name)
+        assert [trace.trace(name)[0] for name in names] == [f"image {name}" for name in names]
+        assert trace.trace(found.id)[0].removeprefix("image ") in {*found.tags, *names}
+    finally:
+        for name in names:
+            engine.images.remove(name)
 
 
 def test_what_is_not_in_the_engine_or_not_ours_cannot_be_traced(engine):
