@@ -48,7 +48,8 @@ def comparison(one: Run, other: Run) -> Any:
     machines; those of the training do not if they are of different rows. The reason is a row.
     """
     facts = [key for key in _FACTS if one.tags.get(key) != other.tags.get(key)]
-    unlike = {**dict.fromkeys((_MEASURED, _SERVED), benchmarks_differ(one, other)), _SCORED: rows_differ(one, other)}
+    loaded = benchmarks_differ(one, other)
+    unlike = {_MEASURED: loaded, _SERVED: loaded, _SCORED: rows_differ(one, other)}
     both = sorted(one.metrics.keys() & other.metrics.keys())
     first = [key for key in (*client.scores(one.metrics), _SPEEDUP, _P50, _IMAGE) if key in both]
 

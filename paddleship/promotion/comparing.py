@@ -43,7 +43,7 @@ class Comparison:
         """Both scores and their difference, for a person."""
         if self.champion is None or self.challenger is None or self.drop is None:
             return "the scores are unknown, because labels and outputs do not fit together"
-        change = f"{-self.drop.value:+.4f}, 95% interval {-self.drop.high:+.4f} to {-self.drop.low:+.4f}"
+        change = f"{-self.drop.value:+z.4f}, 95% interval {-self.drop.high:+z.4f} to {-self.drop.low:+z.4f}"
         return f"{self.metric} {self.challenger:.4f} against {self.champion:.4f} on {self.rows:,} rows ({change})"
 
     def metrics(self) -> dict[str, float | int]:

@@ -51,6 +51,11 @@ def test_a_worse_challenger_shows_its_loss_with_an_interval_and_the_rows_that_it
     assert shown["champion"] == shown["label"] != shown["challenger"]
 
 
+def test_a_challenger_that_is_right_on_the_same_rows_has_a_difference_of_zero():
+    found = compared(wrong(20), wrong(20), named=True)
+    assert found.scores() == "accuracy 0.9500 against 0.9500 on 400 rows (+0.0000, 95% interval +0.0000 to +0.0000)"
+
+
 def test_a_champion_whose_classes_have_other_names_has_no_score_and_a_gate_on_it_refuses():
     renamed = answers(wrong(0), named=True)
     for answer in renamed:
