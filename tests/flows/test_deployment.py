@@ -114,11 +114,17 @@ def test_the_form_has_every_section_with_its_descriptions(served):
     }
 
 
-@pytest.mark.parametrize(("flow", "words"), [("promote", "Number of the model version, or an alias"), ("rollback", "that was champion")])
-def test_promotion_and_rollback_are_deployments_with_a_form_that_says_what_to_fill_in(served, flow, words):
+@pytest.mark.parametrize(
+    ("flow", "words", "asked"),
+    [
+        ("promote", "Number of the model version, or an alias", {"version", "params_file"}),
+        ("rollback", "that was champion", {"version", "params_file", "reason"}),
+    ],
+)
+def test_promotion_and_rollback_are_deployments_with_a_form_that_says_what_to_fill_in(served, flow, words, asked):
     (deployment,) = [one for one in api(served[0], "deployments/filter", {}) if one["entrypoint"].endswith(f":{flow}")]
     properties = deployment["parameter_openapi_schema"]["properties"]
-    assert set(properties) == {"version", "params_file"}
+    assert set(properties) == asked
     assert words in properties["version"]["description"]
     assert deployment["global_concurrency_limit"]["limit"] == 1
 
