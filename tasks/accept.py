@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from paddleship.benchmark import samples
 from paddleship.config.params import Params
-from paddleship.lineage import custody
+from paddleship.custody import candidates, chain
+from paddleship.image import requirements
+from paddleship.lineage import derived
 from paddleship.reports.report import Report
-from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import read_json, write_text
 from paddleship.system import locks
 from tasks import image, trial
@@ -22,13 +24,16 @@ def accept(params: Params) -> Report:
 
     Only an image that passes gets its name. A refused image loses its tag and is removed.
     """
+    begun = chain.begin(params, "accept")
     receipt = read_json(Path(params.paths.image), stage="package")
-    candidate = Candidate.load(Path(params.paths.candidates) / receipt["lineage"]["candidate"])
-    custody.require_proven(candidate, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
-    noted = receipt["lineage"]["candidate_digest"]
-    custody.require(f"the candidate {candidate.name!r}", candidate.digest, noted, by="package", again="package")
+    choice = read_json(Path(params.paths.benchmark) / "choice.json", stage="benchmark")
+    proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
+    samples.require_speedup(Path(params.paths.benchmark), choice)
+    candidate = candidates.load(params, choice["candidate"])
+    candidates.require_proven(candidate, proven)
+    derived.require_receipt(receipt, derived.facts(params, candidate, choice, proven), begun.inputs)
     with image.engine() as client:
-        image.require_built(client, receipt)
+        image.require_built(client, receipt, dockerfile=requirements.dockerfile())
         report, example = trial.attempt(client, receipt, candidate, params)
         with locks.wait_for(locks.of_machine("accepting")):  # so that the name belongs to the image that was accepted last
             if report.verdict:

@@ -17,6 +17,7 @@ from paddleship.benchmark.workload import Workload
 from paddleship.config import preflight
 from paddleship.config.catalogue import EAGER
 from paddleship.config.params import Params
+from paddleship.custody import chain
 from paddleship.plots import charts
 from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
@@ -47,6 +48,7 @@ _NUMBERS = (
 
 def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and cold start on real rows, and choose by select.objective."""
+    begun = chain.begin(params, "benchmark")
     participants = Participants(params, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
     participants.require_proven()
     preflight.require_cores(params.optimize.threads)
@@ -54,10 +56,12 @@ def benchmark(params: Params) -> Report:
     workload, sizes = Workload.of(Path(params.paths.prepared)), params.benchmark.batch_sizes
     preflight.require_memory(sizes, rows=len(workload.examples), row_bytes=workload.row_bytes, processes=len(list(participants)) + 1)
     with locks.turn_on_machine("benchmark", say=lambda line: print(line, flush=True)):
-        return _measure(params, participants, workload, workload.batches(sizes))
+        return _measure(params, participants, workload, workload.batches(sizes), begun)
 
 
-def _measure(params: Params, participants: Participants, workload: Workload, batches: Mapping[int, Sequence[Batch]]) -> Report:
+def _measure(
+    params: Params, participants: Participants, workload: Workload, batches: Mapping[int, Sequence[Batch]], begun: chain.Begun
+) -> Report:
     """Measure and choose; no other benchmark runs on this machine meanwhile."""
     proven = list(participants.proven)
     print(f"measuring {', '.join(participants)} side by side: one start of each, then up to {params.benchmark.max_seconds:g} s")
@@ -68,7 +72,7 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
             print(f"{name}: {row['status']}: {row['reason']}")
     checks = _checks(table, proven, params.select.candidate)
     if not all(check.passed for check in checks):
-        _keep(comparison, params)
+        _keep(comparison, params, begun)
         return Report(
             stage="benchmark",
             headline="no candidate is left to choose",
@@ -79,7 +83,7 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
         )
     choice = _choose(comparison, table, participants, params)
     if choice.candidate is None:
-        _keep(comparison, params)
+        _keep(comparison, params, begun)
         verdict = Verdict(checks=[*checks, *choice.checks])
         facts = {"took_no_part": choice.refused, **result_table.facts(comparison)}
         return Report(stage="benchmark", headline=choice.reason, verdict=verdict, findings=found, candidates=table, facts=facts)
@@ -90,7 +94,9 @@ def _measure(params: Params, participants: Participants, workload: Workload, bat
     gain = {key: chosen[key] for key in ("speedup", "speedup_low", "speedup_high")}
     disturbed = comparison.disturbed(params.benchmark.max_busy_share)
     measured = {"measured_on": host.describe(), "benchmark_valid": not disturbed}
-    _keep(comparison, params, {"candidate": choice.candidate, "digest": chosen["digest"], "reason": choice.reason, **gain, **measured})
+    _keep(
+        comparison, params, begun, {"candidate": choice.candidate, "digest": chosen["digest"], "reason": choice.reason, **gain, **measured}
+    )
     shown = {name: row for name, row in table.items() if row["status"] == Status.MEASURED}
     interval = f"95% interval {gain['speedup_low']:.1f} to {gain['speedup_high']:.1f}"
     return Report(
@@ -141,12 +147,13 @@ def _race(params: Params, participants: Participants, batches: Mapping[int, Sequ
     )
 
 
-def _keep(comparison: Comparison, params: Params, decision: Mapping[str, Any] | None = None) -> None:
+def _keep(comparison: Comparison, params: Params, begun: chain.Begun, decision: Mapping[str, Any] | None = None) -> None:
     """Write every sample, and the decision if there is one; an earlier decision is removed."""
     with new_folder(Path(params.paths.benchmark)) as beside:
         samples.write(comparison, beside)
         if decision is not None:
             (beside / "choice.json").write_text(json.dumps(decision, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        begun.seal(beside)
 
 
 def _measure_load(params: Params, participants: Participants, name: str, workload: Workload) -> ScenarioResults:

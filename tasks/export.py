@@ -9,8 +9,8 @@ from pathlib import Path
 from paddleship.config.catalogue import PROGRAM
 from paddleship.config.params import Params
 from paddleship.conversion import exporting, shape_buckets
+from paddleship.custody import chain, sources
 from paddleship.data import dataset, profile
-from paddleship.lineage import sources
 from paddleship.model import classes
 from paddleship.model.eager import SourceModel
 from paddleship.reports.report import Report
@@ -25,6 +25,7 @@ from tasks.stage import main
 def export(params: Params) -> Report:
     """Convert the trained model with `to_static` (full graph, dynamic dimensions) and save it as the first candidate."""
     prepared, folder = Path(params.paths.prepared), Path(params.paths.exported)
+    begun = chain.begin(params, "export")
     preprocess, config, specs = dataset.read_preprocess(prepared)
     dimensions = dataset.read_dimensions(prepared)
     examples = dataset.encode(
@@ -61,6 +62,7 @@ def export(params: Params) -> Report:
             sizes=lambda: _sizes(params, row_sizes(), specs, dimensions),
             skip=params.export.skip,
         )
+        begun.seal(beside)
     rows = row_sizes() if candidate.programs else []
     size = sum((folder / name).stat().st_size for name in candidate.files)
     inputs = ", ".join(f"{spec.name}:{spec.dtype}[{','.join(map(str, spec.shape))}]" for spec in candidate.inputs)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from paddleship.config import catalogue, params, workspace_paths
 from paddleship.config.params import Params
+from paddleship.custody import libraries
 from paddleship.errors import PaddleshipError
-from paddleship.image import foreign
 from paddleship.shipped.common.files import write_text
-from paddleship.shipped.runtimes import registry
-from paddleship.system import environment, host
+from paddleship.system import host
 
 
 def fingerprint(values: Params, root: Path = Path()) -> None:
@@ -24,7 +23,7 @@ def fingerprint(values: Params, root: Path = Path()) -> None:
     """
     workspace_paths.require_inside(values, root)
     catalogue.require_known(values.optimize.candidates)
-    versions = environment.versions(registry.distributions()) | foreign.facts()
+    versions = libraries.versions()
     machine = host.fingerprint() if values.benchmark.host == "here" else {"host": "any"}
     for path, facts in ((values.paths.environment, versions), (values.paths.host, machine)):
         _write(root / path, json.dumps(facts, indent=1) + "\n")

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import tarfile
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from paddleship.custody.differing import show_both
 from paddleship.errors import BadInput, PaddleshipError, Unavailable
 from paddleship.lineage.release import DIGEST_LABEL
 from paddleship.shipped.common.files import tree_sha256
@@ -29,6 +31,7 @@ from paddleship.system import processes
 
 CONTENTS = ("model", "app")  # parts of an image: the candidate, and this library
 _HOME = "/opt/paddleship"
+_OF_THE_BUILD = ("Hostname", "Domainname", "Image")  # the builder writes them, containers do not use them
 OUR_SOCKET = "unix:///run/paddleship/docker.sock"
 _OWNER, _UNTIL = "io.paddleship.acceptance", "io.paddleship.acceptance-until"
 _LONGEST_S = 6 * 3600  # of an acceptance
@@ -143,9 +146,10 @@ def require_base(client: Any, image: str, *, recipe: str = "infra/base_image.sh"
         ) from None
 
 
-def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str]) -> Any:
+def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str], quiet: bool = False) -> Any:
     """Build the Dockerfile in `context`; the image has no tag. Raises PaddleshipError, Unavailable."""
-    print(f"building the image on {base_image}")
+    if not quiet:
+        print(f"building the image on {base_image}")
     last = built = ""
     stream = client.api.build(
         path=str(context), rm=True, pull=False, decode=True, buildargs={"BASE_IMAGE": base_image}, labels=dict(labels)
@@ -186,27 +190,48 @@ def _hashes(container: Any, folder: str) -> dict[str, str]:
             return {place: hashlib.sha256(stream.read() if stream else b"").hexdigest() for place, stream in files.items()}
 
 
-def require_built(client: Any, receipt: Mapping[str, Any]) -> None:
-    """Raise BadInput unless id, labels, layers and files of the engine's image match the receipt of `package`."""
+def _expected_configuration(client: Any, receipt: Mapping[str, Any], dockerfile: Path) -> dict[str, Any]:
+    """The configuration that the engine gives an image of this Dockerfile on the receipt's base image with the receipt's labels."""
+    with tempfile.TemporaryDirectory() as scratch:
+        context = Path(scratch)
+        shutil.copy(dockerfile, context / "Dockerfile")
+        for part in ("site", "app", "lib", "model"):
+            (context / "rootfs" / part).mkdir(parents=True)
+        probe = build(client, context, base_image=receipt["base_image_id"], labels=receipt["labels"], quiet=True)
+    try:
+        return _configuration(probe)
+    finally:
+        client.images.remove(probe.id, force=True, noprune=True)
+
+
+def _configuration(found: Any) -> dict[str, Any]:
+    """User, environment, entry point, labels and all else that an image fixes for its containers; what is unset is left out."""
+    return {key: value for key, value in found.attrs["Config"].items() if value and key not in _OF_THE_BUILD}
+
+
+def require_built(client: Any, receipt: Mapping[str, Any], *, dockerfile: Path) -> None:
+    """Raise BadInput unless the engine's image matches the receipt of `package`, and the configuration its Dockerfile."""
     again = "build it again with `paddleship run --again package`"
     if (found := find(client, receipt["image_id"])) is None:
         raise BadInput(f"image {receipt['image']!r} is no longer in the engine: {again}")
+    if (base := find(client, receipt["base_image_id"])) is None:
+        raise BadInput(f"the base image {receipt['base_image']!r} of {receipt['image']!r} is no longer in the engine: {again}")
+    layers = list(base.attrs["RootFS"]["Layers"])
     facts: dict[str, tuple[Any, Any]] = {
         "image id": (found.id, receipt["image_id"]),
         **{f"label {key}": (found.labels.get(key), value) for key, value in receipt["labels"].items()},
         "layers": (found.attrs["RootFS"]["Layers"], receipt["layers"]),
+        "base layers": (found.attrs["RootFS"]["Layers"][: len(layers)], layers),
     }
+    has, wanted = _configuration(found), _expected_configuration(client, receipt, dockerfile)
+    facts |= {f"configuration {key}": (has.get(key), wanted.get(key)) for key in sorted(has.keys() | wanted.keys())}
     for part, digest in contents(client, found.id).items():
         facts[f"digest of {_HOME}/{part}"] = (digest, receipt["contents"][part])
     facts["label of the candidate's digest"] = (receipt["labels"].get(DIGEST_LABEL), receipt["lineage"]["candidate_digest"])
     for fact, (has, wanted) in facts.items():
         if has != wanted:
-            raise BadInput(f"image {found.id[:19]} has the {fact} {_short(has)}, but package recorded {_short(wanted)}: {again}")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]} …"
+            has_text, wanted_text = show_both(has, wanted)
+            raise BadInput(f"image {found.id[:19]} has the {fact} {has_text}, but package would build {wanted_text}: {again}")
 
 
 def name(client: Any, identity: str, name: str) -> None:

@@ -12,9 +12,9 @@ from paddleship.config.catalogue import PROGRAM
 from paddleship.config.params import Params
 from paddleship.conversion import calibration
 from paddleship.conversion.converting import ConversionResult, Converter
+from paddleship.custody import candidates, chain
 from paddleship.data import dataset
 from paddleship.image import requirements
-from paddleship.lineage import custody
 from paddleship.model.eager import SourceModel
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
@@ -28,8 +28,9 @@ def optimize(params: Params) -> Report:
     """Make every candidate that optimize.candidates chooses; one that cannot be made is a row with its reason."""
     preflight.require_cores(params.optimize.threads)
     names = catalogue.chosen(params.optimize.candidates)
+    begun = chain.begin(params, "optimize")
     preprocess, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
-    custody.require_consistent(Candidate.load(Path(params.paths.exported), stage="export"), params, name=PROGRAM, inputs=specs)
+    candidates.require_consistent(Candidate.load(Path(params.paths.exported), stage="export"), params, name=PROGRAM, inputs=specs)
     rows = dataset.read(Path(params.paths.prepared), "validation")
     rows = rows.take(range(min(2, len(rows))))
     probe = preprocess.collate(dataset.encode(preprocess, rows))
@@ -51,7 +52,7 @@ def optimize(params: Params) -> Report:
             outcome = converter.make(name, folder / name)
             print(f"{name}: " + (f"made, {outcome.bytes / 1e6:.3g} MB" if outcome.made else f"not available because {outcome.reason}"))
             outcomes.append(outcome)
-        custody.write_made(folder, [outcome.name for outcome in outcomes if outcome.made])
+        begun.seal(folder)
     made = [outcome for outcome in outcomes if outcome.made]
     return Report(
         stage="optimize",

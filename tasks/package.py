@@ -10,16 +10,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from paddleship.benchmark import samples
 from paddleship.config.params import Package, Params
+from paddleship.custody import candidates, chain, sources
 from paddleship.data import dataset
 from paddleship.errors import Unavailable, without_credentials
-from paddleship.image import foreign, requirements
+from paddleship.image import distributions, foreign, requirements
 from paddleship.image.footprint import not_served
-from paddleship.lineage import custody, sources
+from paddleship.lineage import derived
 from paddleship.lineage.release import Lineage
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
@@ -36,21 +39,23 @@ def package(params: Params) -> Report:
 
     The image has a temporary tag until `accept` gives it its name.
     """
+    begun = chain.begin(params, "package")
     choice = read_json(Path(params.paths.benchmark) / "choice.json", stage="benchmark")
     proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
-    folder = Path(params.paths.candidates) / choice["candidate"]
-    candidate = Candidate.load(folder)
-    custody.require_proven(candidate, proven)
-    custody.require(f"the candidate {candidate.name!r}", candidate.digest, choice.get("digest"), by="benchmark", again="benchmark")
+    samples.require_speedup(Path(params.paths.benchmark), choice)
+    candidate = candidates.load(params, choice["candidate"])
+    folder = Path(params.paths.candidates) / candidate.name
+    candidates.require_proven(candidate, proven)
+    candidates.require(f"the candidate {candidate.name!r}", candidate.digest, choice.get("digest"), by="benchmark", again="benchmark")
     _, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
-    custody.require_consistent(candidate, params, name=candidate.name, inputs=specs)
+    candidates.require_consistent(candidate, params, name=candidate.name, inputs=specs)
     lineage = _lineage(params, candidate, choice, proven)
     labels = lineage.labels(base_image=params.package.base_image, created=datetime.now(UTC), source=source.origin())
     name = f"{params.package.repository}:{candidate.digest[:12]}"
     with image.engine() as client, tempfile.TemporaryDirectory() as scratch:
         base = image.require_base(client, params.package.base_image)
         context = Path(scratch)
-        contents = _lay_out(context, folder, candidate)
+        contents = _lay_out(context, folder, candidate, proven_with=begun.seals["verify"].versions)
         built = image.build(client, context, base_image=params.package.base_image, labels=labels)
         unaccepted = f"{params.package.repository}:unaccepted-{built.id.removeprefix('sha256:')[:12]}"
         built.tag(unaccepted)
@@ -67,6 +72,7 @@ def package(params: Params) -> Report:
         "base_image_id": base.id,
         "base_is_stand_in": "io.paddleship.stand-in" in base.labels,
         "lineage": lineage.model_dump(),
+        "inputs": dict(begun.inputs),
     }
     report = Report(
         stage="package",
@@ -85,28 +91,14 @@ def checks(size: int, limits: Package) -> list[Check]:
 
 
 def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], proven: dict[str, Any]) -> Lineage:
-    schema = read_json(Path(params.paths.prepared) / "schema.json", stage="prepare")
     tracking_uri = os.environ.get("MLFLOW_TRACKING_URI")
     return Lineage(
-        model=params.name,
+        **derived.facts(params, candidate, choice, proven),
         git_commit=source.commit(),
         git_changes=source.changes(params.code.watch),
-        data_sha256=schema["data_sha256"],
         params_sha256=source.params_sha256(params),
         dvc_lock_sha256=source.lock_sha256(),
-        weights_sha256=candidate.weights_sha256,
         code_in_repository=sources.is_below(params.code, Path.cwd()),
-        code_sha256=candidate.code_sha256,
-        library_sha256=candidate.library_sha256,
-        candidate=candidate.name,
-        candidate_digest=candidate.digest,
-        runtime=candidate.runtime,
-        noise_ratio=proven[candidate.name]["noise_ratio"],
-        speedup=choice["speedup"],
-        speedup_low=choice["speedup_low"],
-        speedup_high=choice["speedup_high"],
-        measured_on=choice["measured_on"],
-        benchmark_valid=choice["benchmark_valid"],
         mlflow_run_id=os.environ.get("MLFLOW_RUN_ID"),
         mlflow_tracking_uri=without_credentials(tracking_uri) if tracking_uri else None,
         prefect_flow_run_id=os.environ.get("PADDLESHIP_FLOW_RUN_ID"),
@@ -114,15 +106,16 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], prove
     )
 
 
-def _lay_out(context: Path, folder: Path, candidate: Candidate) -> dict[str, str]:
+def _lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: Mapping[str, str]) -> dict[str, str]:
     """Fill the build context: Dockerfile, packages, library and model. Equal inputs give equal bytes and times.
 
     Returns one hash of the library's files and one of the model's files, by the names in image.CONTENTS.
     """
     library, root = sources.LIBRARY, context / "rootfs"
-    shutil.copy(requirements.folder().parent / "serve.Dockerfile", context / "Dockerfile")
+    shutil.copy(requirements.dockerfile(), context / "Dockerfile")
     runtime = registry.get(candidate.runtime)
     _install(runtime.registration, root / "site")
+    distributions.require_proven(distributions.installed(root / "site"), proven_with)
     (root / "lib").mkdir()
     for name in runtime.registration.system_libraries:
         _add_library(name, root / "lib")
@@ -138,7 +131,7 @@ def _lay_out(context: Path, folder: Path, candidate: Candidate) -> dict[str, str
         (root / "model" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / name, root / "model" / name)
     copied = Candidate.load(root / "model")
-    custody.require(f"the copy of {candidate.name!r}", copied.digest, candidate.digest, by="benchmark", again="package")
+    candidates.require(f"the copy of {candidate.name!r}", copied.digest, candidate.digest, by="benchmark", again="package")
     for part in ("site", "app"):
         compileall.compile_dir(
             root / part,

@@ -11,6 +11,7 @@ import numpy as np
 
 from paddleship.config import watched
 from paddleship.config.params import Params, Preprocess
+from paddleship.custody import chain
 from paddleship.data import dataset, near_repeats, profile
 from paddleship.data.dataset import Rows
 from paddleship.data.row_validation import RowValidator, content_hash
@@ -27,6 +28,7 @@ from tasks.stage import main
 def prepare(params: Params) -> Report:
     """Read the raw data, clean and split it, and write Parquet with the schema of its preprocessing."""
     watched.require(params, "data.reader")
+    begun = chain.begin(params, "prepare")
     splits, counts = dataset.clean(dataset.read_raw(params.data), params.data, RowValidator.of(params))
     schema = dataset.describe(splits, params)
     folder = Path(params.paths.prepared)
@@ -38,6 +40,7 @@ def prepare(params: Params) -> Report:
         if params.data.task == "classification":
             _two_classes(written["train"].labels, params.data.classes)
         profile.write(profile.make(Features(specs, config), examples["train"]), beside)
+        begun.seal(beside)
     contents = {split: rows.hashes(params.preprocess.unicode_form) for split, rows in written.items()}
     leaks, normalised = _in_two_parts(contents), _normalised(params.preprocess, written)
     alike = _alike(examples)

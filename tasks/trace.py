@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 from paddleship.config import params
+from paddleship.custody import sources
 from paddleship.errors import BadInput, PaddleshipError
-from paddleship.lineage import sources
 from paddleship.lineage.release import Lineage
 from tasks import image, source
 from tasks.source import CODE, KEPT

@@ -9,6 +9,7 @@ from typing import Any
 
 from paddleship.config import watched
 from paddleship.config.params import Params, Train
+from paddleship.custody import chain
 from paddleship.data import dataset
 from paddleship.model import building, classes, training
 from paddleship.model.eager import Eager, SourceModel
@@ -17,6 +18,7 @@ from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.arguments import ArgumentForm
+from paddleship.shipped.common.files import new_folder
 from paddleship.shipped.common.preprocess import Preprocess
 from paddleship.shipped.common.spec import Arrays
 from paddleship.system import isolate
@@ -36,6 +38,7 @@ def train(params: Params) -> Report:
     import paddle
 
     watched.require(params, "model.factory", "train.loss")
+    begun = chain.begin(params, "train")
     paddle.seed(params.seed)
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     parts = {name: dataset.read(Path(params.paths.prepared), name) for name in dataset.SPLITS}
@@ -64,9 +67,11 @@ def train(params: Params) -> Report:
         return _diverged(history, loss)
 
     test_loss, test_score = training.evaluate(layer, splits["test"], preprocess, form=form, task=task, batch_size=params.train.batch_size)
-    building.save(
-        layer, Path(params.paths.checkpoint), {"factory": params.model.factory, "kwargs": params.model.kwargs, "epoch": history.best + 1}
-    )
+    scores = {"validation": history.score, "test": test_score}
+    facts = {"factory": params.model.factory, "kwargs": params.model.kwargs, "epoch": history.best + 1, "scores": scores}
+    with new_folder(Path(params.paths.checkpoint)) as beside:
+        building.write(layer, beside, facts)
+        begun.seal(beside)
     sample = preprocess.collate(splits["validation"].examples[:_PROBED])
     trained = {name: tensor.numpy() for name, tensor in training.ask(layer, sample, form).items()}
     with isolate.Isolated("the model from its checkpoint", Eager, SourceModel.of(params), timeout_s=params.verify.timeout_s) as restored:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,15 @@ from typing import Any
 from paddleship.config import catalogue
 from paddleship.config.params import Params
 from paddleship.controlflow import regions
+from paddleship.custody import candidates, chain
 from paddleship.data import dataset
 from paddleship.data.dataset import Rows
 from paddleship.diagnosis import explaining
 from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.diagnosis.verify_report import Verified, row
 from paddleship.errors import CandidateError, ModelError
-from paddleship.lineage import custody
 from paddleship.model.eager import SourceModel
-from paddleship.proof import answering, ids, influences, inputs, limits, proving, regression_cases, training_parity
+from paddleship.proof import answering, ids, influences, inputs, limits, proving, regression_cases, rescoring, training_parity
 from paddleship.proof.proving import Proof
 from paddleship.proof.reference import TO_STATIC
 from paddleship.proof.searching import Search
@@ -41,6 +41,11 @@ from tasks.stage import main
 def verify(params: Params) -> Report:
     """Judge the candidates by the float64 truth and the eager model's own error; at least one must be proven."""
     prepared, max_batch = Path(params.paths.prepared), params.verify.max_batch
+    if not Path(params.paths.candidates).is_dir():
+        raise CandidateError(
+            f"{params.paths.candidates} is missing, so there are no candidates: make them with `paddleship run --again optimize`"
+        )
+    begun = chain.begin(params, "verify")
     preprocess, config, specs = dataset.read_preprocess(prepared)
     dimensions = dataset.read_dimensions(prepared)
     held_out = dataset.read(prepared, "test")
@@ -53,10 +58,6 @@ def verify(params: Params) -> Report:
     cases = [*real, *inputs.edges(specs, batches), *ids.walk(specs, batches, max_batch=max_batch)]
     cases += regression_cases.beyond(known, cases)
 
-    if not Path(params.paths.candidates).is_dir():
-        raise CandidateError(
-            f"{params.paths.candidates} is missing, so there are no candidates: make them with `paddleship run --again optimize`"
-        )
     Candidate.load(Path(params.paths.exported), stage="export")
     folder = Path(params.paths.candidates)
     entries = {name: _entry(folder / name, params, config, specs) for name in catalogue.chosen(params.optimize.candidates)}
@@ -75,6 +76,8 @@ def verify(params: Params) -> Report:
         compared_weights=compared_weights,
         search=Search(specs, Path(params.paths.exported), further, real=True, seed=params.seed),
     )
+    print("scoring eager on the rows that train scored")
+    rescored = rescoring.rescore(params, preprocess)
     hidden = influences.find(SourceModel.of(params), proved.evidence, timeout_s=params.verify.timeout_s)
     proved = replace(proved, findings=influences.add(hidden.findings, proved.findings))
     if refused := next((case for case in real if case.name in proved.refused), None):
@@ -89,14 +92,16 @@ def verify(params: Params) -> Report:
         branch_counts,
         specs,
         _train(params, preprocess) if params.verify.training else None,
+        rescoring.checks(rescored, task=params.data.task, min_score=params.train.min_score),
     )
     with new_folder(Path(params.paths.parity)) as beside:
         proved.evidence.save(beside)
         (beside / "passed.json").write_text(json.dumps(verified.passed) + "\n")
+        begun.seal(beside)
     worst = [proved.evidence.cases[judgement.worst] for judgement in proved.judgements.values()]
     regression_cases.write(Path(params.paths.regression), known, worst)
     report = verified.report(params)
-    report.facts["influences"] = hidden.facts
+    report.facts |= {"influences": hidden.facts, "rescored": [asdict(one) for one in rescored]}
     return report
 
 
@@ -113,8 +118,7 @@ def _entry(
     if not folder.exists():
         return row(Status.NOT_MADE, "see the report of optimize", precision=catalogue.kinds()[folder.name].precision), None
     candidate = Candidate.load(folder)
-    custody.require_consistent(candidate, params, name=folder.name, inputs=specs)
-    custody.require_made(folder.parent, candidate)
+    candidates.require_consistent(candidate, params, name=folder.name, inputs=specs)
     if candidate.preprocess != config:
         message, advice = "the candidate's preprocess differs from that of the prepared data", "run `paddleship run --again optimize`"
         finding = Finding("preprocess-differs", "error", message, advice)

@@ -12,7 +12,7 @@ import grimp
 import pytest
 import yaml
 
-from paddleship.lineage import sources
+from paddleship.custody import sources
 
 REPOSITORY = Path(__file__).parents[1]
 GRAPH = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text())["stages"]

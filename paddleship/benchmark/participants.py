@@ -12,9 +12,9 @@ from paddleship.benchmark import result_table, system_metrics
 from paddleship.benchmark.comparison import Comparison
 from paddleship.config import catalogue
 from paddleship.config.params import Params
+from paddleship.custody import candidates
 from paddleship.errors import CandidateError
 from paddleship.image import footprint
-from paddleship.lineage import custody
 from paddleship.model import eager
 from paddleship.reports.statuses import Status
 from paddleship.shipped import runtimes
@@ -40,7 +40,7 @@ class Participants:
         """Raise CandidateError if a candidate is not the one that was proven; a missing one becomes a failed row of the table."""
         for name in self.proven:
             if (self.folder(name) / FILE).exists():
-                custody.require_proven(Candidate.read(self.folder(name)), self.proven)
+                candidates.require_proven(candidates.read(self.params, name), self.proven)
 
     def folder(self, name: str) -> Path:
         """The folder of a candidate; for a baseline, the checkpoint."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from paddleship.benchmark.comparison import AGAIN, Comparison
-from paddleship.benchmark.sampling import Block, Measurement, paired
+from paddleship.benchmark.sampling import Block, Measurement, paired, speedup
 from paddleship.errors import BadInput
 from paddleship.reports.statuses import Status
 from paddleship.shipped.common.files import read_json, sha256
@@ -128,6 +130,18 @@ def compare(earlier: Path, later: Path) -> list[SpeedupChange]:
         )
         for name, change in changes.items()
     ]
+
+
+def require_speedup(folder: Path, choice: Mapping[str, Any]) -> None:
+    """Raise BadInput unless the speedup of a choice, with its interval, is that of the samples."""
+    found, meta = read(folder)
+    measured = found.get(meta["baseline"]), found.get(choice["candidate"])
+    again = speedup(measured[0], measured[1], meta["batch_size"]) if measured[0] and measured[1] else None
+    if again is None:
+        raise BadInput(f"{folder / FILE} has no samples of {choice['candidate']!r}: run `paddleship run --again benchmark`")
+    for key, value in (("speedup", again.value), ("speedup_low", again.low), ("speedup_high", again.high)):
+        if not math.isclose(choice[key], value, rel_tol=1e-9):
+            raise BadInput(f"choice.json has the {key} {choice[key]}, but its samples give {value}: run `paddleship run --again benchmark`")
 
 
 def _gains(found: dict[str, Measurement], baseline: str, size: int) -> Gains:

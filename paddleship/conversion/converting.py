@@ -11,8 +11,9 @@ from typing import Any
 
 from paddleship.conversion import bundle, calibration, no_pip, re_export, to_onnx, tuning
 from paddleship.conversion.tuning import Trial
+from paddleship.custody import libraries
 from paddleship.errors import CandidateError, RegistrationError
-from paddleship.image import requirements, sandbox
+from paddleship.image import distributions, requirements, sandbox
 from paddleship.model.eager import SourceModel
 from paddleship.shipped import runtimes
 from paddleship.shipped.common.candidate import Candidate
@@ -79,6 +80,9 @@ class Converter:
         """Make the candidate `name` in `target`; if it cannot be made, dies or hangs, the outcome has the reason."""
         made = plan(name, self._base, threads=self._threads)
         try:
+            if self._requirements is not None:
+                pins = requirements.of(registry.of(name), self._requirements)
+                distributions.require_proven(distributions.pinned(pins), libraries.versions())
             with new_folder(target) as beside:
                 made = planned = self._fill(made, beside).save(beside)
                 self._try(made, beside)

@@ -60,7 +60,7 @@ class Verified:
 
     `rows` has the row of every candidate before it was asked. `diagnoses` has the causes for candidates that failed. `branches` and
     `branch_counts` are what inputs exercised of the control flow, `specs` the model's inputs, `training` the training parity
-    if it was compared.
+    if it was compared, `rescored` the checks of the scores that train recorded.
     """
 
     proof: Proof
@@ -70,6 +70,7 @@ class Verified:
     branch_counts: Mapping[str, float]
     specs: Sequence[TensorSpec]
     training: TrainingParity | None = None
+    rescored: Sequence[Check] = ()
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -85,6 +86,8 @@ class Verified:
     @property
     def passed(self) -> dict[str, dict[str, Any]]:
         """The facts about every proven candidate for later stages."""
+        if not all(check.passed for check in self.rescored):
+            return {}  # what was proven is not what was trained
         proven = {name: found for name, found in self.table.items() if found["status"] == Status.PROVEN and name in self.rows}
         return {name: {key: found[key] for key in _KEPT} for name, found in proven.items()}
 
@@ -152,7 +155,7 @@ class Verified:
 
     def _checks(self, settings: Verify) -> list[Check]:
         made = checks(len(self.passed), self.proof.findings, self.branches, settings)
-        return made + (self.training.checks if self.training else [])
+        return [*made, *self.rescored, *(self.training.checks if self.training else [])]
 
     def _facts(self) -> dict[str, Any]:
         evidence = self.proof.evidence

@@ -19,6 +19,11 @@ def folder() -> Path:
     return _PLACE if (_PLACE / SERVER).is_file() else Path(__file__).parents[2] / _PLACE
 
 
+def dockerfile() -> Path:
+    """The Dockerfile of the image."""
+    return folder().parent / "serve.Dockerfile"
+
+
 def of(runtime: Registration, place: Path | None = None) -> list[str]:
     """All pins of the runtime's image; `place` is the folder of the files. Raises CandidateError."""
     return [*pins(file(runtime, place)), *runtime.pins]

@@ -1,1 +1,1 @@
-"""Custody by digest, and the lineage of an image."""
+"""The lineage of an image."""

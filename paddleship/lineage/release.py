@@ -14,6 +14,7 @@ PREFIX = "io.paddleship."
 DIGEST_LABEL = PREFIX + "candidate-digest"
 RUN_LABEL = PREFIX + "mlflow-run-id"
 _OCI = "org.opencontainers.image."
+CREATED, SOURCE = _OCI + "created", _OCI + "source"
 
 
 class Lineage(BaseModel):

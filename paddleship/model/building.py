@@ -20,6 +20,7 @@ from paddleship.shipped.common.spec import TensorSpec
 from paddleship.shipped.common.structure import Tree, describe
 
 WEIGHTS = layers.WEIGHTS
+FACTS = "checkpoint.json"
 
 
 def build(model: Model) -> Any:
@@ -100,13 +101,18 @@ def nest_outputs(result: Any) -> tuple[Tree, dict[str, Any]]:
 
 
 def save(layer: Any, folder: Path, facts: Mapping[str, Any]) -> str:
-    """Write the weights with their facts. Returns the hash of the weights."""
+    """Replace the folder by one with the weights and their facts. Returns the hash of the weights."""
+    with new_folder(folder) as beside:
+        return write(layer, beside, facts)
+
+
+def write(layer: Any, folder: Path, facts: Mapping[str, Any]) -> str:
+    """Write the weights and their facts into the folder. Returns the hash of the weights."""
     from safetensors.numpy import save_file
 
-    with new_folder(folder) as beside:
-        save_file({name: np.asarray(tensor.numpy(), order="C") for name, tensor in layer.state_dict().items()}, beside / WEIGHTS)
-        digest = sha256(beside / WEIGHTS)
-        (beside / "checkpoint.json").write_text(json.dumps({**facts, "weights_sha256": digest}, indent=1) + "\n")
+    save_file({name: np.asarray(tensor.numpy(), order="C") for name, tensor in layer.state_dict().items()}, folder / WEIGHTS)
+    digest = sha256(folder / WEIGHTS)
+    (folder / FACTS).write_text(json.dumps({**facts, "weights_sha256": digest}, indent=1) + "\n", encoding="utf-8")
     return digest
 
 
@@ -120,9 +126,9 @@ def restore(layer: Any, folder: Path) -> str:
 
     path = folder / WEIGHTS
     try:
-        expected = json.loads((folder / "checkpoint.json").read_text())["weights_sha256"]
+        expected = json.loads((folder / FACTS).read_text(encoding="utf-8"))["weights_sha256"]
         if sha256(path) != expected:
-            raise ModelError(f"{path} changed since training (its hash differs from checkpoint.json): run `paddleship run --again train`")
+            raise ModelError(f"{path} changed since training (its hash differs from {FACTS}): run `paddleship run --again train`")
         weights = load_file(path)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"checkpoint {str(folder)!r} cannot be read ({error}): run `dvc repro train`") from None

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config.params import Code, Params
+from paddleship.custody import sources
 from paddleship.errors import Cancelled, PaddleshipError, Unavailable, without_credentials
-from paddleship.lineage import sources
 from paddleship.reports.report import Report
 from paddleship.system import locks
 from tasks.source import CODE, KEPT, differs

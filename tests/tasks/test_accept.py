@@ -82,8 +82,9 @@ def derive(packaged, copy_of, engine, tmp_path):
             engine.images.remove(identity, force=True)
 
 
-def test_a_good_image_is_accepted_and_named_and_the_release_names_all_it_came_from(derive, packaged, stage, engine):
-    checkout = derive("LABEL good=yes", accept={"load_requests": 140})
+def test_a_good_image_is_accepted_and_named_and_the_release_names_all_it_came_from(derive, packaged, stage, engine, tmp_path):
+    (tmp_path / "note").write_text("another image with the same configuration")
+    checkout = derive("COPY note /opt/note", files=[tmp_path / "note"], accept={"load_requests": 140})
     receipt = json.loads((checkout / "image.json").read_text())
     assert not image.exists(engine, receipt["image"]) or image.find(engine, receipt["image"]).id != receipt["image_id"]
     done = stage(checkout, "accept")
@@ -161,7 +162,7 @@ def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tm
     (tmp_path / "onnx_runtime.py").write_text(drifting)
     target = "/opt/paddleship/app/paddleship/shipped/runtimes"
     compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/onnx_runtime.py"]'
-    lines = ["USER 0", f"COPY onnx_runtime.py {target}/", compile_it, "USER 10001"]
+    lines = ["USER 0", f"COPY onnx_runtime.py {target}/", compile_it, "USER 10001:10001"]
     checkout = derive(*lines, files=[tmp_path / "onnx_runtime.py"], accept={"load_requests": 140})
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
@@ -169,8 +170,16 @@ def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tm
     assert "noise_ratio" not in failed_checks(checkout), "one caller got the right answers"
 
 
-def test_a_container_that_ends_is_told_with_its_last_words_and_its_image_gets_no_name(derive, stage, engine):
-    checkout = derive('ENTRYPOINT ["python", "-c", "raise SystemExit(\'no such model\')"]')
+def server(folder, text):
+    """Lines of a Dockerfile that put another program in the place of the server."""
+    (folder / "__main__.py").write_text(text)
+    target = "/opt/paddleship/app/paddleship/shipped/serving"
+    compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/__main__.py"]'
+    return "USER 0", f"COPY __main__.py {target}/", compile_it, "USER 10001:10001"
+
+
+def test_a_container_that_ends_is_told_with_its_last_words_and_its_image_gets_no_name(derive, stage, engine, tmp_path):
+    checkout = derive(*server(tmp_path, "raise SystemExit('no such model')"), files=[tmp_path / "__main__.py"])
     receipt = json.loads((checkout / "image.json").read_text())
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
@@ -181,8 +190,9 @@ def test_a_container_that_ends_is_told_with_its_last_words_and_its_image_gets_no
     assert json.loads((checkout / "release.json").read_text())["accepted"] is False
 
 
-def test_a_container_that_never_gets_ready_is_given_up(derive, stage, engine):
-    checkout = derive('ENTRYPOINT ["python", "-c", "import time; time.sleep(60)"]', accept={"ready_timeout_s": 1})
+def test_a_container_that_never_gets_ready_is_given_up(derive, stage, engine, tmp_path):
+    lines = server(tmp_path, "import time; time.sleep(60)")
+    checkout = derive(*lines, files=[tmp_path / "__main__.py"], accept={"ready_timeout_s": 1})
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
     assert "was not ready within accept.ready_timeout_s" in done.stderr
@@ -203,7 +213,52 @@ def test_an_image_of_another_candidate_is_told_with_what_to_do(packaged, copy_of
     (checkout / "image.json").write_text(json.dumps(packaged[1] | {"lineage": lineage}))
     done = stage(checkout, "accept")
     assert done.returncode == 2
-    assert "package recorded 000000000000" in done.stderr
+    assert "the receipt of package has the candidate_digest '0000" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("USER 0", "has the configuration User '0', but package would build '10001:10001'"),
+        ("ENV PYTHONPATH=/tmp", "has the configuration Env "),
+        ("ENV EXTRA=1", "has the configuration Env "),
+        ('ENTRYPOINT ["python"]', "has the configuration Entrypoint ['python'], but package would build "),
+        ('CMD ["--help"]', "has the configuration Cmd ['--help'], but package would build None"),
+        ("LABEL approved=yes", "has the configuration Labels "),
+        ("HEALTHCHECK NONE", "has the configuration Healthcheck "),
+        ("WORKDIR /", "has the configuration WorkingDir '/', but package would build '/tmp'"),
+        ("EXPOSE 22", "has the configuration ExposedPorts "),
+        ("VOLUME /data", "has the configuration Volumes "),
+        ("STOPSIGNAL SIGKILL", "has the configuration StopSignal 'SIGKILL'"),
+    ],
+)
+def test_an_image_with_another_configuration_than_its_dockerfile_gives_is_refused(derive, stage, engine, line, words):
+    checkout = derive(line)
+    receipt = json.loads((checkout / "image.json").read_text())
+    done = stage(checkout, "accept")
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    assert not image.exists(engine, receipt["image"]) or image.find(engine, receipt["image"]).id != receipt["image_id"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda receipt: receipt["lineage"].update(noise_ratio=0.01), "has the noise_ratio 0.01, but the stages' outs give "),
+        (lambda receipt: receipt["lineage"].update(speedup=99.0), "has the speedup 99.0, but the stages' outs give "),
+        (lambda receipt: receipt["lineage"].update(git_commit="0" * 40), "has the label io.paddleship.git-commit="),
+        (lambda receipt: receipt["labels"].update(approved="yes"), "has the label approved='yes', but its lineage gives None"),
+        (lambda receipt: receipt["inputs"].update(verify="0" * 64), "has another out of verify"),
+    ],
+)
+def test_a_receipt_that_was_edited_is_refused(packaged, copy_of, stage, change, words):
+    checkout = copy_of(packaged[0])
+    receipt = json.loads((checkout / "image.json").read_text())
+    change(receipt)
+    (checkout / "image.json").write_text(json.dumps(receipt))
+    done = stage(checkout, "accept")
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -272,7 +327,7 @@ def test_an_image_whose_server_answers_a_bad_request_with_500_is_refused(derive,
     (tmp_path / "app.py").write_text(whole.replace("raise HTTPException(400", "raise HTTPException(500"))
     target = "/opt/paddleship/app/paddleship/shipped/serving"
     compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/app.py"]'
-    checkout = derive("USER 0", f"COPY app.py {target}/", compile_it, "USER 10001", files=[tmp_path / "app.py"])
+    checkout = derive("USER 0", f"COPY app.py {target}/", compile_it, "USER 10001:10001", files=[tmp_path / "app.py"])
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
     assert failed_checks(checkout) == {"hostile_requests"}

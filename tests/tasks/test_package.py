@@ -7,6 +7,7 @@ import pytest
 
 from tasks import image, trace
 from tests import canaries
+from tests.tasks.sealing import measured_again, sealed_again
 
 pytestmark = pytest.mark.engine
 
@@ -118,8 +119,38 @@ def test_a_base_image_that_cannot_be_had_is_told_with_what_to_do(packaged, copy_
 def test_packages_that_cannot_be_installed_are_told(packaged, copy_of, stage):
     checkout = copy_of(packaged[0])
     with (checkout / "docker/requirements/onnxruntime.txt").open("a") as pins:
-        pins.write("numpy==0.0.0\n")
+        pins.write("idna==0.0.0\n")
     assert "docker/requirements/onnxruntime.txt cannot be installed" in failure(stage(checkout, "package"), 4)
+
+
+def test_an_image_with_another_version_of_a_library_than_was_proven_is_refused(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    pins = checkout / "docker/requirements/onnxruntime.txt"
+    pins.write_text(
+        pins.read_text().replace("flatbuffers==", "protobuf==6.33.0\nflatbuffers==").replace("onnxruntime==1.31.1", "onnxruntime==1.30.0")
+    )
+    line = failure(stage(checkout, "package"), 2)
+    assert "the image would have onnxruntime 1.30.0, but verify ran with 1.31.1" in line
+
+
+def test_a_speedup_that_its_samples_do_not_give_is_refused(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    choice = checkout / "models/benchmark/choice.json"
+    choice.write_text(json.dumps(json.loads(choice.read_text()) | {"speedup": 99.0}))
+    assert "choice.json changed since benchmark wrote this folder" in failure(stage(checkout, "package"), 2)
+    sealed_again(choice.parent)
+    assert "choice.json has the speedup 99.0, but its samples give" in failure(stage(checkout, "package"), 2)
+
+
+def test_a_noise_ratio_that_was_edited_in_the_proof_is_refused(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    passed = checkout / "models/parity/passed.json"
+    proven = json.loads(passed.read_text())
+    proven["onnxruntime"]["noise_ratio"] = 0.01
+    passed.write_text(json.dumps(proven))
+    assert "passed.json changed since verify wrote this folder" in failure(stage(checkout, "package"), 2)
+    sealed_again(passed.parent)
+    assert "'models/benchmark' was made from another 'models/parity'" in failure(stage(checkout, "package"), 2)
 
 
 @pytest.mark.parametrize(
@@ -138,6 +169,7 @@ def test_a_missing_input_names_the_stage_that_makes_it(packaged, copy_of, stage,
 def test_a_candidate_that_verify_refused_is_not_packaged(packaged, copy_of, stage):
     checkout = copy_of(packaged[0])
     (checkout / "models/parity/passed.json").write_text("{}")
+    measured_again(checkout)
     assert "has not passed verify" in failure(stage(checkout, "package"), 2)
 
 
@@ -175,8 +207,11 @@ def test_an_image_with_paddle_in_it_serves_too(packaged, copy_of, stage):
     checkout = copy_of(packaged[0])
     choice = checkout / "models/benchmark/choice.json"
     proven = json.loads((checkout / "models/parity/passed.json").read_text())
+    measured = json.loads((checkout / "reports/benchmark.json").read_text())["candidates"]["paddle"]
     other = {"candidate": "paddle", "digest": proven["paddle"]["digest"]}
+    other |= {key: measured[key] for key in ("speedup", "speedup_low", "speedup_high")}
     choice.write_text(json.dumps(json.loads(choice.read_text()) | other))
+    sealed_again(choice.parent)
     for name in ("package", "accept"):
         done = stage(checkout, name)
         assert done.returncode == 0, done.stderr

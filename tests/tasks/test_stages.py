@@ -15,6 +15,7 @@ from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import sha256
 from paddleship.system import locks
 from tasks import verify
+from tests.tasks.sealing import proved_again, sealed_again
 
 OUTS = {"export": "exported", "optimize": "candidates", "verify": "parity", "benchmark": "benchmark"}  # in models/
 SCALED = """
@@ -88,7 +89,7 @@ def optimized(benchmarked, tmp_path):
         ("prepare", {"data": {"inputs": ["z"]}}, 2, "column 'z'"),
         ("train", {"model": {"factory": "examples.linear.model:bild"}}, 2, "has no 'bild'"),
         ("train", {"model": {"kwargs": {"features": 3}}}, 2, "forward of Linear failed"),
-        ("export", {"paths": {"checkpoint": "models/none"}}, 2, "dvc repro train"),
+        ("export", {"paths": {"checkpoint": "models/none"}}, 2, "paddleship run --again train"),
     ],
 )
 def test_a_fault_is_one_line_with_its_exit_code_and_no_traceback(trained, tmp_path, verb, sections, code, words):
@@ -175,6 +176,8 @@ def test_a_conversion_error_names_the_users_line(trained, tmp_path):
     source = (checkout / "examples/linear/model.py").read_text().replace("nn.Linear(features, 1)", "Scaled(features, 1)")
     source = "import math\n" + source + SCALED
     (checkout / "examples/linear/model.py").write_text(source)
+    change(checkout, train={"min_score": None})
+    assert run(checkout, "train").returncode == 0
     done = run(checkout, "export")
     assert done.returncode == 2
     assert "does not convert to a static graph" in last_line(done)
@@ -237,6 +240,7 @@ def test_a_candidate_that_is_lost_after_it_was_proven_is_a_row_and_a_wish_for_it
     del proven["paddle-onednn"]
     proven["onnxruntime"]["digest"] = Candidate.load(checkout / "models/candidates/onnxruntime").digest
     passed.write_text(json.dumps(proven))
+    proved_again(checkout)
     done = run(checkout, "benchmark")
     assert done.returncode == 3, done.stderr
     assert "select.candidate paddle: failed (wanted: measured)" in last_line(done)
@@ -312,7 +316,7 @@ def as_another(path):
         ("model.onnx", lambda path: path.write_bytes(path.read_bytes()[:-1]), "changed since the candidate was made"),
         ("candidate.json", lambda path: path.write_text("{"), "cannot be read"),
         ("", lambda path: shutil.rmtree(path.parent), "models/candidates is missing"),
-        ("", as_another, "has name 'paddle', but the folder that it lies in says 'onnxruntime'"),
+        ("", as_another, "models/candidates/onnxruntime/candidate.json changed since optimize wrote this folder"),
     ],
 )
 def test_a_candidate_folder_that_was_changed_is_bad_input(optimized, file, change, words):
@@ -322,7 +326,7 @@ def test_a_candidate_folder_that_was_changed_is_bad_input(optimized, file, chang
     done = run(checkout, "verify")
     assert done.returncode == 2, done.stderr
     assert words in last_line(done)
-    assert "run `dvc repro export optimize`" in last_line(done) or "with `paddleship run --again optimize`" in last_line(done)
+    assert "`paddleship run --again optimize`" in last_line(done)
     assert sorted(path.name for path in (checkout / "models").iterdir()) == before
 
 
@@ -344,9 +348,8 @@ def move_a_weight(folder):
 
 def noted_as_made(checkout, name):
     """Note a changed candidate as optimize would: as the work of a faulty converter."""
-    folder = checkout / "models/candidates"
-    made = json.loads((folder / "made.json").read_text())
-    (folder / "made.json").write_text(json.dumps(made | {name: Candidate.load(folder / name).digest}))
+    assert Candidate.load(checkout / "models/candidates" / name)
+    sealed_again(checkout / "models/candidates")
 
 
 @pytest.mark.parametrize(
@@ -371,21 +374,31 @@ def test_a_candidate_that_claims_what_its_sources_do_not_say_is_refused(benchmar
     assert "run `dvc repro export optimize`" in last_line(done)
 
 
-@pytest.mark.parametrize(("name", "by"), [("verify", "optimize"), ("benchmark", "verify"), ("package", "verify")])
-def test_a_candidate_that_was_exchanged_after_a_stage_is_refused_by_the_next_one(benchmarked, copy_of, stage, name, by):
+@pytest.mark.parametrize("name", ["verify", "benchmark", "package"])
+def test_a_candidate_that_was_exchanged_after_a_stage_is_refused_by_the_next_one(benchmarked, copy_of, stage, name):
     checkout = copy_of(benchmarked)
     folder = checkout / "models/candidates/onnxruntime"
-    before = Candidate.load(folder).digest
     move_a_weight(folder)
     done = stage(checkout, name)
     assert done.returncode == 2, done.stderr
-    assert f"has the digest {Candidate.load(folder).digest[:12]}, but {by} recorded {before[:12]}" in last_line(done)
+    assert "models/candidates/onnxruntime/candidate.json changed since optimize wrote this folder" in last_line(done)
+
+
+@pytest.mark.parametrize("name", ["benchmark", "package"])
+def test_candidates_that_were_exchanged_and_sealed_again_after_they_were_proven_are_refused(benchmarked, copy_of, stage, name):
+    checkout = copy_of(benchmarked)
+    move_a_weight(checkout / "models/candidates/onnxruntime")
+    sealed_again(checkout / "models/candidates")
+    done = stage(checkout, name)
+    assert done.returncode == 2, done.stderr
+    assert "'models/parity' was made from another 'models/candidates' than is there now" in last_line(done)
 
 
 def test_a_choice_of_another_candidate_than_was_measured_is_refused(benchmarked, copy_of, stage):
     checkout = copy_of(benchmarked)
     choice = checkout / "models/benchmark/choice.json"
     choice.write_text(json.dumps(json.loads(choice.read_text()) | {"digest": "0" * 64}))
+    sealed_again(choice.parent)
     done = stage(checkout, "package")
     assert done.returncode == 2, done.stderr
     assert "benchmark recorded 000000000000" in last_line(done)
@@ -395,6 +408,7 @@ def test_an_exported_program_that_claims_other_classes_is_refused_by_optimize(be
     checkout = copy_of(benchmarked)
     about = checkout / "models/exported/candidate.json"
     about.write_text(json.dumps(json.loads(about.read_text()) | {"classes": ["b", "a"]}))
+    sealed_again(about.parent)
     done = stage(checkout, "optimize")
     assert done.returncode == 2, done.stderr
     assert "has classes ['b', 'a'], but data.classes says []" in last_line(done)
@@ -422,6 +436,7 @@ def test_a_program_that_takes_more_than_is_about_to_be_proven_is_refused(benchma
     checkout = copy_of(benchmarked)
     about = checkout / "models/exported/candidate.json"
     about.write_text(json.dumps(json.loads(about.read_text()) | changes))
+    sealed_again(about.parent)
     done = stage(checkout, "optimize")
     assert done.returncode == 2, done.stderr
     assert words in last_line(done)
@@ -430,11 +445,12 @@ def test_a_program_that_takes_more_than_is_about_to_be_proven_is_refused(benchma
 def test_a_benchmark_of_nothing_proven_misses_its_gate_and_leaves_its_evidence(benchmarked, copy_of, stage):
     checkout = copy_of(benchmarked)
     (checkout / "models/parity/passed.json").write_text("{}")
+    sealed_again(checkout / "models/parity")
     done = stage(checkout, "benchmark")
     assert done.returncode == 3, done.stderr
     assert "measured_candidates is 0" in last_line(done)
     assert report(checkout, "benchmark")["candidates"]["eager"]["status"] == "measured"
-    assert sorted(path.name for path in (checkout / "models/benchmark").iterdir()) == ["samples.json", "samples.parquet"]
+    assert sorted(path.name for path in (checkout / "models/benchmark").iterdir()) == ["samples.json", "samples.parquet", "seal.json"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from paddleship.config.params import Code
-from paddleship.lineage import sources
+from paddleship.custody import sources
 
 
 @pytest.fixture

@@ -1,24 +1,21 @@
-"""Custody: each stage accepts only what the stage before it made, proved or chose, by digest."""
+"""Candidates: the one in a folder, and whether it was proven and fits params, data, checkpoint and code."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from paddleship.config import catalogue
 from paddleship.config.params import Params
+from paddleship.custody import sources
+from paddleship.custody.differing import show_both
 from paddleship.data import dataset
 from paddleship.errors import CandidateError
-from paddleship.lineage import sources
 from paddleship.model import building
 from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import read_json, sha256, write_text
+from paddleship.shipped.common.files import sha256
 from paddleship.shipped.common.spec import TensorSpec
-
-MADE = "made.json"  # in the candidates' folder: the digest that optimize recorded for each
-_SHOWN = 80
 
 
 def require(what: str, found: str, expected: str | None, *, by: str, again: str) -> None:
@@ -30,16 +27,21 @@ def require(what: str, found: str, expected: str | None, *, by: str, again: str)
         )
 
 
-def write_made(folder: Path, made: Iterable[str]) -> None:
-    """Record the digests of the candidates `made` in `folder`."""
-    digests = {name: Candidate.load(folder / name).digest for name in made}
-    write_text(folder / MADE, json.dumps(digests, indent=1) + "\n")
+def load(params: Params, name: str) -> Candidate:
+    """The candidate in the folder of that name. Raises CandidateError for another one in its place, or a changed file."""
+    read(params, name)
+    return Candidate.load(Path(params.paths.candidates) / name)
 
 
-def require_made(folder: Path, candidate: Candidate) -> None:
-    """Raise CandidateError if optimize did not make this candidate in `folder`."""
-    made: dict[str, str] = read_json(folder / MADE, stage="optimize")
-    require(f"the candidate {candidate.name!r}", candidate.digest, made.get(candidate.name), by="optimize", again="optimize")
+def read(params: Params, name: str) -> Candidate:
+    """The same without checking its files."""
+    folder = Path(params.paths.candidates) / name
+    found = Candidate.read(folder)
+    if found.name != name:
+        raise CandidateError(
+            f"{str(folder)!r} holds the candidate {found.name!r}, not {name!r}: it was replaced; run `paddleship run --again optimize`"
+        )
+    return found
 
 
 def require_proven(candidate: Candidate, proven: Mapping[str, Mapping[str, Any]]) -> None:
@@ -74,11 +76,5 @@ def require_consistent(candidate: Candidate, params: Params, *, name: str, input
     }
     for claim, (said, expected, source) in claims.items():
         if said != expected:
-            raise CandidateError(
-                f"the candidate {name!r} has {claim} {_show(said)}, but {source} says {_show(expected)}: run `dvc repro export optimize`"
-            )
-
-
-def _show(value: Any) -> str:
-    text = repr(list(value) if isinstance(value, tuple) else value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+            says, wanted = show_both(said, expected)
+            raise CandidateError(f"the candidate {name!r} has {claim} {says}, but {source} says {wanted}: run `dvc repro export optimize`")

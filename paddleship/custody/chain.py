@@ -1,0 +1,77 @@
+"""The chain of custody: each stage accepts only outs that were made from the present data, code, params and libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from paddleship.config.params import Params
+from paddleship.custody import seals, sources
+from paddleship.custody.differing import show_both
+from paddleship.custody.links import LINKS
+from paddleship.custody.seals import Seal
+from paddleship.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A stage that has begun: the digests and the seals of the outs that it reads, by stage, and its own seal as far as it is known."""
+
+    inputs: Mapping[str, str]
+    _seal: Seal
+    seals: Mapping[str, Seal]
+
+    def seal(self, folder: Path) -> None:
+        """Seal the stage's out, which lies in `folder`. The code is as it was when the stage began."""
+        replace(self._seal, files=seals.contents(folder)).write(folder)
+
+
+def begin(params: Params, stage: str) -> Begun:
+    """Begin a stage. Raises BadInput unless each out that it reads is as its stage wrote it, from what is there now.
+
+    What is there now are the outs of earlier stages, the params, and where they matter the user's code and the installed libraries. An
+    out that this stage does not read need not be there; the outs that it does read must agree on it.
+    """
+    link = LINKS[stage]
+    code = sources.code_sha256(params.code) if link.code else ""
+    versions = _versions() if link.versions else {}
+    read = {before: seals.read(LINKS[before].folder(params), before) for before in link.inputs}
+    _require_one_chain(read, params)
+    for before, seal in read.items():
+        _compare(before, "", seal.params, LINKS[before].values(params))
+        if link.code and LINKS[before].code:
+            _compare(before, "the hash of ", {"the code in code.watch": seal.code_sha256}, {"the code in code.watch": code})
+        if link.versions and LINKS[before].versions:
+            _compare(before, "the version of ", seal.versions, versions)
+    inputs = {before: seal.digest for before, seal in read.items()}
+    return Begun(inputs, Seal(stage, inputs, link.values(params), code, versions, {}), read)
+
+
+def _require_one_chain(read: Mapping[str, Seal], params: Params) -> None:
+    """Raise BadInput if an out was made from another one than is there, or than another out was made from."""
+    digests = {stage: (seal.digest, stage) for stage, seal in read.items()}
+    for stage, seal in read.items():
+        for before, digest in seal.inputs.items():
+            known, source = digests.setdefault(before, (digest, stage))
+            if digest != known:
+                folder, other = (str(LINKS[name].folder(params)) for name in (stage, before))
+                there = "is there now" if source == before else f"{str(LINKS[source].folder(params))!r} was made from"
+                raise BadInput(
+                    f"{folder!r} was made from another {other!r} than {there}: {before} ran again, or a file was replaced; "
+                    f"run `paddleship run --again {stage}`"
+                )
+
+
+def _versions() -> dict[str, str]:
+    from paddleship.custody import libraries  # imports every runtime's registration, which neither data nor training depends on
+
+    return libraries.versions()
+
+
+def _compare(stage: str, what: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for key in sorted(then.keys() | now.keys()):
+        if then.get(key) != now.get(key):
+            old, new = show_both(then.get(key), now.get(key))
+            raise BadInput(f"{what}{key} is {new}, but {stage} ran with {old}: run `paddleship run --again {stage}`, or restore it")

@@ -1,0 +1,82 @@
+"""The links of custody: for each stage, the outs that it reads and the params that its own out depends on.
+
+Params that only set a gate, a time limit or a plot are left out: they change no out, so another value must not make later stages run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddleship.config.params import Params
+
+
+@dataclass(frozen=True)
+class Link:
+    """`out` is the key of its folder in params.paths, `inputs` are the stages whose outs it reads. `params` are dotted keys, without those
+    `except_for`. `code`: its out depends on the user's code; rows are known by their content, so those of
+    `prepare` do not. `versions`: its out depends on the installed libraries. `package` and `accept` have an
+    image instead of a folder, which is compared with its receipt.
+    """
+
+    out: str = ""
+    inputs: tuple[str, ...] = ()
+    params: tuple[str, ...] = ()
+    except_for: tuple[str, ...] = ()
+    code: bool = True
+    versions: bool = False
+
+    def folder(self, params: Params) -> Path:
+        return Path(getattr(params.paths, self.out))
+
+    def values(self, params: Params) -> dict[str, Any]:
+        """The values of its params, by dotted key."""
+        every: dict[str, Any] = params.model_dump(mode="json")
+        found: dict[str, Any] = {}
+        for key in self.params:
+            value = every
+            for part in key.split("."):
+                value = value[part]
+            found |= {f"{key}.{name}": one for name, one in value.items()} if key in every and isinstance(value, dict) else {key: value}
+        return {key: value for key, value in found.items() if key not in self.except_for}
+
+
+LINKS = {
+    "prepare": Link(
+        "prepared",
+        code=False,
+        params=("data", "preprocess", "model.inputs", "model.dimensions"),
+        except_for=("data.fetch", "data.raw", "data.unusable_share", "data.near_repeat_share"),
+    ),
+    "train": Link(
+        "checkpoint",
+        ("prepare",),
+        params=("seed", "data.task", "data.classes", "model", "train"),
+        except_for=("train.min_score",),
+    ),
+    "export": Link("exported", ("prepare", "train"), params=("name", "export"), versions=True),
+    "optimize": Link(
+        "candidates",
+        ("prepare", "train", "export"),
+        params=("optimize",),
+        except_for=("optimize.candidates", "optimize.timeout_s"),
+        versions=True,
+    ),
+    "verify": Link(
+        "parity",
+        ("prepare", "train", "export", "optimize"),
+        params=("verify",),
+        except_for=("verify.fail_on", "verify.layers", "verify.timeout_s"),
+        versions=True,
+    ),
+    "benchmark": Link(
+        "benchmark",
+        ("prepare", "train", "optimize", "verify"),
+        params=("benchmark", "select"),
+        except_for=("benchmark.slo_p99_ms", "benchmark.timeout_s"),
+        versions=True,
+    ),
+    "package": Link(inputs=("prepare", "train", "optimize", "verify", "benchmark")),
+    "accept": Link(inputs=("prepare", "optimize", "verify", "benchmark"), code=False),
+}

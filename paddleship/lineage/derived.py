@@ -1,0 +1,54 @@
+"""The part of a lineage that follows from the outs of the stages, so that `accept` derives it again instead of believing a receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from paddleship.config.params import Params
+from paddleship.errors import BadInput
+from paddleship.lineage.release import CREATED, SOURCE, Lineage
+from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.common.files import read_json
+
+_CHOSEN = ("speedup", "speedup_low", "speedup_high", "measured_on", "benchmark_valid")
+_AGAIN = "build the image again with `paddleship run --again package`"
+
+
+def facts(params: Params, candidate: Candidate, choice: Mapping[str, Any], proven: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The fields of Lineage that data, candidate, proof and benchmark determine."""
+    schema = read_json(Path(params.paths.prepared) / "schema.json", stage="prepare")
+    return {
+        "model": params.name,
+        "data_sha256": schema["data_sha256"],
+        "weights_sha256": candidate.weights_sha256,
+        "code_sha256": candidate.code_sha256,
+        "library_sha256": candidate.library_sha256,
+        "candidate": candidate.name,
+        "candidate_digest": candidate.digest,
+        "runtime": candidate.runtime,
+        "noise_ratio": proven[candidate.name]["noise_ratio"],
+        **{key: choice[key] for key in _CHOSEN},
+    }
+
+
+def require_receipt(receipt: Mapping[str, Any], expected: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
+    """Raise BadInput unless the receipt of `package` has this lineage, its labels, and was made from these outs, by stage."""
+    for key, value in expected.items():
+        _require(f"the {key} {receipt['lineage'].get(key)!r}", receipt["lineage"].get(key), value, f"the stages' outs give {value!r}")
+    for stage, digest in inputs.items():
+        _require(f"another out of {stage}", receipt["inputs"].get(stage), digest, "there is a newer one")
+    labels = receipt["labels"]
+    lineage = Lineage.model_validate(receipt["lineage"])
+    again = lineage.labels(
+        base_image=receipt["base_image"], created=datetime.fromisoformat(labels.get(CREATED, "")), source=labels.get(SOURCE)
+    )
+    for key in sorted(again.keys() | labels.keys()):
+        _require(f"the label {key}={labels.get(key)!r}", labels.get(key), again.get(key), f"its lineage gives {again.get(key)!r}")
+
+
+def _require(what: str, recorded: Any, expected: Any, why: str) -> None:
+    if recorded != expected:
+        raise BadInput(f"the receipt of package has {what}, but {why}: {_AGAIN}")

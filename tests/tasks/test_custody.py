@@ -1,0 +1,137 @@
+"""What is proven is what was trained: each stage refuses data, code, params and weights other than those of the stages before it."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from paddleship.custody import seals
+from paddleship.shipped.common.files import sha256
+from tests.tasks.conftest import edit_params
+from tests.tasks.sealing import sealed_again
+
+
+def refusal(done, *, code=2):
+    """The one line that a stage refused with."""
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+def edit_code(checkout):
+    path = checkout / "examples/linear/model.py"
+    path.write_text(path.read_text() + "\n# another activation would be here\n")
+
+
+def edit_schema(checkout):
+    path = checkout / "data/prepared/schema.json"
+    path.write_text(path.read_text().replace('"pad": 0', '"pad": 1', 1) + " ")
+
+
+def spoil(checkout):
+    """Change the weights of the checkpoint, with their hash."""
+    path = checkout / "models/checkpoint/weights.safetensors"
+    save_file({name: np.ascontiguousarray(array[::-1]) * -1 for name, array in load_file(path).items()}, path)
+    facts = checkout / "models/checkpoint/checkpoint.json"
+    facts.write_text(json.dumps(json.loads(facts.read_text()) | {"weights_sha256": sha256(path)}))
+
+
+@pytest.mark.parametrize("stage_name", ["export", "optimize", "verify", "benchmark", "package"])
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (edit_code, "the hash of the code in code.watch is "),
+        (edit_schema, "data/prepared/schema.json changed since prepare wrote this folder"),
+        (spoil, "models/checkpoint/checkpoint.json changed since train wrote this folder"),
+        (lambda checkout: edit_params(checkout, train={"learning_rate": 0.5}), "train.learning_rate is 0.5, but train ran with "),
+        (lambda checkout: edit_params(checkout, data={"test": 0.25}), "data.test is 0.25, but prepare ran with "),
+        (lambda checkout: edit_params(checkout, model={"kwargs": {"features": 3}}), "model.kwargs is {'features': 3}, but train ran with "),
+        (lambda checkout: shutil.rmtree(checkout / "data/prepared"), "seal.json' cannot be read (No such file or directory)"),
+        (
+            lambda checkout: (checkout / "models/checkpoint/more").write_text(""),
+            "models/checkpoint/more was added since train wrote this folder",
+        ),
+    ],
+)
+def test_what_changed_after_training_is_refused_by_every_later_stage(benchmarked, copy_of, stage, stage_name, damage, words):
+    checkout = copy_of(benchmarked)
+    damage(checkout)
+    line = refusal(stage(checkout, stage_name))
+    assert words in line
+    assert "run `paddleship run --again " in line
+
+
+@pytest.mark.parametrize(("folder", "made", "later"), [("data/prepared", "prepare", "train"), ("models/checkpoint", "train", "export")])
+def test_an_out_that_was_sealed_again_after_the_next_stage_read_it_is_refused(benchmarked, copy_of, stage, folder, made, later):
+    checkout = copy_of(benchmarked)
+    (checkout / folder / "more").write_text("")
+    sealed_again(checkout / folder)
+    line = refusal(stage(checkout, "optimize"))
+    assert f"was made from another '{folder}' than is there now: {made} ran again, or a file was replaced" in line
+    assert f"run `paddleship run --again {later}`" in line
+
+
+def test_a_checkpoint_that_was_sealed_again_before_export_is_refused_by_its_score(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked)
+    spoil(checkout)
+    sealed_again(checkout / "models/checkpoint")
+    for name in ("export", "optimize"):
+        assert stage(checkout, name).returncode == 0
+    line = refusal(stage(checkout, "verify"), code=3)
+    assert "rescored_validation_difference" in line
+    assert "checkpoint, code, data or classes are not those of the training; run `paddleship run --again train`" in line
+    assert json.loads((checkout / "models/parity/passed.json").read_text()) == {}
+
+
+def test_a_checkpoint_whose_recorded_scores_were_edited_too_misses_the_gate_of_training(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked, train={"min_score": None})
+    spoil(checkout)
+    sealed_again(checkout / "models/checkpoint")
+    for name, code in (("export", 0), ("optimize", 0), ("verify", 3)):
+        assert stage(checkout, name).returncode == code
+    rescored = json.loads((checkout / "reports/verify.json").read_text())["facts"]["rescored"]
+    facts = checkout / "models/checkpoint/checkpoint.json"
+    facts.write_text(json.dumps(json.loads(facts.read_text()) | {"scores": {one["split"]: one["now"] for one in rescored}}))
+    sealed_again(checkout / "models/checkpoint")
+    edit_params(checkout, train={"min_score": 0.5})
+    for name in ("export", "optimize"):
+        assert stage(checkout, name).returncode == 0
+    line = refusal(stage(checkout, "verify"), code=3)
+    assert "rescored_validation is " in line
+    assert "difference" not in line
+
+
+def test_proofs_under_other_limits_than_are_set_now_are_refused(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked, verify={"noise_limit": 4.0})
+    assert "verify.noise_limit is 4.0, but verify ran with " in refusal(stage(checkout, "benchmark"))
+
+
+def test_a_gate_or_a_time_limit_may_be_changed_without_making_an_out_again(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked, train={"min_score": 0.1}, verify={"timeout_s": 200.0}, optimize={"timeout_s": 200.0})
+    done = stage(checkout, "verify")
+    assert done.returncode == 0, done.stderr
+
+
+def test_candidates_of_other_library_versions_are_refused(benchmarked, copy_of, stage):
+    checkout = copy_of(benchmarked)
+    path = checkout / "models/candidates" / seals.FILE
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps(values | {"versions": values["versions"] | {"onnxruntime": "1.0.0"}}))
+    line = refusal(stage(checkout, "verify"))
+    assert "the version of onnxruntime is '" in line
+    assert "but optimize ran with '1.0.0'" in line
+
+
+def test_a_seal_covers_each_file_of_an_out(benchmarked):
+    for folder in ("data/prepared", "models/checkpoint", "models/exported", "models/candidates", "models/parity", "models/benchmark"):
+        found = benchmarked / folder
+        covered = json.loads((found / seals.FILE).read_text())["files"].keys()
+        listed = {
+            (path.parent / name).relative_to(found).as_posix()
+            for path in found.rglob("candidate.json")
+            for name in json.loads(path.read_text())["files"]
+        }
+        every = {path.relative_to(found).as_posix() for path in found.rglob("*") if path.is_file()}
+        assert covered | listed | {seals.FILE} == every, folder
