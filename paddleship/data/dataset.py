@@ -14,7 +14,9 @@ import numpy as np
 
 from paddleship.config.params import Data, Params
 from paddleship.data import ranges
+from paddleship.data.rounding import RoundingCounter
 from paddleship.data.row_counts import RowCounts
+from paddleship.data.row_faults import RowFault, summary
 from paddleship.data.row_validation import Empty, RowValidator, content_hash, value_bytes
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.common.files import sha256
@@ -25,7 +27,6 @@ from paddleship.system.progress import Progress
 
 SPLITS = ("train", "validation", "test")
 _KEY = "__key__"
-_SHOWN_FAULTS = 3  # rows of an error
 _ROWS = "return or yield rows, each a mapping from column names to values"
 
 
@@ -101,22 +102,26 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
     validator = validator or RowValidator(data)
     counts = RowCounts(len(rows))
     groups: dict[str, dict[bytes, tuple[list[Any], Any]]] = defaultdict(dict)
-    faults: list[str] = []
+    faults: list[RowFault] = []
+    rounding, as_read = RoundingCounter(data.inputs, len(rows)), set[str]()
     for number, row in enumerate(rows):
         try:
-            values, label = validator.values(number, row), row.get(data.label)
-            if isinstance(values, Empty) or _missing(label, data.classes):
-                counts.empty[values.column if isinstance(values, Empty) else data.label] += 1
+            valid, label = validator.values(number, row), row.get(data.label)
+            if isinstance(valid, Empty) or _missing(label, data.classes):
+                counts.empty[valid.column if isinstance(valid, Empty) else data.label] += 1
                 continue
             label = validator.label(number, label)
-        except DataError as fault:
-            faults.append(str(fault))
+        except RowFault as fault:
+            faults.append(fault)
             continue
-        same = groups[validator.identity(values)]
-        counts.repeated += value_bytes(label) in same
-        same.setdefault(value_bytes(label), (values, label))
+        key = validator.identity(valid.values)
+        as_read.add(validator.identity(valid.read) if rounding.add(number, valid) else key)
+        counts.repeated += value_bytes(label) in groups[key]
+        groups[key].setdefault(value_bytes(label), (valid.values, label))
     if faults:
-        raise DataError(_told(faults))
+        raise summary(faults)
+    counts.rounding = rounding.result(len(as_read), len(groups))
+    counts.rounding.require_most()
     kept: dict[str, list[tuple[str, list[Any], Any]]] = {split: [] for split in SPLITS}
     for key in sorted(groups):
         variants = list(groups[key].values())
@@ -241,16 +246,6 @@ def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
 
 def _advice(split: str) -> str:
     return "provide more data, or " + ("reduce data.validation and data.test" if split == "train" else f"raise data.{split}")
-
-
-def _told(faults: Sequence[str]) -> str:
-    """The first faults of rows and the number of the others; an advice that they share is given once."""
-    shown, more = faults[:_SHOWN_FAULTS], len(faults) - _SHOWN_FAULTS
-    parts = [fault.rpartition(": ") for fault in shown]
-    advice = parts[0][2] if parts[0][0] and len({advice for *_, advice in parts}) == 1 else ""
-    reasons = [reason for reason, *_ in parts] if advice else shown
-    others = [f"and {more:,} more rows cannot be used"] if more > 0 else []
-    return "; ".join([*reasons, *others]) + (f": {advice}" if advice else "")
 
 
 def _split(key: str, data: Data) -> str:
