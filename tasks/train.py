@@ -146,7 +146,9 @@ def _diverged(history: training.History, loss: Check) -> Report:
 def _write_history(path: Path, history: training.History) -> None:
     """Write the curve for `dvc plots`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([{"epoch": index + 1, **row} for index, row in enumerate(history.epochs)], indent=1) + "\n")
+    path.write_text(
+        json.dumps([{"epoch": index + 1, **row} for index, row in enumerate(history.epochs)], indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

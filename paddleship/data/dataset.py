@@ -69,16 +69,29 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
         raise
     except Exception as failure:
         place = f"{data.raw!r} after {len(rows):,} rows" if rows else f"{data.raw!r}"
-        raise DataError(f"data.reader {data.reader!r} failed on {place} ({explain(failure)}): fix the reader or the data") from None
+        raise DataError(
+            f"data.reader {data.reader!r} failed on {place} ({explain(failure)}): {_mark_advice(raw) or 'fix the reader or the data'}"
+        ) from None
     if not rows:
         raise DataError(f"data.reader {data.reader!r} found no rows in {data.raw!r}: check the path")
     absent = [name for name in (*data.inputs, data.label) if name not in rows[0]]
     if absent:
         raise DataError(
-            f"data.reader {data.reader!r} returns no column {absent[0]!r} (it returns {', '.join(rows[0])}): correct data.inputs or "
-            "data.label"
+            f"data.reader {data.reader!r} returns no column {absent[0]!r} (it returns {', '.join(rows[0])}): "
+            + (_mark_advice(raw) or "correct data.inputs or data.label")
         )
     return rows
+
+
+def _mark_advice(raw: Path) -> str:
+    """What to do about a byte order mark at the start of the raw data; empty if there is none."""
+    marked = [path for path in ([raw] if raw.is_file() else sorted(raw.iterdir())) if path.is_file() and _marked(path)]
+    return f"{str(marked[0])!r} begins with a byte order mark, so let the reader open it with encoding='utf-8-sig'" if marked else ""
+
+
+def _marked(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(3) == b"\xef\xbb\xbf"
 
 
 def _as_row(row: Any, data: Data, number: int) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def _encodable(text: str, held: Callable[[], str]) -> str:
 
 
 def _numbers(array: np.ndarray[Any, Any], held: Callable[[], str]) -> np.ndarray[Any, Any]:
-    """Convert numbers that numpy stores as objects, such as Decimal, to int64 if all are whole and fit, else to float64. Raises RowFault."""
+    """Convert numbers that numpy stores as objects, such as Decimal, to int64 if all are whole, else to float64. Raises RowFault."""
     items = array.ravel().tolist()
     if (odd := next((item for item in items if not isinstance(item, _NUMBERS)), _NUMBERS)) is not _NUMBERS:
         raise RowFault(f"{held()} with a value of type {type(odd).__name__}", _GIVE)

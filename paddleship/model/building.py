@@ -106,7 +106,7 @@ def save(layer: Any, folder: Path, facts: Mapping[str, Any]) -> str:
     with new_folder(folder) as beside:
         save_file({name: np.asarray(tensor.numpy(), order="C") for name, tensor in layer.state_dict().items()}, beside / WEIGHTS)
         digest = sha256(beside / WEIGHTS)
-        (beside / "checkpoint.json").write_text(json.dumps({**facts, "weights_sha256": digest}, indent=1) + "\n")
+        (beside / "checkpoint.json").write_text(json.dumps({**facts, "weights_sha256": digest}, indent=1) + "\n", encoding="utf-8")
     return digest
 
 
@@ -120,7 +120,7 @@ def restore(layer: Any, folder: Path) -> str:
 
     path = folder / WEIGHTS
     try:
-        expected = json.loads((folder / "checkpoint.json").read_text())["weights_sha256"]
+        expected = json.loads((folder / "checkpoint.json").read_text(encoding="utf-8"))["weights_sha256"]
         if sha256(path) != expected:
             raise ModelError(f"{path} changed since training (its hash differs from checkpoint.json): run `paddleship run --again train`")
         weights = load_file(path)
