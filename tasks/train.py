@@ -10,7 +10,7 @@ from typing import Any
 from paddleship.config import watched
 from paddleship.config.params import Params, Train
 from paddleship.data import dataset
-from paddleship.model import building, classes, training
+from paddleship.model import baseline, building, classes, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.reports.finding import Finding
@@ -63,7 +63,7 @@ def train(params: Params) -> Report:
     if not (loss := check_loss(history)).passed:
         return _diverged(history, loss)
 
-    test_loss, test_score = training.evaluate(layer, splits["test"], preprocess, form=form, task=task, batch_size=params.train.batch_size)
+    tested = training.evaluate(layer, splits["test"], preprocess, form=form, task=task, batch_size=params.train.batch_size)
     building.save(
         layer, Path(params.paths.checkpoint), {"factory": params.model.factory, "kwargs": params.model.kwargs, "epoch": history.best + 1}
     )
@@ -73,14 +73,17 @@ def train(params: Params) -> Report:
         answers = restored.call("run", sample)
 
     score = task.score_name
+    decided = baseline.decides(tested.outputs, task.name)
+    shares = {"test_largest_class_share": baseline.largest_class(splits["test"].labels)[1]} if decided else {}
     checks = [loss, check_round_trip(trained, answers), *check_score(history, score, params.train)]
     return Report(
         stage="train",
-        headline=f"test {score} {test_score:.4f} with the weights of epoch {history.best + 1} of {len(history.epochs)}",
+        headline=f"test {score} {tested.score:.4f}{_beside(shares)} with the weights of epoch {history.best + 1} of {len(history.epochs)}",
         metrics={
-            f"test_{score}": test_score,
+            f"test_{score}": tested.score,
+            **shares,
             f"validation_{score}": history.score,
-            "test_loss": test_loss,
+            "test_loss": tested.loss,
             "validation_loss": history.epochs[history.best]["validation_loss"],
             "epochs": len(history.epochs),
             "best_epoch": history.best + 1,
@@ -89,7 +92,7 @@ def train(params: Params) -> Report:
             "parameters": int(sum(parameter.size for parameter in layer.parameters())),
         },
         verdict=Verdict(checks=checks),
-        findings=findings,
+        findings=[*findings, *baseline.findings(tested.outputs, splits["test"].labels, task=task.name, classes=params.data.classes)],
         facts={"history": history.epochs},
     )
 
@@ -136,6 +139,10 @@ def _check_classes(
         largest_id=max(int(split.labels.max()) for split in splits.values()),
         own_loss=params.train.loss is not None,
     )
+
+
+def _beside(shares: Mapping[str, float]) -> str:
+    return "".join(f" (largest class {share:.4f})" for share in shares.values())
 
 
 def _diverged(history: training.History, loss: Check) -> Report:

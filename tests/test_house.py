@@ -139,6 +139,8 @@ def test_text_is_read_and_written_in_utf8_whatever_the_locale():
             keywords = {keyword.arg for keyword in call.keywords}
             name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
             without_text = (name == "read_text" and not call.args) or (name == "write_text" and len(call.args) == 1)
-            if "encoding" not in keywords and (("text" in keywords & {"text"} and name in ("run", "Popen", "check_output")) or without_text):
+            if "encoding" not in keywords and (
+                ("text" in keywords & {"text"} and name in ("run", "Popen", "check_output")) or without_text
+            ):
                 missing.append(f"{path.relative_to(REPOSITORY)}:{call.lineno}")
     assert not missing, "name the encoding, because the default is that of the locale"
