@@ -42,7 +42,8 @@ def _against_largest(outputs: Array, labels: Array, classes: Sequence[str]) -> l
     gains = right.astype(np.float64) - (labels == largest)
     if _low(gains) > 0:
         return []
-    message = f"the accuracy on the {len(labels):,} test rows is {right.mean():.4f}, and always answering {_name(largest, classes)} gives {share:.4f}"
+    constant = f"always answering {_name(largest, classes)} gives {share:.4f}"
+    message = f"the accuracy on the {len(labels):,} test rows is {right.mean():.4f}, and {constant}"
     return [_no_skill(message, gains)]
 
 
