@@ -60,7 +60,7 @@ class Environment:
             [*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(self.home)],
             [*uv, "pip", "install", "--quiet", "--python", str(self.python), "--overrides", str(overrides), *self.packages],
         ):
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
             if done.returncode:
                 return f"{', '.join(self.packages)} cannot be installed: {last_line(done.stderr)}"
         (self.home / _READY).write_text(json.dumps(self._wanted()) + "\n", encoding="utf-8")

@@ -15,11 +15,12 @@ from flows.here import end, get_ready, here, load_flow, params_file, run_flow
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError
 from paddleship.reports.order import STAGES
-from paddleship.system import defects, disk
+from paddleship.system import defects, disk, output
 
 
 def main() -> None:
     """Parse, run one command, exit by its outcome; a user's mistake is one line, and so is a defect, whose traceback is in a file."""
+    output.print_any_character()
     imports.keep_what_they_make()
     terminal.survive_closed_output()
     arguments = _parser().parse_args()

@@ -89,7 +89,8 @@ def compare(values: Params, root: Path) -> PaddleshipError | None:
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             start_new_session=True,
         )
         try:

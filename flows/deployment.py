@@ -218,7 +218,9 @@ def _images(checkout: Path, pool: str) -> list[str]:
 def _prefect(local: Local, *arguments: str) -> None:
     uri = without_credentials(local.tracking_uri())  # prefect.yaml hands it to containers, and the server stores it
     environment = {**_environment(local), "MLFLOW_TRACKING_URI": uri}
-    done = subprocess.run([_command(), *arguments], cwd=local.checkout, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [_command(), *arguments], cwd=local.checkout, env=environment, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     if done.returncode:
         words = " ".join((done.stderr or done.stdout).split())[-300:]
         raise Unavailable(f"`prefect {' '.join(arguments)}` failed ({words}): see {local.state / 'prefect.log'}")

@@ -136,7 +136,7 @@ class Local:
 
     def _forget_server(self) -> None:
         """Remove the settings file, unless somebody else wrote it."""
-        if self._client_settings.exists() and self._client_settings.read_text().startswith(_OUR_SETTINGS):
+        if self._client_settings.exists() and self._client_settings.read_text(encoding="utf-8").startswith(_OUR_SETTINGS):
             self._client_settings.unlink()
 
     def _prefect(self) -> ServerProcess:

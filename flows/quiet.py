@@ -33,7 +33,7 @@ def turn(stage: str, *, on_line: Callable[[str], None]) -> Iterator[None]:
 
 
 def _acquire(path: Path, kind: int, held: ExitStack, stage: str, on_line: Callable[[str], None]) -> None:
-    file = held.enter_context(path.open("a"))  # the kernel releases its lock when it is closed
+    file = held.enter_context(path.open("a", encoding="utf-8"))  # the kernel releases its lock when it is closed
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -150,7 +150,7 @@ def _prune_cache(checkout: Path, local: Local, *, dry_run: bool, say: Say) -> No
     folder = workspace.cache(checkout)
     before = _size(folder)
     command = [sys.executable, "-m", "dvc", "gc", "--workspace", "--all-commits", "--all-experiments", "--force"]
-    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=checkout, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode:
         raise Unavailable(f"`dvc gc` failed ({' '.join(done.stderr.split())[-300:]}): run it by hand to see why")
     say(f"removed from DVC's cache: {_megabytes(before - _size(folder))}")

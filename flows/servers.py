@@ -52,7 +52,7 @@ class ServerProcess:
             )
         self.state.mkdir(parents=True, exist_ok=True)
         log, url = self.state / f"{self.name}.log", f"http://127.0.0.1:{self.port}"
-        with log.open("w") as stream:
+        with log.open("w", encoding="utf-8") as stream:
             process = subprocess.Popen(
                 self.command,
                 cwd=self.state.parent,
@@ -68,7 +68,7 @@ class ServerProcess:
         while not _answers(url + self.health):
             if process.poll() is not None or time.monotonic() > deadline:
                 stop(self.state, self.name)
-                last = (log.read_text().strip().splitlines() or ["no output"])[-1]
+                last = (log.read_text(encoding="utf-8").strip().splitlines() or ["no output"])[-1]
                 raise Unavailable(f"{self.name} did not start ({last[:200]}): see {log}")
             time.sleep(0.2)
         process.returncode = 0  # it outlives this process, so nobody waits for it
@@ -117,7 +117,7 @@ def running(state: Path, name: str) -> str | None:
     path = _file(state, name)
     if not path.exists():
         return None
-    facts = json.loads(path.read_text())
+    facts = json.loads(path.read_text(encoding="utf-8"))
     return str(facts["url"]) if _is_alive(facts) else None
 
 
@@ -126,7 +126,7 @@ def stop(state: Path, name: str) -> bool:
     path = _file(state, name)
     if not path.exists():
         return False
-    facts = json.loads(path.read_text())
+    facts = json.loads(path.read_text(encoding="utf-8"))
     was_alive = _is_alive(facts)
     if was_alive:
         os.killpg(facts["pid"], signal.SIGTERM)

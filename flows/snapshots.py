@@ -137,7 +137,14 @@ def _experiment(commit: str, name: str) -> str:
 def _git(folder: Path, *arguments: str, **environment: str) -> str:
     variables = {**os.environ, "GIT_TERMINAL_PROMPT": "0", **environment}
     done = subprocess.run(
-        ["git", *arguments], cwd=folder, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        ["git", *arguments],
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
     )
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]

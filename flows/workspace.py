@@ -49,7 +49,9 @@ class Workspace:
 
 def checkout_of(folder: Path) -> Path:
     """The checkout that `folder` is in. Raises BadInput."""
-    found = subprocess.run(["git", "rev-parse", "--show-toplevel"], cwd=folder, capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["git", "rev-parse", "--show-toplevel"], cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     root = Path(found.stdout.strip() or "/nowhere")
     if found.returncode or not (root / "dvc.yaml").exists() or not (root / ".dvc").exists():
         raise BadInput(f"{folder} is not in a checkout of the pipeline (no git repository with dvc.yaml and .dvc): change into your clone")
@@ -158,7 +160,7 @@ def commit(checkout: Path, name: str = "HEAD") -> str:
 def _known(checkout: Path, name: str) -> str | None:
     """The hash of a commit that the checkout has."""
     command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
-    found = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    found = subprocess.run(command, cwd=checkout, capture_output=True, encoding="utf-8", errors="replace", check=False)
     return found.stdout.strip() if found.returncode == 0 else None
 
 
@@ -260,7 +262,7 @@ def _worktree(checkout: Path, *arguments: str) -> None:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise BadInput(f"git {arguments[0]} failed in {folder} ({reason}): commit your work, or fix the repository")

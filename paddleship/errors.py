@@ -119,7 +119,11 @@ class RegistrationError(BadInput):
 
 
 class RequestError(BadInput):
-    """A request to the server does not fit the model's inputs."""
+    """A request to the server does not fit the model's inputs: `reason`, and `advice` as the next step."""
+
+    def __init__(self, reason: str = "", advice: str = "") -> None:
+        super().__init__(f"{reason}: {advice}" if advice else reason)
+        self.reason, self.advice = reason, advice
 
 
 class OutOfTime(PaddleshipError):

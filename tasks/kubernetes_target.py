@@ -69,7 +69,7 @@ class KubernetesTarget:
         where = [f"--context={self._settings.context}", f"--namespace={self._settings.namespace}"]
         try:
             done = subprocess.run(
-                ["kubectl", *where, *arguments], capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
+                ["kubectl", *where, *arguments], capture_output=True, encoding="utf-8", errors="replace", timeout=timeout_s, check=False
             )
         except FileNotFoundError:
             raise Unavailable(

@@ -157,7 +157,11 @@ def _install(runtime: Registration, target: Path) -> None:
     print(f"installing {what}")
     command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--link-mode", "copy"]
     done = subprocess.run(
-        [*command, "--target", str(target), "--requirements", str(pinned), *runtime.pins], capture_output=True, text=True, check=False
+        [*command, "--target", str(target), "--requirements", str(pinned), *runtime.pins],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
     )
     if done.returncode:
         reason = " ".join(done.stderr.split())[-300:]

@@ -17,6 +17,7 @@ from paddleship.data.dataset import Rows
 from paddleship.data.row_validation import RowValidator, content_hash
 from paddleship.errors import DataError
 from paddleship.plots import charts
+from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.common.features import Features
@@ -82,7 +83,9 @@ def prepare(params: Params) -> Report:
             "normalised_rows": normalised,
         },
         verdict=Verdict(checks=checks(contents)),
-        findings=counts.findings(params.data.unusable_share) + near.findings(params.data.near_repeat_share),
+        findings=counts.findings(params.data.unusable_share)
+        + _absent_classes(written, params.data.classes)
+        + near.findings(params.data.near_repeat_share),
         facts=facts,
         pictures=shown,
     )
@@ -92,6 +95,18 @@ def _two_classes(labels: np.ndarray[Any, Any], names: Sequence[str]) -> None:
     if len(np.unique(labels)) < 2:
         found = repr(names[labels[0]]) if names else f"label {labels[0]}"
         raise DataError(f"the training part has one class only ({found}): a classifier needs two; check data.label")
+
+
+def _absent_classes(written: Mapping[str, Rows], names: Sequence[str]) -> list[Finding]:
+    """A warning for each of the training part and the test part in which classes of data.classes have no row."""
+    found = []
+    for split, effect in (("train", "the model cannot learn them"), ("test", "the score says nothing about them")):
+        absent = [name for index, name in enumerate(names) if not (written[split].labels == index).any()]
+        if absent:
+            shown = ", ".join(map(repr, absent[:5])) + (f" and {len(absent) - 5:,} more" if len(absent) > 5 else "")
+            message = f"no row of the {split} part has these classes of data.classes, so {effect}: {shown}"
+            found.append(Finding("absent-class", "warning", message, "provide more rows of them, or correct data.classes"))
+    return found
 
 
 def _parts(names: Sequence[str], written: Mapping[str, Rows]) -> list[dict[str, list[Any]]]:

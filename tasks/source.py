@@ -70,6 +70,6 @@ def params_sha256(params: Params) -> str:
 
 def _git(*arguments: str) -> str:
     try:
-        return subprocess.run(["git", *arguments], capture_output=True, text=True, check=False).stdout
+        return subprocess.run(["git", *arguments], capture_output=True, encoding="utf-8", errors="replace", check=False).stdout
     except FileNotFoundError:
         return ""

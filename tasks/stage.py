@@ -17,7 +17,7 @@ from paddleship.reports.report import Report
 from paddleship.shipped.common import files
 from paddleship.shipped.common.paddle_logs import silence_paddle
 from paddleship.shipped.common.references import user_line
-from paddleship.system import defects, disk, host, locks
+from paddleship.system import defects, disk, host, locks, output
 
 _TERMINATED = 143
 
@@ -43,6 +43,7 @@ def run(verb: Verb, values: Params) -> Report:
 
 def main(verb: Verb) -> None:
     """The main function of `python -m tasks.<verb>`: run in the folder that holds params.yaml, and exit by the outcome."""
+    output.print_any_character()
     parser = argparse.ArgumentParser(prog=f"python -m tasks.{verb.__name__}", description=verb.__doc__)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params file (default: params.yaml)")
     arguments = parser.parse_args()

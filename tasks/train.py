@@ -11,7 +11,7 @@ from paddleship.config import watched
 from paddleship.config.params import Params, Train
 from paddleship.custody import chain
 from paddleship.data import dataset
-from paddleship.model import building, classes, training
+from paddleship.model import baseline, building, classes, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.reports.finding import Finding
@@ -66,8 +66,8 @@ def train(params: Params) -> Report:
     if not (loss := check_loss(history)).passed:
         return _diverged(history, loss)
 
-    test_loss, test_score = training.evaluate(layer, splits["test"], preprocess, form=form, task=task, batch_size=params.train.batch_size)
-    scores = {"validation": history.score, "test": test_score}
+    tested = training.evaluate(layer, splits["test"], preprocess, form=form, task=task, batch_size=params.train.batch_size)
+    scores = {"validation": history.score, "test": tested.score}
     facts = {"factory": params.model.factory, "kwargs": params.model.kwargs, "epoch": history.best + 1, "scores": scores}
     with new_folder(Path(params.paths.checkpoint)) as beside:
         building.write(layer, beside, facts)
@@ -78,14 +78,17 @@ def train(params: Params) -> Report:
         answers = restored.call("run", sample)
 
     score = task.score_name
+    decided = baseline.decides(tested.outputs, task.name)
+    shares = {"test_largest_class_share": baseline.largest_class(splits["test"].labels)[1]} if decided else {}
     checks = [loss, check_round_trip(trained, answers), *check_score(history, score, params.train)]
     return Report(
         stage="train",
-        headline=f"test {score} {test_score:.4f} with the weights of epoch {history.best + 1} of {len(history.epochs)}",
+        headline=f"test {score} {tested.score:.4f}{_beside(shares)} with the weights of epoch {history.best + 1} of {len(history.epochs)}",
         metrics={
-            f"test_{score}": test_score,
+            f"test_{score}": tested.score,
+            **shares,
             f"validation_{score}": history.score,
-            "test_loss": test_loss,
+            "test_loss": tested.loss,
             "validation_loss": history.epochs[history.best]["validation_loss"],
             "epochs": len(history.epochs),
             "best_epoch": history.best + 1,
@@ -94,7 +97,7 @@ def train(params: Params) -> Report:
             "parameters": int(sum(parameter.size for parameter in layer.parameters())),
         },
         verdict=Verdict(checks=checks),
-        findings=findings,
+        findings=[*findings, *baseline.findings(tested.outputs, splits["test"].labels, task=task.name, classes=params.data.classes)],
         facts={"history": history.epochs},
     )
 
@@ -143,6 +146,10 @@ def _check_classes(
     )
 
 
+def _beside(shares: Mapping[str, float]) -> str:
+    return "".join(f" (largest class {share:.4f})" for share in shares.values())
+
+
 def _diverged(history: training.History, loss: Check) -> Report:
     headline = f"diverged: {history.diverged}"
     return Report(stage="train", headline=headline, verdict=Verdict(checks=[loss]), facts={"history": history.epochs})
@@ -151,7 +158,9 @@ def _diverged(history: training.History, loss: Check) -> Report:
 def _write_history(path: Path, history: training.History) -> None:
     """Write the curve for `dvc plots`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([{"epoch": index + 1, **row} for index, row in enumerate(history.epochs)], indent=1) + "\n")
+    path.write_text(
+        json.dumps([{"epoch": index + 1, **row} for index, row in enumerate(history.epochs)], indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

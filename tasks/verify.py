@@ -96,7 +96,7 @@ def verify(params: Params) -> Report:
     )
     with new_folder(Path(params.paths.parity)) as beside:
         proved.evidence.save(beside)
-        (beside / "passed.json").write_text(json.dumps(verified.passed) + "\n")
+        (beside / "passed.json").write_text(json.dumps(verified.passed) + "\n", encoding="utf-8")
         begun.seal(beside)
     worst = [proved.evidence.cases[judgement.worst] for judgement in proved.judgements.values()]
     regression_cases.write(Path(params.paths.regression), known, worst)

@@ -130,3 +130,17 @@ def test_no_line_of_a_message_is_lost():
             if text and id(node) not in docstrings:
                 lost.append(f"{path.relative_to(REPOSITORY)}:{node.lineno}")
     assert not lost
+
+
+def test_text_is_read_and_written_in_utf8_whatever_the_locale():
+    missing = []
+    for path in (file for part in ("paddleship", "tasks", "flows", "benchmarks", "examples") for file in (REPOSITORY / part).rglob("*.py")):
+        for call in (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)):
+            keywords = {keyword.arg for keyword in call.keywords}
+            name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            without_text = (name == "read_text" and not call.args) or (name == "write_text" and len(call.args) == 1)
+            if "encoding" not in keywords and (
+                ("text" in keywords & {"text"} and name in ("run", "Popen", "check_output")) or without_text
+            ):
+                missing.append(f"{path.relative_to(REPOSITORY)}:{call.lineno}")
+    assert not missing, "name the encoding, because the default is that of the locale"

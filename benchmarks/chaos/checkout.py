@@ -70,7 +70,7 @@ class Checkout:
         return Path(tempfile.gettempdir()) / f"chaos-{self.mark}.log"  # not on a disk that becomes full
 
     def said(self) -> str:
-        return self.log.read_text(errors="replace")
+        return self.log.read_text(errors="replace", encoding="utf-8")
 
     def wait_for_stage(self, name: str, process: subprocess.Popen[bytes], *, within_s: float = _WAIT_S) -> bool:
         """Wait until the command of a stage runs; False if the process ended before."""
@@ -84,7 +84,7 @@ class Checkout:
     def finished(self) -> set[str]:
         """The stages that are in dvc.lock; none if it was cut off while DVC wrote it."""
         with suppress(FileNotFoundError, yaml.YAMLError, TypeError, KeyError):
-            return set(yaml.safe_load((self.root / "dvc.lock").read_text())["stages"])
+            return set(yaml.safe_load((self.root / "dvc.lock").read_text(encoding="utf-8"))["stages"])
         return set()
 
     def processes(self) -> list[psutil.Process]:

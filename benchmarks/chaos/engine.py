@@ -50,7 +50,7 @@ class Engine:
 
     def start_registry(self) -> None:
         settings = {"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(self.folder / "registry")}}, "http": {"addr": REGISTRY}}
-        (self.folder / "registry.yml").write_text(yaml.safe_dump(settings))
+        (self.folder / "registry.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
         self._start("docker-registry", ["docker-registry", "serve", str(self.folder / "registry.yml")])
 
     def kill(self, program: str) -> None:
@@ -81,7 +81,9 @@ class Engine:
         self._docker("tag", identity, name)
 
     def _docker(self, *arguments: str) -> Any:
-        return subprocess.run(["docker", "--host", self.host, *arguments], capture_output=True, text=True, check=False)
+        return subprocess.run(
+            ["docker", "--host", self.host, *arguments], capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
 
     def _start(self, program: str, command: list[str]) -> None:
         with (self.folder / f"{program}.log").open("ab") as log:
@@ -124,7 +126,7 @@ def _remove(engine: Engine) -> None:
         with suppress(psutil.Error):
             if any(str(engine.folder) in word for word in process.cmdline()) and process.pid != os.getpid():
                 process.kill()
-    for line in Path("/proc/mounts").read_text().splitlines()[::-1]:
+    for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()[::-1]:
         if line.split()[1].startswith(f"{engine.folder}/"):
             subprocess.run(["umount", "--lazy", line.split()[1]], check=False)
     subprocess.run(["ip", "netns", "del", engine.name], check=False)

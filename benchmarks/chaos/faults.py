@@ -82,7 +82,7 @@ def remote_down(bench: Bench, row: Row, _short: bool) -> None:
     with bench.checkout() as checkout:
         remote = checkout.root.parent / "paddleship-remote"
         shutil.rmtree(remote, ignore_errors=True)
-        remote.write_text("down")
+        remote.write_text("down", encoding="utf-8")
         well(checkout.run())
         remote.unlink()
         found = bench.again(checkout)

@@ -49,7 +49,7 @@ def outs(root: Path) -> dict[str, str]:
     """The digest of every out in the locks, without what holds times of its own: reports, samples, the receipt and the release."""
     found: dict[str, str] = {}
     for path in (root / "dvc.lock", root / "data/dvc.lock"):
-        stages = yaml.safe_load(path.read_text())["stages"] if path.exists() else {}
+        stages = yaml.safe_load(path.read_text(encoding="utf-8"))["stages"] if path.exists() else {}
         found |= {out["path"]: out["md5"] for stage in stages.values() for out in stage.get("outs", []) if "md5" in out}
     timed = ("reports", "models/benchmark", "image.json", "release.json", "environment.json", "host.json")
     return {path: digest for path, digest in found.items() if not path.startswith(timed)}
@@ -80,7 +80,7 @@ def left(checkout: Checkout) -> list[str]:
     found += [f"the worktree {path.name} is left" for path in (checkout.root / ".paddleship/runs").glob("*")]
     found += [f"the spool entry {path.parent.name} is left" for path in (checkout.root / ".paddleship/spool").glob("*/run.json")]
     held = checkout.root / ".dvc/tmp/rwlock"
-    if held.exists() and any(any(kinds.values()) for kinds in json.loads(held.read_text() or "{}").values()):
+    if held.exists() and any(any(kinds.values()) for kinds in json.loads(held.read_text(encoding="utf-8") or "{}").values()):
         found.append("DVC's rwlock names a process")
     return found
 

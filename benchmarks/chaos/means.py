@@ -36,7 +36,7 @@ class Server:
         return (local._prefect() if self.name == "prefect" else local._mlflow()).start()
 
     def kill(self) -> None:
-        facts = json.loads((self.checkout.root / f".paddleship/{self.name}.server.json").read_text())
+        facts = json.loads((self.checkout.root / f".paddleship/{self.name}.server.json").read_text(encoding="utf-8"))
         process = psutil.Process(facts["pid"])
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(_END_S)  # the port is its own until it has ended

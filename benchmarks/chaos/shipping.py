@@ -78,7 +78,7 @@ class Shipping:
     @contextmanager
     def after(self) -> Iterator[Checkout]:
         """A copy of the checkout after its run, whose image has its name again, which it loses when others build the same candidate."""
-        release = json.loads((self.whole.root / "release.json").read_text())
+        release = json.loads((self.whole.root / "release.json").read_text(encoding="utf-8"))
         self.engine.tag(release["image_id"], release["image"])
         made = self.whole.copy(self.bench.folder / f"{time.monotonic_ns()}")
         try:
@@ -112,7 +112,7 @@ class Shipping:
     def _in_engine(self, checkout: Checkout) -> list[str]:
         wrong = [f"container {name} is left" for name in self.engine.containers()]
         path = checkout.root / "release.json"
-        accepted = json.loads(path.read_text())["image_id"] if path.exists() else None
+        accepted = json.loads(path.read_text(encoding="utf-8"))["image_id"] if path.exists() else None
         wrong += [] if accepted in self.engine.images() else ["the accepted image is not in the engine"]
         return wrong + [f"image {name} is left" for name in self.engine.images("--filter", "reference=*/*:unaccepted-*")]
 

@@ -99,13 +99,13 @@ def make(root: Path) -> Path:
         "data/source": "rows\n",
         "stage.py": STAGE,
         ".gitignore": ".paddleship/\n*.txt\n/reports\n/data/raw\n/pids\n/attempts\n",
-        ".dvc/config": (REPOSITORY / ".dvc/config").read_text(),
-        ".dvc/.gitignore": (REPOSITORY / ".dvc/.gitignore").read_text(),
-        ".dvcignore": (REPOSITORY / ".dvcignore").read_text(),
+        ".dvc/config": (REPOSITORY / ".dvc/config").read_text(encoding="utf-8"),
+        ".dvc/.gitignore": (REPOSITORY / ".dvc/.gitignore").read_text(encoding="utf-8"),
+        ".dvcignore": (REPOSITORY / ".dvcignore").read_text(encoding="utf-8"),
         **{f"how/{name}": "well\n" for name in GRAPH},
     }
     for name, text in files.items():
-        (root / name).write_text(text)
+        (root / name).write_text(text, encoding="utf-8")
     who = ["-c", "user.name=toy", "-c", "user.email=toy@localhost", "-c", "commit.gpgsign=false"]
     for command in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-q", "-m", "toy"]):
         subprocess.run(["git", *command], cwd=root, check=True)

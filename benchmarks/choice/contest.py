@@ -84,7 +84,9 @@ def _through_the_stages(name: str, settings: Params, *, short: bool, peers: Sequ
     for stage in _STAGES:
         start = time.monotonic()
         print(f"{name}: {stage}", file=sys.stderr, flush=True)
-        done = subprocess.run([sys.executable, "-m", f"tasks.{stage}"], env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-m", f"tasks.{stage}"], env=environment, capture_output=True, encoding="utf-8", errors="replace"
+        )
         seconds[stage] = round(time.monotonic() - start, 1)
         if done.returncode:
             return Result(name, _rows(reports), seconds=seconds, failed=done.stderr.strip().splitlines()[-1])

@@ -64,7 +64,11 @@ def _olive(command: str, source: Path, target: Path) -> None:
     program, out = Path(sys.executable).with_name("olive"), target / "olive"
     given = ["--model_name_or_path", source, "--output_path", out, "--device", "cpu", "--provider", "CPUExecutionProvider"]
     done = subprocess.run(
-        [program, command, *given, "--precision", "int8", "--disable_telemetry"], capture_output=True, text=True, check=False
+        [program, command, *given, "--precision", "int8", "--disable_telemetry"],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
     )
     made = sorted(out.rglob("*.onnx"))
     if done.returncode or not made:

@@ -54,7 +54,8 @@ class Peer:
                 cwd=target,
                 env={**_ENVIRONMENT, "HOME": str(target)},
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 timeout=_TIMEOUT_S,
                 check=False,
             )

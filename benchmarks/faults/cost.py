@@ -63,9 +63,9 @@ def copy(target: Path) -> None:
 
 def _reviews(target: Path) -> Path:
     copy(target)
-    values = yaml.safe_load((target / "params.yaml").read_text())
+    values = yaml.safe_load((target / "params.yaml").read_text(encoding="utf-8"))
     values["train"] |= {"epochs": 2, "min_score": None}
-    (target / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    (target / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     fetched, raw = ROOT / values["data"]["raw"], target / values["data"]["raw"]
     raw.parent.mkdir(parents=True, exist_ok=True)
     if fetched.exists():
@@ -104,7 +104,7 @@ def _eager_peak(checkout: Path) -> int:
     cases = inputs.from_rows(rows, specs, preprocess.collate, max_batch=values.verify.max_batch)
     cases += ids.walk(specs, [case.inputs for case in cases], max_batch=values.verify.max_batch)
     answering.ask("eager", _Here(Eager(SourceModel.of(values))), cases)
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    line = next(line for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 
 
@@ -119,5 +119,5 @@ class _Here:
 
 
 def _report(checkout: Path, stage: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((checkout / "reports" / f"{stage}.json").read_text())
+    found: dict[str, Any] = json.loads((checkout / "reports" / f"{stage}.json").read_text(encoding="utf-8"))
     return found

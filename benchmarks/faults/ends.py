@@ -69,7 +69,7 @@ def _replace(old: str, new: str) -> Callable[[str], str]:
 
 def _json(path: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Path], None]:
     def damage(checkout: Path) -> None:
-        (checkout / path).write_text(json.dumps(change(json.loads((checkout / path).read_text()))))
+        (checkout / path).write_text(json.dumps(change(json.loads((checkout / path).read_text(encoding="utf-8")))), encoding="utf-8")
 
     return damage
 
@@ -140,7 +140,7 @@ def measure(work: Path, *, short: bool) -> list[Found]:
     checkout = _pipeline(work / "pipeline")
     faults = FAULTS[::5] if short else FAULTS
     with closing(image.connect()) as client, _tidied(client):
-        receipt = json.loads((checkout / "image.json").read_text())
+        receipt = json.loads((checkout / "image.json").read_text(encoding="utf-8"))
         client.images.get(receipt["image_id"]).tag(REPOSITORY, "kept")  # accept removes images that it refuses
         found = [_ask(client, Fault("honest", "accept", ()), checkout, work / "honest")]
         for place, fault in enumerate(faults):
@@ -182,8 +182,8 @@ def _pipeline(checkout: Path) -> Path:
                 for _ in range(6)
             ]
             rows.write(json.dumps({"text": "　".join(words) + f"  {number}", "label": label}, ensure_ascii=False) + "\n")
-    (checkout / "examples/reviews/ends.py").write_text(_READER)
-    values = yaml.safe_load((checkout / "params.yaml").read_text())
+    (checkout / "examples/reviews/ends.py").write_text(_READER, encoding="utf-8")
+    values = yaml.safe_load((checkout / "params.yaml").read_text(encoding="utf-8"))
     kwargs = {"vocabulary_size": 64, "pairs": 997, "width": 8, "classes": 2, "dropout": 0.0}
     values["name"] = "ends"
     values["data"] |= {"fetch": {}, "raw": "rows.jsonl", "reader": "examples.reviews.ends:read", "classes": ["bad", "good"]}
@@ -197,7 +197,7 @@ def _pipeline(checkout: Path) -> Path:
     values["select"] |= {"candidate": "onnxruntime"}
     values["package"] |= {"repository": REPOSITORY}
     values["accept"] |= {"load_requests": 50}
-    (checkout / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    (checkout / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     for stage in STAGES:
         done = _run(checkout, stage)
         if done.returncode:
@@ -218,21 +218,21 @@ def _ask(client: Any, fault: Fault, checkout: Path, copied: Path) -> Found:
 
 def _derive(client: Any, fault: Fault, checkout: Path) -> None:
     """An image based on the packaged one with changed files, and a receipt as if `package` had made it."""
-    receipt = json.loads((checkout / "image.json").read_text())
+    receipt = json.loads((checkout / "image.json").read_text(encoding="utf-8"))
     context = checkout / "context"
     context.mkdir()
     lines = [f"FROM {receipt['image_id']}", "USER 0"]
     for place, (path, change) in enumerate(fault.files):
-        (context / str(place)).write_text(change(_text_of(client, receipt["image_id"], path)))
+        (context / str(place)).write_text(change(_text_of(client, receipt["image_id"], path)), encoding="utf-8")
         lines.append(f"COPY {place} {path}")
         if path.endswith(".py"):  # the image uses its compiled modules
             lines.append(f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{path}"]')
-    (context / "Dockerfile").write_text("\n".join([*lines, "USER 10001"]) + "\n")
+    (context / "Dockerfile").write_text("\n".join([*lines, "USER 10001"]) + "\n", encoding="utf-8")
     built, _ = client.images.build(path=str(context), rm=True)
     receipt |= {"image_id": built.id, "layers": built.attrs["RootFS"]["Layers"], "contents": image.contents(client, built.id)}
     receipt["unaccepted"] = f"{REPOSITORY}:unaccepted-{built.id.removeprefix('sha256:')[:12]}"
     built.tag(receipt["unaccepted"])
-    (checkout / "image.json").write_text(json.dumps(receipt))
+    (checkout / "image.json").write_text(json.dumps(receipt), encoding="utf-8")
 
 
 def _text_of(client: Any, identity: str, path: str) -> str:
@@ -244,7 +244,13 @@ def _text_of(client: Any, identity: str, path: str) -> str:
 def _run(checkout: Path, stage: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(checkout), os.environ.get("PYTHONPATH"))))}
     return subprocess.run(
-        [sys.executable, "-m", f"tasks.{stage}"], cwd=checkout, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-m", f"tasks.{stage}"],
+        cwd=checkout,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
     )
 
 

@@ -49,5 +49,5 @@ def polygraphy_refuses(pairs: Sequence[tuple[Arrays, Arrays]]) -> list[bool]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pairs.npz"
         np.savez(path, **flat)
-        done = subprocess.run([ENVIRONMENT.python, "-c", _ASK, path], capture_output=True, text=True, check=True)
+        done = subprocess.run([ENVIRONMENT.python, "-c", _ASK, path], capture_output=True, encoding="utf-8", errors="replace", check=True)
     return [bool(value) for value in json.loads(done.stdout.strip().splitlines()[-1])]

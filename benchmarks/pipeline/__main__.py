@@ -157,7 +157,7 @@ def _all_runs(checkout: Checkout, files: list[Path]) -> None:
         with output.open("wb") as log:
             started.append((subprocess.Popen(command, cwd=checkout.root, env=checkout.env(), stdout=log, stderr=log), output))
     for process, output in started:
-        well(Run(process.wait(), output.read_text(errors="replace")))
+        well(Run(process.wait(), output.read_text(errors="replace", encoding="utf-8")))
 
 
 def _all_bare(checkouts: list[Checkout]) -> None:

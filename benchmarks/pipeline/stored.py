@@ -32,10 +32,12 @@ def add(checkout: Path, count: int) -> None:
         with closing(sqlite3.connect(checkout / path, timeout=30)) as database, database:
             _copy(database, tables, database.execute(runs).fetchone()[0], count)
     _copy_entries(checkout, count)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=checkout, check=True, capture_output=True, text=True).stdout.strip()
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=checkout, check=True, capture_output=True, encoding="utf-8", errors="replace"
+    ).stdout.strip()
     folder = f"refs/exps/{commit[:2]}/{commit[2:]}"
     lines = "".join(f"create {folder}/run-{uuid.uuid4().hex[:8]} {commit}\n" for _ in range(count))
-    subprocess.run(["git", "update-ref", "--stdin"], cwd=checkout, input=lines, text=True, check=True)
+    subprocess.run(["git", "update-ref", "--stdin"], cwd=checkout, input=lines, encoding="utf-8", errors="replace", check=True)
 
 
 def _copy_entries(checkout: Path, times: int) -> None:

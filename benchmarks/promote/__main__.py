@@ -110,7 +110,13 @@ def _run(checkout: Path, *arguments: str) -> float:
     environment = {**os.environ, "PYTHONPATH": str(checkout), "PATH": path}
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "flows.cli", *arguments], cwd=checkout, env=environment, check=False, capture_output=True, text=True
+        [sys.executable, "-m", "flows.cli", *arguments],
+        cwd=checkout,
+        env=environment,
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
     )
     if done.returncode:
         print(done.stdout[-2000:] + done.stderr[-2000:], file=sys.stderr)

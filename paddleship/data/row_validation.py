@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from paddleship.config.params import Data, Params
+from paddleship.data.class_labels import ClassLabels
+from paddleship.data.row_faults import RowFault, where
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.common.preprocess import Tensors, UnicodeForm, normalise
 from paddleship.shipped.common.spec import Dimension, TensorSpec
@@ -34,6 +36,14 @@ class Empty:
     """The column of a row that holds None or an empty text."""
 
     column: str
+
+
+@dataclass(frozen=True)
+class ValidRow:
+    """The input columns of a row, in the order of data.inputs: in the model's dtypes, and the same numbers as they were read."""
+
+    values: list[Any]
+    read: list[Any]
 
 
 class RowValidator:
@@ -62,6 +72,7 @@ class RowValidator:
         self._tensors = Tensors(tensors, dimensions)
         self._forms: dict[str, tuple[int, str]] = {}
         self._label_shape: tuple[int, tuple[int, ...]] | None = None
+        self._classes = ClassLabels(data.label, data.classes)
 
     @classmethod
     def of(cls, params: Params) -> RowValidator:
@@ -70,8 +81,8 @@ class RowValidator:
             return cls(params.data, text=params.preprocess.column, unicode_form=form)
         return cls(params.data, tensors=[item.spec() for item in params.model.inputs], dimensions=params.model.rules, unicode_form=form)
 
-    def values(self, number: int, row: Mapping[str, Any]) -> list[Any] | Empty:
-        """The input columns of row `number`, in the order of data.inputs; or the first one that is empty. Raises DataError."""
+    def values(self, number: int, row: Mapping[str, Any]) -> ValidRow | Empty:
+        """The input columns of row `number`, in the order of data.inputs; or the first one that is empty. Raises RowFault."""
         clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}
         for name, value in clean.items():
             if value is None or (isinstance(value, str) and not normalise(value, self._unicode_form)):
@@ -79,95 +90,67 @@ class RowValidator:
         try:
             taken = self._tensors.encode({name: [clean[name]] for name in self._names})
         except RequestError as error:
-            raise DataError(
-                f"row {number} of data.reader does not fit model.inputs: {error}, or return None there to drop the row"
-            ) from None
+            reason = f"row {number} of data.reader does not fit model.inputs: {error.reason}"
+            raise RowFault(reason, f"{error.advice}, or return None there to drop the row") from None
+        read = [_as_number(value) if name in self._names else value for name, value in clean.items()]
         clean |= taken[0] if taken else {}
         for name, value in clean.items():
             self._one_form(number, name, value)
-        return list(clean.values())
+        return ValidRow(list(clean.values()), read)
 
     def identity(self, values: Sequence[Any]) -> str:
         """The content hash of a row."""
         return content_hash(values, unicode_form=self._unicode_form)
 
     def label(self, number: int, value: Any) -> Any:
-        """The label as it is stored: a class id, or a float32 array with the same shape in all rows. Raises DataError."""
+        """The label as it is stored: a class id, or a float32 array with the same shape in all rows. Raises RowFault."""
         if self._data.task == "classification":
-            return self._class_id(number, value)
-        where = partial(_where, number, self._data.label, value)
+            return self._classes.id(number, value)
+        held = partial(where, number, self._data.label, value)
         try:
             with np.errstate(over="ignore"):  # values that do not fit are refused below
                 array = np.asarray(value, np.float32)
         except (TypeError, ValueError, OverflowError):
-            raise DataError(f"{where()}, and a regression needs numbers: correct the row, or set data.task") from None
+            raise RowFault(f"{held()}, and a regression needs numbers", "correct the row, or set data.task") from None
         if not np.isfinite(array).all():
-            raise DataError(f"{where()}, which is not a finite float32: correct the row, or return None as its label to drop it")
+            raise RowFault(f"{held()}, which is not a finite float32", "correct the row, or return None as its label to drop it")
         first, shape = self._label_shape = self._label_shape or (number, array.shape)
         if array.shape != shape:
-            raise DataError(
-                f"{where()} of shape {list(array.shape)}, and row {first} has shape {list(shape)}: give every label the same shape"
+            raise RowFault(
+                f"{held()} of shape {list(array.shape)}, and row {first} has shape {list(shape)}", "give every label the same shape"
             )
         return array
-
-    def _class_id(self, number: int, value: Any) -> int:
-        names, column = self._data.classes, f"row {number} of data.reader: column {self._data.label!r}"
-        identity = names.index(value) if isinstance(value, str) and value in names else _whole(value)
-        if identity is None and not names:
-            raise DataError(
-                f"{column} holds {_short(value)}, which is no class id, and data.classes is empty: name the classes in data.classes; if "
-                "labels are numbers, set data.task to regression"
-            )
-        alike = [name for name in names if isinstance(value, str) and _composed(name) == _composed(value)]
-        if identity is None and alike:
-            raise DataError(
-                f"{column} holds {_short(value)}, which differs from {_short(alike[0])} of data.classes only in its Unicode form: write "
-                "both in one, such as NFC"
-            )
-        if identity is None:
-            raise DataError(
-                f"{column} holds {_short(value)}, which is neither a class id nor one of data.classes {_short(names)}: correct the label "
-                "or data.classes; if labels are numbers, set data.task to regression"
-            )
-        if identity < 0 or (names and identity >= len(names)):
-            raise DataError(
-                f"{column} holds the class id {identity}, and data.classes has {len(names)} names: correct the label or data.classes"
-            )
-        return identity
 
     def _clean(self, number: int, name: str, value: Any) -> Any:
         """Text unchanged, numbers as an array, None as None."""
-        where = partial(_where, number, name, value)
+        held = partial(where, number, name, value)
         if isinstance(value, str):
-            return _encodable(value, where)
+            return _encodable(value, held)
         if value is None:
             return None
         if name == self._text:
-            raise DataError(
-                f"{where()} of type {type(value).__name__}, and preprocess.column must be text: name another column, or let data.reader "
-                "return str"
-            )
+            reason = f"{held()} of type {type(value).__name__}, and preprocess.column must be text"
+            raise RowFault(reason, "name another column, or let data.reader return str")
         try:
             array = np.asarray(value)
         except ValueError:
-            raise DataError(f"{where()}, a nested list whose parts differ in length: return lists of one length at every depth") from None
+            raise RowFault(f"{held()}, a nested list whose parts differ in length", "return lists of one length at every depth") from None
         if array.dtype.kind == "O":
-            array = _numbers(array, where)
+            array = _numbers(array, held)
         if array.dtype.kind not in _KINDS:
-            raise DataError(f"{where()} of type {array.dtype.name}: {_GIVE}")
+            raise RowFault(f"{held()} of type {array.dtype.name}", _GIVE)
         if not array.size:
-            raise DataError(
-                f"{where()}, which is empty (shape {list(array.shape)}): return a list with the input's pad in it, or None to drop the row"
-            )
+            reason = f"{held()}, which is empty (shape {list(array.shape)})"
+            raise RowFault(reason, "return a list with the input's pad in it, or None to drop the row")
         return array
 
     def _one_form(self, number: int, name: str, value: Any) -> None:
-        """Raise DataError if a column holds text in one row and numbers in another, or lists of different depth."""
+        """Raise RowFault if a column holds text in one row and numbers in another, or lists of different depth."""
         array = np.asarray(value)
         form = f"{_WORDS.get(array.dtype.kind, 'numbers')} of {array.ndim} dimensions"
         first, usual = self._forms.setdefault(name, (number, form))
         if form != usual:
-            raise DataError(f"{_where(number, name, value)}, {form}, and row {first} holds {usual}: return one kind in all rows")
+            raise RowFault(f"{where(number, name, value)}, {form}, and row {first} holds {usual}", "return one kind in all rows")
 
 
 def content_hash(values: Sequence[Any], *, unicode_form: UnicodeForm | None) -> str:
@@ -190,48 +173,34 @@ def value_bytes(value: Any) -> bytes:
     return f"{wide.dtype}{wide.shape}".encode() + wide.tobytes()
 
 
-def _encodable(text: str, where: Callable[[], str]) -> str:
-    """The text, if UTF-8 can encode it. Raises DataError."""
+def _encodable(text: str, held: Callable[[], str]) -> str:
+    """The text, if UTF-8 can encode it. Raises RowFault."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise DataError(f"{where()}, which UTF-8 cannot encode: let data.reader decode the text with its own encoding") from None
+        raise RowFault(f"{held()}, which UTF-8 cannot encode", "let data.reader decode the text with its own encoding") from None
     return text
 
 
-def _numbers(array: np.ndarray[Any, Any], where: Callable[[], str]) -> np.ndarray[Any, Any]:
-    """Convert numbers that numpy stores as objects, such as Decimal, to float64. Raises DataError for anything else."""
+def _numbers(array: np.ndarray[Any, Any], held: Callable[[], str]) -> np.ndarray[Any, Any]:
+    """Convert numbers that numpy stores as objects, such as Decimal, to int64 if all are whole, else to float64. Raises RowFault."""
     items = array.ravel().tolist()
-    odd = next((item for item in items if not isinstance(item, _NUMBERS)), None)
-    if all(isinstance(item, _NUMBERS) for item in items):
-        try:
-            return array.astype(np.float64)
-        except (ArithmeticError, ValueError) as error:
-            raise DataError(f"{where()}, which float64 cannot hold ({error}): {_GIVE}") from None
-    raise DataError(f"{where()} with a value of type {type(odd).__name__}: {_GIVE}")
-
-
-def _whole(value: Any) -> int | None:
-    """The integer that `value` is, also in an array of one element; None if it is none or does not fit into int64."""
+    if (odd := next((item for item in items if not isinstance(item, _NUMBERS)), _NUMBERS)) is not _NUMBERS:
+        raise RowFault(f"{held()} with a value of type {type(odd).__name__}", _GIVE)
+    with suppress(ArithmeticError, ValueError):  # Decimal("NaN") and 10**400
+        if all(item == int(item) and abs(item) < 2**63 for item in items):
+            return np.array([int(item) for item in items], np.int64).reshape(array.shape)
     try:
-        array = np.asarray(float(value) if isinstance(value, Decimal) else value)
-    except ValueError:
-        return None
-    if array.dtype.kind not in "biuf" or array.size != 1 or not np.isfinite(array).all():
-        return None
-    number = array.item()
-    return int(number) if number == int(number) and abs(number) < 2**63 else None
+        return array.astype(np.float64)
+    except (ArithmeticError, ValueError) as error:
+        raise RowFault(f"{held()}, which float64 cannot hold ({error})", _GIVE) from None
 
 
-def _where(number: int, column: str, value: Any) -> str:
-    """The start of a message about a row; slow for large values, so it is only made for errors."""
-    return f"row {number} of data.reader: column {column!r} holds {_short(value)}"
-
-
-def _composed(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
-
-
-def _short(value: Any) -> str:
-    text = repr(value.tolist() if isinstance(value, np.ndarray) else value)
-    return text if len(text) <= 60 else text[:60] + " …"
+def _as_number(value: Any) -> Any:
+    """A value of a model input that was read as text as the number that it is; whole numbers as int64 if they fit."""
+    array = np.asarray(value)
+    if array.dtype.kind != "U":
+        return value
+    with suppress(ValueError, OverflowError):
+        return array.astype(np.int64)
+    return array.astype(np.float64)

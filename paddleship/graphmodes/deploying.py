@@ -67,7 +67,8 @@ def loads_without_code(form: SavedForm, *, site: str | None, timeout_s: float, d
                 cwd=elsewhere,
                 env=environment,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 timeout=timeout_s,
                 check=False,
             )

@@ -34,6 +34,15 @@ class Split:
     labels: np.ndarray[Any, Any]
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """Mean loss and score over all rows of a part, and the first output for each of them, in their order."""
+
+    loss: float
+    score: float
+    outputs: np.ndarray[Any, Any]
+
+
 @dataclass
 class History:
     """Metrics of each epoch as flat dicts; `best` is the epoch (from 0) whose weights the model has."""
@@ -110,7 +119,8 @@ def fit(
         if not math.isfinite(loss):
             history.diverged = f"the training loss is {loss} in epoch {epoch + 1}"
             return history
-        validation_loss, score = evaluate(layer, validation, preprocess, form=form, task=task, batch_size=settings.batch_size)
+        evaluated = evaluate(layer, validation, preprocess, form=form, task=task, batch_size=settings.batch_size)
+        validation_loss, score = evaluated.loss, evaluated.score
         if not math.isfinite(validation_loss):
             history.diverged = f"the validation loss is {validation_loss} in epoch {epoch + 1}"
             return history
@@ -139,8 +149,8 @@ def fit(
     return history
 
 
-def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: ArgumentForm, task: Task, batch_size: int) -> tuple[float, float]:
-    """Mean loss and score in evaluation mode."""
+def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: ArgumentForm, task: Task, batch_size: int) -> Evaluation:
+    """Ask the model all rows in evaluation mode."""
     import paddle
 
     layer.eval()
@@ -151,7 +161,8 @@ def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: Argument
             losses.append(_loss(task, result, target).item() * len(indices))
             outputs.append(_first(result).numpy())
             labels.append(split.labels[indices])
-    return sum(losses) / len(split.labels), task.score(np.concatenate(outputs), np.concatenate(labels))
+    answers = np.concatenate(outputs)
+    return Evaluation(sum(losses) / len(split.labels), task.score(answers, np.concatenate(labels)), answers)
 
 
 def ask(layer: Any, batch: Mapping[str, np.ndarray[Any, Any]], form: ArgumentForm) -> dict[str, Any]:

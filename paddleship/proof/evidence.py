@@ -83,13 +83,13 @@ class Evidence:
             np.savez(folder / f"{name}.npz", **flat)
         np.save(folder / "labels.npy", self.labels, allow_pickle=False)
         files = {name: sha256(folder / name) for name in (*(f"{name}.npz" for name in arrays), "labels.npy")}
-        (folder / "cases.json").write_text(json.dumps({**meta, "files": files}, indent=1) + "\n")
+        (folder / "cases.json").write_text(json.dumps({**meta, "files": files}, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Evidence:
         """Read what `save` wrote. Raises CandidateError."""
         try:
-            meta = json.loads((folder / "cases.json").read_text())
+            meta = json.loads((folder / "cases.json").read_text(encoding="utf-8"))
             count = len(meta["cases"])
             if changed := [name for name, digest in meta["files"].items() if sha256(folder / name) != digest]:
                 raise ValueError(f"{changed[0]} changed since it was written")

@@ -55,7 +55,7 @@ def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
     with new_folder(folder) as beside:
         flat = {f"{place}/{name}": array for place, case in enumerate(kept_cases) for name, array in case.inputs.items()}
         np.savez(beside / "cases.npz", **flat)  # type: ignore[arg-type]
-        (beside / "cases.json").write_text(json.dumps([case.name for case in kept_cases], indent=1) + "\n")
+        (beside / "cases.json").write_text(json.dumps([case.name for case in kept_cases], indent=1) + "\n", encoding="utf-8")
 
 
 def beyond(known: Sequence[Case], cases: Iterable[Case]) -> list[Case]:

@@ -12,6 +12,10 @@ Severity = Literal["error", "warning", "note"]
 KINDS: dict[str, str] = {
     # the data
     "unusable-rows": "rows are dropped because a value is missing, a text is empty, or equal inputs have different labels",
+    "rounded-values": "values that differ become equal in the model's dtype, so that rows repeat or a column loses its meaning",
+    "absent-class": "a class of data.classes has no training row or no test row",
+    "no-skill": "the score is not shown to be better than that of always answering the largest class, or the mean",
+    "unchosen-class": "the model chooses a class for no test row, although test rows have it",
     "near-repeat": "held-out rows nearly equal training rows, so that the score is better than on new data",
     # the model's code, before or during conversion
     "bad-model": "the factory does not import, fails, or gives no Layer; or forward fails in eager mode on the declared inputs",

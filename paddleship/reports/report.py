@@ -79,7 +79,7 @@ class Report(BaseModel):
 
     @classmethod
     def read(cls, folder: Path, stage: str) -> Report:
-        return cls.model_validate_json((folder / f"{stage}.json").read_text())
+        return cls.model_validate_json((folder / f"{stage}.json").read_text(encoding="utf-8"))
 
 
 def _count(number: int, what: str) -> str:

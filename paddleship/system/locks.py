@@ -77,13 +77,13 @@ def _sign(note: Path) -> None:
     facts = {"pid": os.getpid(), "machine": platform.node(), "folder": str(Path.cwd()), "since": since}
     with suppress(OSError):
         note.unlink(missing_ok=True)  # the file may belong to another user
-        with os.fdopen(os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w") as stream:
+        with os.fdopen(os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w", encoding="utf-8") as stream:
             stream.write(json.dumps(facts))
 
 
 def _holder(note: Path) -> str:
     try:
-        facts = json.loads(note.read_text())
+        facts = json.loads(note.read_text(encoding="utf-8"))
         return f"process {facts['pid']} in {facts['folder']} ({facts['machine']}, since {facts['since']})"
     except (OSError, ValueError, KeyError):
         return "another process"

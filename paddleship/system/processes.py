@@ -41,14 +41,14 @@ def _start(pid: int) -> float:
     stat = Path(f"/proc/{pid}/stat")
     if not stat.parent.parent.joinpath("self/stat").exists():
         return psutil.Process(pid).create_time()
-    return int(stat.read_text().rpartition(")")[2].split()[_STARTTIME]) / os.sysconf("SC_CLK_TCK")
+    return int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[_STARTTIME]) / os.sysconf("SC_CLK_TCK")
 
 
 def _realm() -> str:
     """The boot of this machine and the pid namespace of this process; within both, a pid is unique."""
     boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
     if boot.exists() and namespace.is_symlink():
-        return f"{boot.read_text().strip()}/{namespace.readlink()}"
+        return f"{boot.read_text(encoding='utf-8').strip()}/{namespace.readlink()}"
     return platform.node()
 
 
@@ -64,7 +64,7 @@ def tree(pid: int) -> list[int]:
             return [pid]
     try:
         for task in tasks.iterdir():
-            for child in (task / "children").read_text().split():
+            for child in (task / "children").read_text(encoding="utf-8").split():
                 found += tree(int(child))
     except (OSError, ValueError):
         pass

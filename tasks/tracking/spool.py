@@ -40,7 +40,7 @@ def write(entry: Path, facts: Mapping[str, Any]) -> None:
 
 
 def read(entry: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads((entry / "run.json").read_text())
+    facts: dict[str, Any] = json.loads((entry / "run.json").read_text(encoding="utf-8"))
     return facts
 
 

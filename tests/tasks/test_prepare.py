@@ -45,6 +45,10 @@ def one_class(raw):
     for row in good(raw):
         yield {**row, "y": 0}
 
+def two_of_three(raw):
+    for row in good(raw):
+        yield {**row, "y": row["id"] % 2}
+
 def breaks_off(raw):
     for row in good(raw):
         if row["id"] == 3:
@@ -129,3 +133,12 @@ def test_rows_that_are_all_different_have_no_near_repeats(settings):
     report = prepare(settings("different"))
     assert report.metrics["near_repeat_rows"] == 0
     assert report.findings == []
+
+
+def test_a_declared_class_without_a_row_is_a_warning_for_training_and_test(settings):
+    report = prepare(settings("two_of_three", task="classification", classes=["a", "b", "c"]))
+    absent = [item for item in report.findings if item.kind == "absent-class"]
+    assert [item.severity for item in absent] == ["warning", "warning"]
+    assert all(item.message.endswith(": 'c'") for item in absent)
+    report = prepare(settings("two_of_three", task="classification", classes=["a", "b"]))
+    assert not [item for item in report.findings if item.kind == "absent-class"]

@@ -70,9 +70,8 @@ class Tensors:
         for name, size in sizes.items():
             if (rule := self._dimensions.get(name)) and not rule.allows(size):
                 spec = next(spec for spec in self.requests if name in spec.shape)
-                raise RequestError(
-                    f"input {spec.name!r} has size {size} in the dimension {name!r}, the model takes {rule}: give such a size"
-                )
+                reason = f"input {spec.name!r} has size {size} in the dimension {name!r}, the model takes {rule}"
+                raise RequestError(reason, "give such a size")
         for spec in self.requests:
             _in_range(example[spec.name], spec, sizes)
 
@@ -126,10 +125,10 @@ class Characters:
 
     def _row(self, text: Any) -> np.ndarray[Any, Any]:
         if not isinstance(text, str):
-            raise RequestError(f"input {self._column!r} must be text (got {type(text).__name__}): give a string")
+            raise RequestError(f"input {self._column!r} must be text (got {type(text).__name__})", "give a string")
         clean = normalise(text, self._unicode_form)[: self._max_length]
         if not clean:
-            raise RequestError(f"input {self._column!r} is empty: give at least one character")
+            raise RequestError(f"input {self._column!r} is empty", "give at least one character")
         return np.fromiter((self._ids.get(character, self.UNKNOWN) for character in clean), self._dtype, len(clean))
 
 
@@ -170,7 +169,8 @@ def _agree(example: Example, dimension: str, places: Sequence[tuple[str, int]]) 
     if odd := next((index for index, size in enumerate(sizes) if size != sizes[0]), 0):
         raise RequestError(
             f"inputs {places[0][0]!r} and {places[odd][0]!r} share the dimension {dimension!r}, and have sizes {sizes[0]} and "
-            f"{sizes[odd]} in one row: send the same size, or name the dimensions differently in model.inputs"
+            f"{sizes[odd]} in one row",
+            "send the same size, or name the dimensions differently in model.inputs",
         )
 
 
@@ -183,18 +183,35 @@ def _checked(value: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
         with np.errstate(over="ignore", invalid="ignore"):  # values that do not fit are refused below
             cast = array.astype(spec.numpy_dtype)
     except (TypeError, ValueError, OverflowError):
-        raise RequestError(f"input {spec.name!r} cannot be read as {spec.dtype} (got {str(value)[:60]!r}): give numbers") from None
+        raise RequestError(f"input {spec.name!r} cannot be read as {spec.dtype} (got {_unreadable(value, spec)})", "give numbers") from None
     wanted = spec.shape[1:]
     fits = array.ndim == len(wanted) and all(isinstance(want, str) or want == got for want, got in zip(wanted, array.shape, strict=True))
     if not fits:
-        raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} per row, the model takes {list(wanted)}: give that shape")
+        raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} per row, the model takes {list(wanted)}", "give that shape")
     if spec.numpy_dtype.kind in "iub" and array.dtype.kind in "iuf" and not np.array_equal(cast, array):
         odd = array[cast != array].flat[0]
-        raise RequestError(f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold (got {odd:g}): round or clip them first")
+        reason = f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold (got {odd:g})"
+        raise RequestError(reason, "round or clip them first")
     if cast.dtype.kind == "f" and not np.isfinite(cast).all():
         odd = array[~np.isfinite(cast)].flat[0]
-        raise RequestError(f"input {spec.name!r} must be finite numbers that {spec.dtype} can hold (got {odd:g}): give such numbers")
+        shown = repr(str(odd)) if isinstance(odd, str) else f"{odd:g}"
+        raise RequestError(f"input {spec.name!r} must be finite numbers that {spec.dtype} can hold (got {shown})", "give such numbers")
     return cast
+
+
+def _unreadable(value: Any, spec: TensorSpec) -> str:
+    """The first element of a value that cannot be read as the input's dtype, or the start of the value."""
+    try:
+        items = np.asarray(value).ravel().tolist()
+    except ValueError:  # parts that differ in length
+        return repr(str(value)[:60])
+    for item in items:
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.asarray(item).astype(spec.numpy_dtype)
+        except (TypeError, ValueError, OverflowError):
+            return repr(item)[:60]
+    return repr(str(value)[:60])
 
 
 def _in_range(array: np.ndarray[Any, Any], spec: TensorSpec, sizes: Mapping[str, int]) -> None:
@@ -210,7 +227,7 @@ def _in_range(array: np.ndarray[Any, Any], spec: TensorSpec, sizes: Mapping[str,
     found = f"(got {f'{least:g}' if least == most else f'{least:g} … {most:g}'}{why})"
     odd_pad = (low is not None and spec.pad < low) or (high is not None and spec.pad > high)
     padding = f", or {spec.pad:g} where a row ends early" if grows and odd_pad else ""
-    raise RequestError(f"input {spec.name!r} is {_missed(low, high)} {found}: give values in range{padding}")
+    raise RequestError(f"input {spec.name!r} is {_missed(low, high)} {found}", f"give values in range{padding}")
 
 
 def _missed(low: float | None, high: float | None) -> str:

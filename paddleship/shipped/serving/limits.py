@@ -92,6 +92,6 @@ def _values(requests: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> 
 
 def _read(path: Path) -> int:
     try:
-        return int(path.read_text())
+        return int(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):  # another version of cgroups, or "max"
         return 0

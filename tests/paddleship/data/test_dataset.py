@@ -219,3 +219,19 @@ def test_text_has_the_ids_of_its_vocabulary_and_the_sizes_that_it_is_cut_to(revi
     inputs = [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 2}]
     with pytest.raises(DataError, match=r"range 0\.0 … 2\.0, .* ids from 0 to 3"):
         dataset.describe(rows, reviews_params({"model": {"inputs": inputs}}))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[{'label': row['label']} for row in csv.DictReader(raw.read_text(encoding='utf-8').splitlines())]",
+        "csv.DictReader(raw.read_text(encoding='utf-8').splitlines())",
+    ],
+)
+def test_a_byte_order_mark_that_hides_a_column_is_named(tmp_path, monkeypatch, body):
+    (tmp_path / "marked_reader.py").write_text(f"import csv\n\ndef read(raw):\n    return list({body})\n", encoding="utf-8")
+    (tmp_path / "raw.csv").write_text("label,text\n0,a\n", encoding="utf-8-sig")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "marked_reader", raising=False)
+    with pytest.raises(DataError, match=r"raw.csv' begins with a byte order mark, so let the reader open it with encoding='utf-8-sig'"):
+        dataset.read_raw(settings(raw=str(tmp_path / "raw.csv"), reader="marked_reader:read", inputs=["label"], label="label"))

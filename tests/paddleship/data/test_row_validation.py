@@ -153,8 +153,8 @@ def test_a_label_that_is_no_class_is_named_with_its_row(label):
         kept([{"x": [1.0], "y": 1}, {"x": [2.0], "y": label}], task="classification", classes=["no", "yes"])
 
 
-def test_a_class_and_its_id_are_one_label():
-    rows = [{"x": [float(index)], "y": label} for index in range(100) for label in ("yes", 1, 1.0, np.int8(1), Decimal(1))]
+def test_an_id_is_one_label_in_every_type_of_number():
+    rows = [{"x": [float(index)], "y": label} for index in range(100) for label in (1, 1.0, np.int8(1), Decimal(1), np.array([1]))]
     splits, counts = kept(rows, task="classification", classes=["no", "yes"])
     assert (counts.repeated, counts.contradictory) == (400, 0)
     assert splits["train"].labels.dtype == np.int64
@@ -177,3 +177,60 @@ def test_a_row_that_breaks_a_rule_between_inputs_is_named(values, words):
     with pytest.raises(DataError) as caught:
         rows.values(7, values)
     assert str(caught.value) == f"row 7 of data.reader does not fit model.inputs: {words}, or return None there to drop the row"
+
+
+LABELLED = {"task": "classification", "classes": ["no", "yes"]}
+
+
+@pytest.mark.parametrize("labels", [("yes", 1), (0, "no"), (True, "yes"), (1.0, "no")], ids=str)
+def test_a_label_column_that_mixes_numbers_and_text_is_refused(labels):
+    with pytest.raises(
+        DataError, match=r"^row 1 of data.reader: column 'y' holds .*, and row 0 holds .*: let data.reader return class names"
+    ):
+        kept([{"x": [float(number)], "y": label} for number, label in enumerate(labels)], **LABELLED)
+
+
+@pytest.mark.parametrize(
+    ("classes", "label"),
+    [(["2", "1", "0"], 0), (["1", "0"], 1.0), (["01", "02"], 0), (["a", " 5 "], 0), (["-1", "1"], 1), (["２", "１"], np.int64(0))]  # noqa: RUF005
+    + [(["1.0", "0.0"], 0), (["True", "False"], True), (["yes", "no"], False)],
+    ids=str,
+)
+def test_numbers_are_refused_as_labels_where_a_class_name_is_another_number(classes, label):
+    with pytest.raises(
+        DataError, match=r"^row 0 of data.reader: column 'y' holds .*if it is a name, let data.reader return text, such as '"
+    ):
+        kept([{"x": [1.0], "y": label}], task="classification", classes=classes)
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels"),
+    [(["0", "1"], (0, 1)), (["2", "1"], ("1", "2")), (["no", "yes"], (False, True)), (["v1", "1_0"], (0, 1)), (["0.5", "nan"], (0, 1))],
+    ids=str,
+)
+def test_labels_that_have_one_reading_are_taken(classes, labels):
+    rows = [{"x": [float(number)], "y": labels[number % 2]} for number in range(100)]
+    assert kept(rows, task="classification", classes=classes)[1].kept == 100
+
+
+@pytest.mark.parametrize("word", ["NaN", "-inf", "1e50", "1e400", "", "-", "1,5", "0x10"])
+@pytest.mark.parametrize("nested", [True, False])
+def test_text_that_is_no_finite_number_is_named_with_its_row_and_column(word, nested):
+    spec = TensorSpec("x", "float32", ("batch", 2) if nested else ("batch",))
+    good, bad = (["1", " 5 "], ["2", word]) if nested else ("1", word or " - ")
+    with pytest.raises(
+        DataError, match=r"^row 1 of data.reader does not fit model.inputs: input 'x' .*\(got '.*'\): give .*numbers, or return"
+    ):
+        kept([{"x": good, "y": 1}, {"x": bad, "y": 1}], (spec,))
+
+
+@pytest.mark.parametrize(
+    "value", [[1.0, None], [Decimal("NaN")], [b"1"], [datetime.datetime(2020, 1, 1)], ["3000000000"], [True, "2"]], ids=str
+)
+def test_what_is_no_number_in_a_numeric_list_is_one_error(value):
+    with pytest.raises(DataError, match=r"^row 1 of data.reader.*'x'"):
+        kept([{"x": [1], "y": 1}, {"x": value, "y": 1}], (TensorSpec("x", "int32", ("batch", "steps")),))
+
+
+def test_decimals_that_are_whole_keep_all_their_digits():
+    assert row_validation._numbers(np.array([Decimal(2**53 + 1)], object), str).tolist() == [2**53 + 1]

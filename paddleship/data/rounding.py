@@ -1,0 +1,137 @@
+"""Values that differ as they were read and are equal in the model's dtype, such as milliseconds since 1970 in float32.
+
+A column is reported if more than a share of its different values become equal, and if that can matter: the values are whole numbers, such
+as ids and times, or lie close together compared with their variation. It stops `prepare` if nearly nothing of the column is left, or if
+more than half of the different rows become equal: what would be trained is then not the data that was read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paddleship.data.row_validation import ValidRow
+from paddleship.errors import DataError
+from paddleship.reports.finding import Finding, Severity
+
+_MOST_ELEMENTS = 4_000_000  # of a column that are compared; rows are left out in blocks, because neighbours are often close
+_BLOCK = 1_000  # rows
+_COARSE = 1e-4  # spacing in standard deviations from which values that are no whole numbers count
+_FEW_LEVELS = 1e-3  # the same, from which a column that loses most of its values stops prepare
+_MOST_ROWS, _MOST_VALUES = 0.5, 0.9  # shares that become equal and stop prepare
+_ADVICE = "declare float64 for it in model.inputs, or let data.reader subtract an offset or scale the values"
+
+
+@dataclass(frozen=True)
+class RoundedColumn:
+    """Different values of a column (at one `position` of its lists) before and after the cast; `spacing` is that of the dtype there."""
+
+    column: str
+    position: int | None
+    dtype: str
+    before: int
+    after: int
+    largest: float
+    spacing: float
+    levels: float  # spacing in standard deviations of the values
+    whole: bool
+
+    @property
+    def lost_share(self) -> float:
+        return 1 - self.after / self.before
+
+    def __str__(self) -> str:
+        place = f" (position {self.position})" if self.position is not None else ""
+        return (
+            f"column {self.column!r}{place} has {self.before:,} different values, of which {self.dtype} keeps {self.after:,}: at "
+            f"{self.largest:.4g}, its values are {self.spacing:,.6g} apart"
+        )
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How many different rows there were as they were read, how many are equal in the model's dtypes, and the columns that lose values."""
+
+    rows: int = 0
+    merged: int = 0
+    columns: tuple[RoundedColumn, ...] = ()
+
+    def require_most(self) -> None:
+        """Raise DataError if more than half of the rows, or nearly all values of a column, become equal."""
+        worst = max(self.columns, key=lambda column: column.lost_share, default=None)
+        if worst and self.merged > _MOST_ROWS * self.rows:
+            raise DataError(
+                f"{self.merged:,} of {self.rows:,} different rows become equal to another in the model's dtype; {worst}: {_ADVICE}"
+            )
+        for column in self.columns:
+            if column.lost_share >= _MOST_VALUES and column.levels >= _FEW_LEVELS:
+                raise DataError(f"{column}: {_ADVICE}")
+
+    def findings(self, most: float) -> list[Finding]:
+        """A warning if more than the share `most` of the rows, or of a column's values, become equal; a note for fewer rows."""
+        lossy = [column for column in self.columns if column.lost_share > most and (column.whole or column.levels >= _COARSE)]
+        if not self.merged and not lossy:
+            return []
+        severity: Severity = "warning" if lossy or self.merged > most * self.rows else "note"
+        named = lossy or sorted(self.columns, key=lambda column: -column.lost_share)[:1]
+        rows = f"{self.merged:,} of {self.rows:,} different rows become equal to another in the model's dtype"
+        return [Finding("rounded-values", severity, "; ".join([rows, *map(str, named)]), _ADVICE)]
+
+    def facts(self) -> dict[str, Any]:
+        return {"rows": self.rows, "merged": self.merged, "columns": [str(column) for column in self.columns]}
+
+
+class RoundingCounter:
+    """Compares each row as it was read with the same row in the model's dtypes."""
+
+    def __init__(self, names: Sequence[str], rows: int) -> None:
+        self._names, self._rows = names, rows
+        self._pairs: dict[str, list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]] = defaultdict(list)
+
+    def add(self, number: int, row: ValidRow) -> bool:
+        """Whether the cast changed a value of the row."""
+        changed = False
+        for name, read, cast in zip(self._names, row.read, row.values, strict=True):
+            if not isinstance(cast, np.ndarray) or cast is read or np.can_cast(np.asarray(read).dtype, cast.dtype, "safe"):
+                continue
+            changed |= not np.array_equal(np.asarray(read), cast.astype(np.asarray(read).dtype))
+            if (number // _BLOCK) % max(1, -(-self._rows * cast.size // _MOST_ELEMENTS)) == 0:
+                self._pairs[name].append((np.asarray(read), cast))
+        return changed
+
+    def result(self, different: int, left: int) -> Rounding:
+        found = [column for name, pairs in self._pairs.items() for column in _columns(name, pairs)]
+        return Rounding(different, different - left, tuple(found))
+
+
+def _columns(name: str, pairs: Sequence[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]) -> list[RoundedColumn]:
+    """Those with a loss: one for each position of lists of one length, one for all elements otherwise."""
+    lists = pairs[0][0].ndim == 1 and len({read.shape for read, _ in pairs}) == 1
+    if not lists:
+        pairs = [(read.ravel(), cast.ravel()) for read, cast in pairs]
+        found = [_column(name, None, np.concatenate([read for read, _ in pairs]), np.concatenate([cast for _, cast in pairs]))]
+    else:
+        read, cast = np.stack([read for read, _ in pairs]), np.stack([cast for _, cast in pairs])
+        found = [_column(name, place, read[:, place], cast[:, place]) for place in range(read.shape[1])]
+    return [column for column in found if column.after < column.before]
+
+
+def _column(name: str, position: int | None, read: np.ndarray[Any, Any], cast: np.ndarray[Any, Any]) -> RoundedColumn:
+    largest = np.abs(cast).max()
+    spacing = float(np.spacing(largest)) if cast.dtype.kind == "f" else 1.0
+    deviation = float(read.astype(np.float64).std())
+    return RoundedColumn(
+        column=name,
+        position=position,
+        dtype=cast.dtype.name,
+        before=len(np.unique(read)),
+        after=len(np.unique(cast)),
+        largest=float(largest),
+        spacing=spacing,
+        levels=spacing / deviation if deviation else 0.0,
+        whole=bool((read == np.round(read)).all()),
+    )
