@@ -119,7 +119,7 @@ def edges(specs: Sequence[TensorSpec], seen: Sequence[Batch]) -> list[Case]:
     sizes = sizes_of(specs, like)
     ranges = {spec.name: _range(spec, sizes, (batch[spec.name] for batch in seen)) for spec in specs}
     made = {
-        "zeros": {name: np.clip(np.zeros_like(array), *ranges[name]) for name, array in like.items()},
+        "zeros": {name: np.asarray(np.clip(np.zeros_like(array), *ranges[name])) for name, array in like.items()},
         "lowest values": {name: np.full_like(array, ranges[name][0]) for name, array in like.items()},
         "highest values": {name: np.full_like(array, ranges[name][1]) for name, array in like.items()},
         "lowest and highest values in turn": {name: _in_turn(array, *ranges[name]) for name, array in like.items()},
