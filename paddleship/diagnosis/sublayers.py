@@ -137,7 +137,7 @@ def _alone(layer: Any, call: Call) -> Any:
 
 
 def _stops(program: Any, layer: Any) -> list[tuple[str, Any]]:
-    """The results, used later, of the last operator of each line of the layer's forward (or of a function that it calls), in program order, with the line."""
+    """The results of the last operator of each line of forward, or of a function that it calls, with the line, in program order."""
     code = inspect.unwrap(type(layer).forward).__code__
     source, start = inspect.getsourcelines(code)
     stops: list[tuple[str, Any]] = []

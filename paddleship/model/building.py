@@ -123,7 +123,8 @@ def restore(layer: Any, folder: Path) -> str:
         expected = json.loads((folder / "checkpoint.json").read_text())["weights_sha256"]
         if sha256(path) != expected:
             raise ModelError(
-                f"{path} changed since training (its hash differs from checkpoint.json): give the checkpoint as it was written, or run `paddleship run --again train`"
+                f"{path} changed since training (its hash differs from checkpoint.json): "
+                "give the checkpoint as it was written, or run `paddleship run --again train`"
             )
         weights = load_file(path)
     except (OSError, ValueError, KeyError, SafetensorError) as error:

@@ -12,7 +12,7 @@ from paddleship.doctor import examining, graph_breaks, memory, messages
 from paddleship.doctor.examination import Examination, RuntimeRow
 from paddleship.proof import inputs
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.common.spec import Dimension, TensorSpec
 
 MODELS = """
 import paddle
@@ -148,3 +148,9 @@ def test_a_rank_that_changes_is_an_error_with_its_own_class():
     answers = [{"y": np.zeros(shape, np.float32)} for shape in ((), (), (3,))]
     with pytest.raises(exporting.RankError, match=r"shape \[\] for x\[1, 2\], and \[3\] for x\[3, 2\]"):
         exporting.describe_outputs(specs, probes, answers)
+
+
+def test_every_case_without_a_batch_has_a_name_of_its_own():
+    specs, rule = [TensorSpec("a", "float32", ("n", 4)), TensorSpec("b", "float32", ("m", 4))], Dimension("n", 10, 40)
+    names = [case.name for case in inputs.generate(specs, seed=0, max_batch=8, dimensions=[rule])]
+    assert len(names) == len(set(names))
