@@ -17,7 +17,7 @@ from paddleship.errors import ParamsError
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0 convertible, 1 convertible with warnings, 2 not convertible or bad input, 3 not judged in time."""
+    """Exit code 0 convertible, 1 convertible with warnings, 2 not convertible or bad input, 3 not exercised, or not judged in time."""
     preflight.require_one_paddle()
     model, root, seed = _declared(arguments)
     if not Path(root).is_dir():

@@ -86,6 +86,12 @@ class SavedProgram(NamedTuple):
     constants: dict[str, Any]
 
 
+class RankError(ModelError):
+    """An output that has another number of dimensions for other sizes of the inputs."""
+
+    advice = "return one number of dimensions for every size: name the axis of squeeze(), as in squeeze(axis=1)"
+
+
 class WrongError(ModelError):
     """A program that converts, and answers differently from eager."""
 
@@ -131,7 +137,7 @@ class ExportAttempt:
         """The first output that plainly differs from eager; `verify` makes the full comparison."""
         for probe, expected, answer in zip(self.probes, self.answers, exported, strict=True):
             for name, array in expected.items():
-                shape = ", ".join(f"{key}{list(value.shape)}" for key, value in probe.items())
+                shape = _shapes(probe)
                 if answer[name].shape != array.shape:
                     return WrongError(f"the program answers {shape} with {name}{list(answer[name].shape)}, eager with {list(array.shape)}")
                 if not differences.roughly_equal(array, answer[name]):
@@ -163,8 +169,9 @@ def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answe
     outputs = []
     for name, first in answers[0].items():
         shapes = [answer[name].shape for answer in answers]
-        if len({len(shape) for shape in shapes}) > 1:
-            raise ModelError(f"output {name!r} has {shapes[0]} and then {shapes[1]} dimensions: return a tensor of one rank")
+        if other := next((index for index, seen in enumerate(shapes) if len(seen) != len(shapes[0])), None):
+            message = f"output {name!r} has the shape {list(shapes[0])} for {_shapes(probes[0])}, and {list(shapes[other])} for "
+            raise RankError(f"{message}{_shapes(probes[other])}: {RankError.advice}")
         shape: list[int | str] = []
         for axis, seen in enumerate(zip(*shapes, strict=True)):
             follows = next((dimension for dimension, values in sizes.items() if list(seen) == values), None)
@@ -174,6 +181,10 @@ def describe_outputs(specs: Sequence[TensorSpec], probes: Sequence[Batch], answe
     if not outputs:
         raise OutputError("forward returned no tensor: return what the server should answer")
     return tuple(outputs)
+
+
+def _shapes(batch: Batch) -> str:
+    return ", ".join(f"{name}{list(array.shape)}" for name, array in batch.items())
 
 
 def save_program(source_model: SourceModel, folder: Path, specs: Sequence[TensorSpec], skip: Sequence[str] = ()) -> SavedProgram:

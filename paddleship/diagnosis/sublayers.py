@@ -137,20 +137,20 @@ def _alone(layer: Any, call: Call) -> Any:
 
 
 def _stops(program: Any, layer: Any) -> list[tuple[str, Any]]:
-    """The last value that each line of the layer's forward (or of a function that it calls) computes, in program order, with the line."""
+    """The results of the last operator of each line of forward, or of a function that it calls, with the line, in program order."""
     code = inspect.unwrap(type(layer).forward).__code__
     source, start = inspect.getsourcelines(code)
     stops: list[tuple[str, Any]] = []
     for operator in program.global_block().ops:
         frames = [(file, int(line)) for file, line in _FRAME.findall("\n".join(operator.callstack))]
         place = next((i for i, (file, line) in enumerate(frames) if file == code.co_filename and 0 <= line - start < len(source)), None)
-        value = next((value for value in operator.results() if value.is_dense_tensor_type()), None)
-        if place is None or value is None:
+        dense = [value for value in operator.results() if value.is_dense_tensor_type()]
+        if place is None or not dense:
             continue
         where = _innermost(frames[place:])
-        if stops and stops[-1][0] == where:
+        while stops and stops[-1][0] == where:
             stops.pop()
-        stops.append((where, value))
+        stops += [(where, value) for number, value in enumerate(dense) if number == 0 or not value.use_empty()]
     return stops
 
 

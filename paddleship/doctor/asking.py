@@ -56,7 +56,8 @@ def examine(
                 continue
             probed: ProbeResult = worker.call("conclude")
             unused, influence_unknown = _without_influence(worker, [item.name for item in source_model.model.inputs])
-            skipped = tuple(case.name for case in cases if case not in left and case.name not in crashes)
+            tried = {case.name for case in left} | crashes.keys()
+            skipped = tuple(case.name for case in cases if case.name not in tried)
             return replace(
                 probed,
                 unused=unused,

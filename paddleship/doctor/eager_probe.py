@@ -138,7 +138,7 @@ class ProbeWorker:
             except OutputError as odd:
                 raise OutputError(str(odd), where=where) from None
             if not named:
-                raise OutputError("forward returned no tensor: end it with a `return` of what it computes", where=where)
+                raise OutputError(structure_checks.no_tensor(self._nesting), where=where)
             return {name: tensor.numpy() for name, tensor in named.items()}
 
     def _varies(self, cases: Sequence[Case], answers: Mapping[str, Arrays], *, certain: bool) -> bool:

@@ -18,12 +18,13 @@ class Outcome(StrEnum):
     CONVERTIBLE = "convertible"
     WITH_WARNINGS = "convertible with warnings"
     NOT_CONVERTIBLE = "not convertible"
+    NOT_EXERCISED = Status.NOT_EXERCISED.value  # every runtime that agreed with eager did so for outputs that did not vary
     LATE = Status.LATE.value  # no runtime is proven, and not all were judged
 
 
 OUT_OF_TIME = "out-of-time"  # the kind of a finding
 
-_EXIT_CODES = {Outcome.CONVERTIBLE: 0, Outcome.WITH_WARNINGS: 1, Outcome.NOT_CONVERTIBLE: 2, Outcome.LATE: 3}
+_EXIT_CODES = {Outcome.CONVERTIBLE: 0, Outcome.WITH_WARNINGS: 1, Outcome.NOT_CONVERTIBLE: 2, Outcome.NOT_EXERCISED: 3, Outcome.LATE: 3}
 _GRAVITY = ("error", "warning", "note")
 _GOOD = (Status.PROVEN, Status.NOT_EXERCISED)
 _KNOWN = (*_GOOD, Status.FAILED, Status.NOT_MADE)
@@ -60,6 +61,8 @@ class Examination:
             return Outcome.LATE
         if not any(row.status in _GOOD for row in self.runtimes.values()):
             return Outcome.NOT_CONVERTIBLE
+        if not any(row.status == Status.PROVEN for row in self.runtimes.values()):
+            return Outcome.NOT_EXERCISED
         doubts = any(finding.severity == "warning" for finding in self.findings) or any(
             row.status != Status.PROVEN for row in self.runtimes.values()
         )

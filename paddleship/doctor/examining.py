@@ -212,7 +212,9 @@ class Examiner:
         except CandidateError as error:
             program, obstacle = None, messages.crash(error)
         alone = obstacle is not None and obstacle.where is None and obstacle.kind not in _DEATHS
-        self.findings += [messages.unused(name, probed.forward, alone) for name in probed.unused]
+        by_size = sizes.only_sizes(folder) if program is not None else set[str]()
+        self.findings += [messages.size_only(name, probed.forward) for name in probed.unused if name in by_size]
+        self.findings += [messages.unused(name, probed.forward, alone) for name in probed.unused if name not in by_size]
         self.findings += [messages.influence_unknown(name) for name in probed.influence_unknown]
         if obstacle is None:
             return program, None

@@ -66,6 +66,12 @@ _KNOWN = [
         _LIKE_SIDES,
     ),
     _Known(
+        r"UndefinedVar",
+        "branch-mismatch",
+        "a variable that this line uses has a value on one side of an `if` only",
+        "assign it on both sides of the `if`, with the same dtype and rank",
+    ),
+    _Known(
         r"rank inconsistency|dim1\.size\(\) == dim2\.size\(\)",
         "branch-mismatch",
         "the two sides of an `if` return tensors of different rank",
@@ -135,6 +141,11 @@ _KNOWN = [
 _GROUPS = "give each row weights of its own with paddle.matmul instead (of F.unfold where the kernel is larger than 1)"
 _DYNAMIC = "make the code work for every size, or declare the dimension as a number"
 ADVICE = {"python-value": _TENSOR_TO_PYTHON, "dynamic-shape-branch": _DYNAMIC, "branch-mismatch": _LIKE_SIDES}
+_AGREES = {
+    "python-value": r"Value|Tensor|numpy|float\(|int\(|bool\(",
+    "dynamic-shape-branch": r"-1\b|[Uu]ndefined|NoneType|\b(rank|dims?|shape)\b|Value",
+    "branch-mismatch": r"NoneType|[Uu]ndefined|None\b|different",
+}  # what Paddle's error must say, so that a suspicious expression on its line is taken as the cause
 _KINDS_OF_BREAK = {
     "DataDependencyDynamicShapeBreak": "dynamic-shape-branch",
     "DataDependencyOperationBreak": "python-value",
@@ -191,7 +202,7 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
             message, advice = "the number of groups of this convolution is a dynamic size; it must be a constant", _GROUPS
         return Obstacle(kind, "error", f"{message} ({_line(where, short)})", advice, where, pattern=known.pattern)
     for kind in ADVICE:
-        if otherwise == "graph-break" and kind in patterns:
+        if otherwise == "graph-break" and kind in patterns and re.search(_AGREES[kind], text):
             return Obstacle(kind, "error", f"this line cannot be converted: {short}", ADVICE[kind], where)
     if otherwise == "bad-model":
         return Obstacle("bad-model", "error", short, "", where)

@@ -53,9 +53,9 @@ def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, st
     culprits = [found for found in suspects if found.pattern == "train-mode" and found.name.endswith(("train", "training"))]
     culprits += [found for found in suspects if found.pattern == STATE and found.name.endswith("training")]
     where = culprits[0].where if culprits else location(type(part).forward) or location(type(layer).forward)
-    words = f"{path} ({type(part).__name__}) is in train mode after eval() and a call, as are {len(training) - 1} "
-    "more" * (len(training) > 1)
-    words = words or f"{path} ({type(part).__name__}) is in train mode after eval() and a call"
+    others = len(training) - 1
+    words = f"{path} ({type(part).__name__}) is in train mode after eval() and a call"
+    words += f", as {'is' if others == 1 else 'are'} {others} more" if others else ""
     moves = any(what == "weight" for what in changed.values())
     if moves:
         words += ", and its statistics change with every call"

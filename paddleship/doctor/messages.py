@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from paddleship.config.params import Input, Model
 from paddleship.conversion.converting import ConversionResult
-from paddleship.conversion.exporting import SavedProgram
+from paddleship.conversion.exporting import RankError, SavedProgram
 from paddleship.doctor import asking, graph_breaks
 from paddleship.doctor.ast_lint import LEFT_BY_BREAK, Suspect
 from paddleship.doctor.eager_probe import ProbeResult
@@ -58,6 +58,8 @@ def bad(error: BadInput) -> Finding:
         return Finding(error.kind, "error", text, "build and call the model in a separate Python process to see why it exits", error.where)
     if isinstance(error, OutputError):
         return graph_breaks.outputs(error).plain()
+    if isinstance(error, RankError):
+        return Finding("output-structure", "error", str(error).removesuffix(f": {error.advice}"), error.advice, error.where)
     return graph_breaks.classify(text, text, error.where, otherwise="bad-model").plain()
 
 
@@ -82,11 +84,18 @@ def placed(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
     return obstacle.plain()
 
 
+def size_only(name: str, where: str | None) -> Finding:
+    """An input whose values are never read, and whose size is."""
+    message = f"only the size of input {name!r} affects the outputs: the program does not read its values"
+    return Finding("unused-input", "note", message, "send any values of that size", where)
+
+
 def unused(name: str, where: str | None, grave: bool) -> Finding:
-    message = f"input {name!r} does not affect any output" + (
+    message = f"the values of input {name!r} do not affect any output" + (
         ", and Paddle refuses to export it" if grave else " in the cases that were run"
     )
-    return Finding("unused-input", "error" if grave else "warning", message, "remove it from the inputs and from forward, or use it", where)
+    advice = "remove it from the inputs and from forward, or use it" + ("" if grave else "; keep it if its size matters")
+    return Finding("unused-input", "error" if grave else "warning", message, advice, where)
 
 
 def influence_unknown(name: str) -> Finding:
@@ -236,7 +245,8 @@ def structure(program: SavedProgram) -> list[Finding]:
 
 def unproven(findings: Sequence[Finding]) -> list[Finding]:
     """The findings of the proof; an output that is not exercised is a warning here, because it is not an error of the model."""
-    return [replace(item, severity="warning") if item.kind == "not-exercised" else item for item in findings]
+    advice = "give trained weights (--checkpoint), or declare a range with which it varies (--input 'NAME:DTYPE[DIM,…]=LOW..HIGH')"
+    return [replace(item, severity="warning", advice=advice) if item.kind == "not-exercised" else item for item in findings]
 
 
 def row(outcome: ConversionResult, proved: Proof) -> RuntimeRow:
@@ -267,7 +277,7 @@ def known(judgement: Judgement, suspects: Sequence[Suspect]) -> Finding | None:
 
 def not_made(outcome: ConversionResult, suspects: Sequence[Suspect]) -> Finding:
     """Why a runtime could not be made: an unsupported operator, or how its process ended."""
-    advice = "remove this runtime from optimize.candidates, or use another operator"
+    advice = "use another operator, or ship another runtime (in params.yaml: optimize.candidates)"
     obstacle = graph_breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
     if obstacle.kind != "conversion-failed":
         return placed(obstacle, suspects)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from paddleship.conversion import pir
 from paddleship.doctor.ast_lint import Suspect
 from paddleship.errors import CandidateError, ProcessDied, ProcessHung
 from paddleship.proof.answering import AnswerWorker, candidate
@@ -18,7 +20,9 @@ _ADVICE = (
     "compute sizes with tensors (reshape with -1, paddle.shape(x)), not with Python numbers; or declare the size as a number. Otherwise "
     "`export` uses a few fixed sizes and pads to them (export.buckets)"
 )
-_LEAVE_OUT = "remove this runtime from optimize.candidates: it does not support this model with dynamic sizes"
+_LEAVE_OUT = "declare the dimension as a number, or ship another runtime (in params.yaml: optimize.candidates)"
+
+_SHAPE = frozenset({"1.shape", "1.shape64"})
 
 
 def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kept: bool, timeout_s: float) -> list[Finding]:
@@ -49,6 +53,18 @@ def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kep
                 else Finding("frozen-dimension", "error", f"{name} is declared dynamic, and the program {message}", _ADVICE, where)
             )
     return found
+
+
+def only_sizes(folder: Path) -> set[str]:
+    """The inputs of which the program in `folder` reads the shape only."""
+    program = json.loads((folder / "model.json").read_text(encoding="utf-8"))["program"]
+    operators = [operator for block in pir.blocks(program) for operator in block["ops"]]
+    readers: dict[int, set[str]] = {}
+    for operator in operators:
+        for value in operator.get("I", ()):
+            readers.setdefault(value["%"], set()).add(operator["#"])
+    inputs = {operator["O"][0]["%"]: str(pir.attribute(operator, "name")) for operator in operators if operator["#"] == "1.data"}
+    return {name for number, name in inputs.items() if (kinds := readers.get(number)) and kinds <= _SHAPE}
 
 
 def _ask(folder: Path, evidence: Evidence, *, timeout_s: float) -> list[Arrays | str]:

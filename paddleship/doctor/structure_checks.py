@@ -10,7 +10,7 @@ import numpy as np
 
 from paddleship.doctor.watching import Observations
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common import arguments
+from paddleship.shipped.common import arguments, structure
 from paddleship.shipped.common.references import is_users
 
 _DEPTH = 3  # of nested containers that are searched for parameters
@@ -87,6 +87,13 @@ def layers(layer: Any, built: Observations, running: Observations) -> Iterator[F
     for parameter, where in built.parameters:
         if id(parameter) not in registered and id(parameter) in held:
             yield _unregistered("a parameter", where)
+
+
+def no_tensor(nesting: structure.Tree) -> str:
+    """What forward returned instead of tensors, and the next step."""
+    if values := structure.constants(nesting):
+        return f"forward returned Python values and no tensor ({values}): compute them with tensors and return those"
+    return "forward returned no tensor: end it with a `return` of what it computes"
 
 
 def location(function: Any) -> str | None:

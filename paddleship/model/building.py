@@ -128,7 +128,10 @@ def restore(layer: Any, folder: Path) -> str:
     try:
         expected = json.loads((folder / FACTS).read_text(encoding="utf-8"))["weights_sha256"]
         if sha256(path) != expected:
-            raise ModelError(f"{path} changed since training (its hash differs from {FACTS}): run `paddleship run --again train`")
+            raise ModelError(
+                f"{path} changed since training (its hash differs from {FACTS}): "
+                "give the checkpoint as it was written, or run `paddleship run --again train`"
+            )
         weights = load_file(path)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise ModelError(f"checkpoint {str(folder)!r} cannot be read ({error}): run `dvc repro train`") from None
@@ -139,7 +142,7 @@ def restore(layer: Any, folder: Path) -> str:
     if odd := layers.fill(layer, weights):
         raise ModelError(
             f"checkpoint {str(folder)!r} does not fit the model (different weights: {', '.join(odd[:3])}): "
-            "run `paddleship run --again train`"
+            "give the checkpoint of this model, or run `paddleship run --again train`"
         )
     _derive(layer)
     return str(expected)

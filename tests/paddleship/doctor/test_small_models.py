@@ -1,0 +1,156 @@
+"""The doctor is right about small models that were once diagnosed wrongly."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from paddleship.config.params import Model
+from paddleship.conversion import exporting
+from paddleship.doctor import examining, graph_breaks, memory, messages
+from paddleship.doctor.examination import Examination, RuntimeRow
+from paddleship.proof import inputs
+from paddleship.reports.finding import Finding
+from paddleship.shipped.common.spec import Dimension, TensorSpec
+
+MODELS = """
+import paddle
+from paddle import nn
+
+class Head(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 20)
+        self.embed = nn.Embedding(20, 4)
+
+class Pair(Head):
+    def forward(self, a, b):
+        return paddle.matmul(self.fc(a)[:, :8], b, transpose_y=True)
+
+class Squeezed(Head):
+    def forward(self, x):
+        return self.fc(x)[:, :1].squeeze()
+
+class Number(Head):
+    def forward(self, x):
+        return x.shape[0] * 2
+
+class Scaled(Head):
+    def forward(self, x, k):
+        return self.fc(x) * k
+
+class Sized(Head):
+    def forward(self, x, grid):
+        y = self.fc(x).unsqueeze(1).expand([-1, grid.shape[1], -1])
+        return y + paddle.arange(grid.shape[1], dtype="float32").unsqueeze(-1)
+
+class Tied(Head):
+    def forward(self, x):
+        scores = paddle.clip(self.fc(x) * 20, 0.0, 1.0)
+        value, index = paddle.topk(scores, 3, axis=1)  # <- topk
+        return self.embed(index).sum(1), value
+"""
+X = {"name": "x", "dtype": "float32", "shape": ["batch", 8]}
+
+
+@pytest.fixture
+def examine(tmp_path, monkeypatch):
+    (tmp_path / "their_small.py").write_text(MODELS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "their_small", raising=False)
+
+    def run(name, *declared, candidates=("paddle",), **options):
+        model = Model(factory=f"their_small:{name}", inputs=list(declared), **options)
+        return examining.examine(model, work=tmp_path / "work", candidates=candidates)
+
+    return run
+
+
+def test_two_inputs_of_different_sizes_and_no_batch_are_examined(examine):
+    shapes = ({"name": "a", "dtype": "float32", "shape": ["n", 8]}, {"name": "b", "dtype": "float32", "shape": ["m", 8]})
+    found = examine("Pair", *shapes, dimensions={"n": {"low": 10, "high": 40}})
+    assert found.runtimes["paddle"].status == "proven", str(found)
+
+
+def test_a_squeezed_batch_is_reported_with_the_pair_of_shapes_that_differ(examine):
+    (error,) = [finding for finding in examine("Squeezed", X).findings if finding.severity == "error"]
+    first, second = re.findall(r"(\[[\d, ]*\]) for x", error.message)
+    assert first.count(",") != second.count(",") or "[]" in (first, second)
+    assert "name the axis" in error.advice
+
+
+def test_a_number_in_place_of_a_tensor_is_called_a_number(examine):
+    (error,) = examine("Number", X).findings
+    assert "Python values and no tensor" in error.message
+
+
+def test_a_single_number_is_proven_in_onnx_runtime(examine):
+    found = examine("Scaled", X, {"name": "k", "dtype": "float32", "shape": [], "low": 0, "high": 3}, candidates=("onnxruntime",))
+    assert found.runtimes["onnxruntime"].status == "proven", str(found)
+
+
+def test_every_case_holds_arrays_for_a_single_number():
+    cases = inputs.generate([TensorSpec("k", "float32", (), 0.0, 3.0)], seed=0, max_batch=2)
+    assert {type(array) for case in cases for array in case.inputs.values()} == {np.ndarray}
+
+
+def test_an_input_that_serves_by_its_size_is_not_called_useless(examine):
+    found = examine("Sized", X, {"name": "grid", "dtype": "float32", "shape": ["batch", "places"]})
+    (note,) = [finding for finding in found.findings if finding.kind == "unused-input"]
+    assert (note.severity, "only the size of input 'grid'" in note.message) == ("note", True)
+
+
+@pytest.mark.slow
+def test_the_line_of_a_choice_among_equals_is_that_of_topk(examine):
+    found = examine("Tied", X, candidates=("paddle", "onnxruntime"))
+    marked = next(number for number, line in enumerate(MODELS.splitlines(), start=1) if "<- topk" in line)
+    (wrong,) = [finding for finding in found.findings if finding.kind == "wrong-layer"]
+    assert wrong.where.endswith(f":{marked}"), str(found)
+
+
+def test_the_cause_of_an_error_is_not_an_if_on_its_line_that_paddle_does_not_speak_of(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text("def forward(x):\n    y = x if x.shape[1] > 3 else helper(x)\n    return y\n")
+    said = f"PermissionError: no access to the table at {path}:2"
+    assert graph_breaks.classify(said, said, f"{path}:2").kind == "graph-break"
+    unknown = f"TypeError: '>' not supported between NoneType and int at {path}:2"
+    assert graph_breaks.classify(unknown, unknown, f"{path}:2").kind == "dynamic-shape-branch"
+
+
+def test_a_variable_without_a_value_on_one_side_is_named_as_that():
+    said = "TypeError: (InvalidType) full(): argument must be double, but got UndefinedVar at net.py:7"
+    assert "on one side of an `if` only" in graph_breaks.classify(said, said, "net.py:7").message
+
+
+def test_agreement_about_constants_alone_is_not_convertible_with_warnings():
+    warned = [Finding("not-exercised", "warning", "constant")]
+    found = Examination("m:f", warned, {"paddle": RuntimeRow("not exercised")}, full_graph=True)
+    assert (found.outcome, found.exit_code) == ("not exercised", 3)
+
+
+def test_layers_in_train_mode_are_counted_in_a_whole_sentence():
+    import paddle
+
+    layer = paddle.nn.Sequential(paddle.nn.Linear(2, 2), paddle.nn.Linear(2, 2))
+    (found,) = memory.train_mode(layer, [], {})
+    assert "in train mode after eval() and a call, as are 2 more" in found.message
+
+
+def test_advice_about_an_output_that_did_not_vary_needs_no_pipeline():
+    (found,) = messages.unproven([Finding("not-exercised", "error", "w", "ask rows (verify.samples)")])
+    assert "--checkpoint" in found.advice
+    assert "verify.samples" not in found.advice
+
+
+def test_a_rank_that_changes_is_an_error_with_its_own_class():
+    specs, probes = [TensorSpec("x", "float32", ("batch", 2))], [{"x": np.zeros((size, 2))} for size in (1, 1, 3)]
+    answers = [{"y": np.zeros(shape, np.float32)} for shape in ((), (), (3,))]
+    with pytest.raises(exporting.RankError, match=r"shape \[\] for x\[1, 2\], and \[3\] for x\[3, 2\]"):
+        exporting.describe_outputs(specs, probes, answers)
+
+
+def test_every_case_without_a_batch_has_a_name_of_its_own():
+    specs, rule = [TensorSpec("a", "float32", ("n", 4)), TensorSpec("b", "float32", ("m", 4))], Dimension("n", 10, 40)
+    names = [case.name for case in inputs.generate(specs, seed=0, max_batch=8, dimensions=[rule])]
+    assert len(names) == len(set(names))
