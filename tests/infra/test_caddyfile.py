@@ -20,12 +20,13 @@ from tests.flows.helpers import REPOSITORY, prefect_api, wait_for
 USER, PASSWORD = "ada", "a password: 1"
 
 FLOW = """
+import sys
 from prefect import flow
 import mlflow
-@flow(name="behind-the-proxy")
+@flow(name=sys.argv[1])
 def work():
     client = mlflow.MlflowClient()
-    run = client.create_run(client.create_experiment("behind-the-proxy"))
+    run = client.create_run(client.create_experiment(sys.argv[1]))
     client.log_metric(run.info.run_id, "score", 0.5)
     print(client.get_run(run.info.run_id).data.metrics)
 work()
@@ -119,12 +120,20 @@ def test_a_page_of_another_site_cannot_use_the_password_that_a_browser_keeps(sit
         assert found == expected
 
 
-def test_a_flow_with_credentials_from_the_environment_uses_both_and_its_events_arrive(sites, certificate, prefect_url, tmp_path):
+@pytest.mark.parametrize(
+    "prefects",
+    [
+        {"PREFECT_API_AUTH_STRING": f"{USER}:{PASSWORD}"},
+        {"PREFECT_CLIENT_CUSTOM_HEADERS": json.dumps({"Authorization": basic(PASSWORD)})},
+    ],
+    ids=["auth string", "header"],
+)
+def test_a_flow_with_credentials_from_the_environment_uses_both_and_its_events_arrive(sites, certificate, prefect_url, tmp_path, prefects):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "MLFLOW"))}
     file = str(certificate / "certificate.pem")
     own = {
         "PREFECT_API_URL": f"{sites[0]}/api",
-        "PREFECT_CLIENT_CUSTOM_HEADERS": json.dumps({"Authorization": basic(PASSWORD)}),
+        **prefects,
         "PREFECT_HOME": str(tmp_path),
         "MLFLOW_TRACKING_URI": sites[1],
         "MLFLOW_TRACKING_USERNAME": USER,
@@ -132,11 +141,12 @@ def test_a_flow_with_credentials_from_the_environment_uses_both_and_its_events_a
         "SSL_CERT_FILE": file,
         "REQUESTS_CA_BUNDLE": file,
     }
-    command = [sys.executable, "-W", "ignore", "-c", FLOW]
+    name = f"behind-the-proxy {next(iter(prefects))}"
+    command = [sys.executable, "-W", "ignore", "-c", FLOW, name]
     done = subprocess.run(command, env=kept | own, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr
     assert "{'score': 0.5}" in done.stdout
-    (run,) = prefect_api(prefect_url, "flow_runs/filter", {"flows": {"name": {"any_": ["behind-the-proxy"]}}})
+    (run,) = prefect_api(prefect_url, "flow_runs/filter", {"flows": {"name": {"any_": [name]}}})
     assert run["state_name"] == "Completed"
     wanted = {"resource": {"id": [f"prefect.flow-run.{run['id']}"]}}
     assert wait_for(lambda: prefect_api(prefect_url, "events/filter", {"filter": wanted})["total"])
