@@ -48,8 +48,8 @@ worker: setup ## run a worker for the deployments of a work pool, in the foregro
 stop: setup ## stop what `make ui` started
 	@$(BIN)/paddleship stop
 
-stack: setup ## start Prefect and MLflow on PostgreSQL, an object store, an image registry and a worker: [ACTION=up|down|status|remove]
-	@PYTHON=$(BIN)/python infra/stack.sh $(or $(ACTION),up)
+stack: setup ## start Prefect and MLflow on PostgreSQL, an object store, an image registry and a worker: [ACTION=up|down|status|remove|backup|restore] [BACKUP=folder]
+	@PYTHON=$(BIN)/python infra/stack.sh $(or $(ACTION),up) $(if $(BACKUP),'$(BACKUP)')
 
 test: setup ## run the test suite; starts a Docker engine if there is none: [LONG=1] [TESTS=paths]
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from flows import automations, servers
 from flows.local import HEARTBEAT_S, Local
+from flows.not_started import Waiting
 from paddleship.errors import BadInput, Unavailable, without_credentials
+from paddleship.system import own_folder
 
 if TYPE_CHECKING:
     from prefect import State
@@ -74,6 +76,7 @@ def work(local: Local, *, pool: str = "local", limit: int | None = None) -> int:
         "PREFECT_WORKER_QUERY_SECONDS": "1",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
         CHECKOUT: str(local.checkout),
+        "TMPDIR": str(own_folder.temporary()),  # Prefect's worker has a folder of a fixed name there
     }
     if limit is not None:
         command += ["--limit", str(limit)]
@@ -151,23 +154,29 @@ def begin(name: str, parameters: dict[str, Any], *, run_name: str | None = None,
 
 
 def last_state(flow_run_id: Any, *, say: Callable[[str], None], give_up: Callable[[], bool] = lambda: False) -> State[Any] | None:
-    """Wait until a flow run has ended, say its states, and return the last one; None if `give_up` says that it takes too long.
+    """Wait until a flow run has ended, say its states and why it does not begin, and return the last state.
+
+    None if `give_up` says that it takes too long.
 
     Raises ConnectionError while Prefect does not answer.
     """
     from httpx import TransportError
     from prefect import get_client
 
-    shown = ""
+    shown, waiting = "", Waiting()
     with get_client(sync_client=True) as client:
         while True:
             try:
-                state = client.read_flow_run(flow_run_id).state
+                run = client.read_flow_run(flow_run_id)
+                reason = waiting.reason(client, run)
             except TransportError as error:
                 raise ConnectionError(str(error)) from None
+            state = run.state
             if state is not None and state.name != shown:
                 shown = state.name or ""
-                say(f"{shown}{': no worker has taken it yet, see `make worker`' if shown == 'Late' else ''}")
+                say(shown)
+            if reason:
+                say(reason)
             if state is not None and state.is_final():
                 return state
             if give_up():

@@ -13,6 +13,7 @@ from flows import servers
 from flows.servers import ServerProcess
 from paddleship.errors import BadInput
 from paddleship.shipped.common.files import write_text
+from paddleship.system import own_folder
 
 FOLDER = ".paddleship"
 HEARTBEAT_S = 30  # seconds between heartbeats of a flow run; after three missing ones it counts as crashed
@@ -26,6 +27,10 @@ _TEMPORARY = {
 }
 _OURS = {"PYTHONSAFEPATH": "1"}  # the server's code is that of this installation, not of the folder that it starts in
 _OUR_SETTINGS = "# Written by `make ui`, removed by `make stop`.\n"
+
+
+_DVC_STATE = "DVC_SITE_CACHE_DIR"  # by default a folder of all users, who could write into each other's
+_SHARED = Path("/var/tmp")  # noqa: S108 only the user's own folder below it is used
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,7 @@ class Local:
             self._forget_server()  # the server died, and Prefect would still use its address
         self.prefect_home.mkdir(parents=True, exist_ok=True)
         os.environ.setdefault("PREFECT_HOME", str(self.prefect_home))
+        _keep_dvc_state_private()
         os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
         os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", str(HEARTBEAT_S))
 
@@ -183,3 +189,8 @@ def _port(variable: str, default: int) -> int:
     if not value.isdigit() or not 0 < int(value) < 65536:
         raise BadInput(f"{variable} must be a port from 1 to 65535 (got {value!r}): set another")
     return int(value)
+
+
+def _keep_dvc_state_private() -> None:
+    if _DVC_STATE not in os.environ and os.access(_SHARED, os.W_OK):
+        os.environ[_DVC_STATE] = str(own_folder.below(_SHARED) / "dvc")

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# The services of infra/compose.yaml: `infra/stack.sh up|down|status|remove`.
+# The services of infra/compose.yaml: `infra/stack.sh up|down|status|remove`, `infra/stack.sh backup|restore FOLDER`.
 # up      builds the image, makes passwords (and an empty git_credentials) if there are none, starts the services, and waits until all are healthy.
 # down    stops them; their data stays.
 # status  lists them.
 # remove  stops them and deletes their data; the passwords stay.
+# backup  stops all writers, writes the databases, objects and images to FOLDER, a new one, with their hashes, and starts the services again.
+# restore checks those hashes, fills a stack that has no data, and starts it.
 # Docker Compose is needed: as root on Debian or Ubuntu, it is installed.
 # STACK_NAME is the name of the compose project (default: paddleship), STACK_IMAGE an image that exists. Ports, pool and repository: docs/operation.md.
-# Exit codes: 0 done, 2 wrong usage, 4 no engine, no Docker Compose, or a service that is not healthy.
+# Exit codes: 0 done, 2 wrong usage or a backup that cannot be used, 4 no engine, no Docker Compose, or a service that is not healthy.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -33,7 +35,8 @@ if ! find_compose; then
     say "error: Docker Compose is not installed: install its plugin (https://docs.docker.com/compose/install/), or Debian's docker-compose"
     exit 4
 fi
-compose+=(--project-name "${STACK_NAME:-paddleship}" --file "$here/compose.yaml")
+name=${STACK_NAME:-paddleship}
+compose+=(--project-name "$name" --file "$here/compose.yaml")
 
 random() { head -c 24 /dev/urandom | od -An -v -tx1 | tr -d ' \n'; }
 
@@ -53,12 +56,16 @@ unhealthy() {
         --format '{{if ne .State.Health.Status "healthy"}}{{index .Config.Labels "com.docker.compose.service"}} {{end}}' | tr -d '\n'
 }
 
-up() {
-    local waiting end
+prepare() {
     STACK_IMAGE=${STACK_IMAGE:-$("$here/stack_image.sh")}
     export STACK_IMAGE
     make_secrets
-    "${compose[@]}" up --detach || { say "error: the services did not start: see the lines above"; return 4; }
+}
+
+# Start all services, or those named, and wait until they are healthy.
+start() {
+    local waiting end
+    "${compose[@]}" up --detach "$@" || { say "error: the services did not start: see the lines above"; return 4; }
     end=$((SECONDS + 300))
     while waiting=$(unhealthy) || waiting="not known "; [ -n "$waiting" ]; do
         if [ "$SECONDS" -gt "$end" ]; then
@@ -67,14 +74,24 @@ up() {
         fi
         sleep 1
     done
+}
+
+up() {
+    prepare
+    start || return
     say "Prefect  http://127.0.0.1:${PREFECT_PORT:-4200}"
     say "MLflow   http://127.0.0.1:${MLFLOW_PORT:-5000}"
 }
 
+# shellcheck source=infra/stack_backup.sh
+. "$here/stack_backup.sh"
+
 case "${1:-}" in
     up) up ;;
+    backup) backup "${2:-}" ;;
+    restore) restore "${2:-}" ;;
     down) "${compose[@]}" down ;;
     status) "${compose[@]}" ps ;;
     remove) "${compose[@]}" down --volumes ;;
-    *) say "usage: infra/stack.sh up|down|status|remove"; exit 2 ;;
+    *) say "usage: infra/stack.sh up|down|status|remove, or infra/stack.sh backup|restore FOLDER"; exit 2 ;;
 esac

@@ -18,6 +18,7 @@ from flows.local import Local
 from paddleship.config import params
 from paddleship.system import isolate, locks
 from tests import warm, warm_command
+from tests.hanging import pytest_runtest_protocol  # noqa: F401 a hook
 
 REPOSITORY = Path(__file__).parents[1]
 ORDER = (  # files that mostly wait apart from each other, the long ones of the library before the short ones

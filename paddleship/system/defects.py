@@ -8,9 +8,9 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from paddleship.errors import Defect, without_credentials
+from paddleship.errors import Defect, Unavailable, without_credentials
 from paddleship.shipped.common.references import is_users
-from paddleship.system import disk
+from paddleship.system import disk, own_folder
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OURS = tuple(f"{_ROOT / package}/" for package in ("paddleship", "tasks", "flows"))
@@ -43,12 +43,11 @@ def is_ours(error: Exception) -> bool:
 
 
 def report(error: Exception, *, what: str, folder: Path) -> tuple[str, int]:
-    """Write the traceback to a file in `folder` (else in the temporary folder); returns one line for people, and the exit code.
+    """Write the traceback to a file in `folder` (else in the user's temporary folder); returns one line for people, and the exit code.
 
     If the disk is full, so that the file cannot be written, that is taken as the cause: a server or library may fail of it in any way.
     """
-    where = folder if folder.is_dir() else Path(tempfile.gettempdir())
-    path = where / f"{what}.defect.log"
+    path = _place(folder) / f"{what}.defect.log"
     trace = "".join(traceback.format_exception(error))
     try:
         told = trace + (f"\nIn the child process:\n{error.trace}" if isinstance(error, Defect) else "")
@@ -58,6 +57,16 @@ def report(error: Exception, *, what: str, folder: Path) -> tuple[str, int]:
             return f"{outside} (it ended with {_line(error)})", outside.exit_code
         return f"{what} hit a defect of paddleship ({_line(error)}), and {path} cannot be written ({closed.strerror}): please report it", 1
     return f"{what} hit a defect of paddleship ({_line(error)}): please report it with {path}", 1
+
+
+def _place(folder: Path) -> Path:
+    """`folder`, or the user's own temporary folder; a fixed name in one of all users belongs to who came first."""
+    if folder.is_dir():
+        return folder
+    try:
+        return own_folder.temporary()
+    except Unavailable:
+        return Path(tempfile.mkdtemp(prefix="paddleship-"))
 
 
 def _line(error: Exception) -> str:
