@@ -62,7 +62,7 @@ KINDS: dict[str, str] = {
     "weights-not-compared": "nothing reads the candidate's files, so that only its answers prove its weights",
     "dtype-differs": "the candidate computes or answers in another dtype than candidate.json says",
     "preprocess-differs": "the candidate's preprocess differs from that of the prepared data",
-    "not-finite": "NaN or infinity where eager has none, or none where eager has it",
+    "not-finite": "the eager model answers NaN or infinity, or a candidate does where eager does not, or the other way round",
     "shape-specific": "wrong for some shapes only",
     "thread-specific": "wrong only when several threads call it",
     "not-deterministic": "the same input gives different answers",
