@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from paddleship.config import loosening
 from paddleship.config.params import Package, Params
 from paddleship.data import dataset
 from paddleship.errors import Unavailable, without_credentials
@@ -102,6 +103,7 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], prove
         candidate_digest=candidate.digest,
         runtime=candidate.runtime,
         noise_ratio=proven[candidate.name]["noise_ratio"],
+        loosened="; ".join(loosening.of(params)),
         speedup=choice["speedup"],
         speedup_low=choice["speedup_low"],
         speedup_high=choice["speedup_high"],
