@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from paddleship.config import loosening
 from paddleship.config.params import Params, Verify
 from paddleship.diagnosis import explaining, plots
 from paddleship.diagnosis.explaining import Diagnosis
@@ -110,12 +111,14 @@ class Verified:
         }
         proven = [ratio for name, ratio in ratios.items() if name in passed]
         own_error = max((noise.largest / noise.scale for noise in evidence.noise[ROWS].values() if noise.scale), default=0.0)
+        loosened = loosening.of(params)
         reports, limit = Path(params.paths.reports), params.verify.noise_limit
         drawn = plots.draw(self.proof, ratios, self.diagnoses, limit=limit, classes=params.data.classes, reports=reports)
         return Report(
             stage="verify",
             headline=f"{len(passed)} of {len(self.rows)} candidates proven"
             + (f", noise ratio {min(proven):.2f} to {max(proven):.2f}" if proven else "")
+            + (f". Loosened: {', '.join(loosened)}" if loosened else "")
             + (f". Covered: {self.coverage}" if passed else ""),
             metrics={
                 "proven_candidates": len(passed),
@@ -126,7 +129,9 @@ class Verified:
                 **self.coverage.metrics,
             },
             verdict=Verdict(checks=self._checks(params.verify)),
-            findings=self.findings + ([undrawn] if (undrawn := plots.undrawn(params.data.classes)) and plots.FLIPS in drawn else []),
+            findings=self.findings
+            + loosened_findings(loosened)
+            + ([undrawn] if (undrawn := plots.undrawn(params.data.classes)) and plots.FLIPS in drawn else []),
             candidates=table,
             facts=self._facts(),
             pictures=drawn + (self.training.draw(limit, reports) if self.training else []),
@@ -170,6 +175,12 @@ class Verified:
             "outputs": {name: judgement.outputs for name, judgement in self.proof.judgements.items()},
         }
         return facts | ({"training": {"losses": self.training.losses, "gradient_ratios": self.training.ratios}} if self.training else {})
+
+
+def loosened_findings(loosened: Sequence[str]) -> list[Finding]:
+    """The params that weaken the proof, in one warning."""
+    message = f"the proof is weaker than by default: {', '.join(loosened)}"
+    return [Finding("loosened-limits", "warning", message, "remove these from the params to prove by the defaults")] if loosened else []
 
 
 def checks(proven: int, findings: Sequence[Finding], branches: Sequence[Finding], settings: Verify) -> list[Check]:

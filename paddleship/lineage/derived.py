@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from paddleship.config import loosening
 from paddleship.config.params import Params
 from paddleship.errors import BadInput
 from paddleship.lineage.release import CREATED, SOURCE, Lineage
@@ -30,6 +31,7 @@ def facts(params: Params, candidate: Candidate, choice: Mapping[str, Any], prove
         "candidate_digest": candidate.digest,
         "runtime": candidate.runtime,
         "noise_ratio": proven[candidate.name]["noise_ratio"],
+        "loosened": "; ".join(loosening.of(params)),
         **{key: choice[key] for key in _CHOSEN},
     }
 

@@ -21,8 +21,9 @@ class Lineage(BaseModel):
     """What an image was made from. Hashes are SHA-256 in hex.
 
     `code_sha256` is the hash of the user's code, `library_sha256` of the part of this library in the image. `git_changes` names tracked
-    files that differ from the commit; `code_in_repository` is False if the user's code is in another place. `noise_ratio` is the result
-    of verify, `speedup` of benchmark; `measured_on` is the machine of the benchmark, `benchmark_valid` whether it had little other load.
+    files that differ from the commit; `code_in_repository` is False if the user's code is in another place.
+    `noise_ratio` is the result of verify, `loosened` names the params that weaken its proof, `speedup` is the result of benchmark;
+    `measured_on` is the machine of the benchmark, `benchmark_valid` whether it had little other load.
     The run ids are None without tracker or flow. `experiment` is the DVC experiment that keeps params and lock of an isolated run; None
     for a run in the checkout.
     """
@@ -43,6 +44,7 @@ class Lineage(BaseModel):
     candidate_digest: str
     runtime: str
     noise_ratio: float
+    loosened: str = ""
     speedup: float
     speedup_low: float
     speedup_high: float

@@ -1,140 +1,90 @@
-"""Fake clock and environment variables, and a record of the user's lines that read them; for a child process.
+"""The circumstances that a model sees in a child process, and a record of the user's lines that read them.
 
-Python's clocks are replaced: `time`, `datetime`, `date`. Reads of the clock or the environment in C (numpy's `datetime64("now")`,
-a library's own code) get the real values and are not detected.
+The time and the time zone are shown to all code, other values to the user's code only. Reads in C (numpy's `datetime64("now")`) get the
+real values.
 """
 
 from __future__ import annotations
 
-import datetime
 import os
+import platform
 import sys
 import time
-from collections.abc import Callable, Mapping
-from datetime import date as RealDate
-from datetime import datetime as RealDatetime
 from types import FrameType
 from typing import Any
 
-from paddleship.shipped.common.references import is_users
+from paddleship.proof.sources import Cause, Read, Setting, reading_line, words_of
 
 _TICK_S = 1e-6  # the clock advances by this at every read, so that code that waits for it continues
-_SECONDS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
-_LONGEST_WORD = 32
+_ZONE = ("timezone", "altzone", "daylight", "tzname")
 
 
 class Circumstances:
-    """The time and the environment variables of the model from `install` on.
+    """The values that are shown, and the `reads` so far. `package` is the package of the model's factory."""
 
-    `package` is the package of the model's factory. `clock` has the lines that read the clock, `variables` the environment variables that
-    were read, with their lines, `words` the short strings in the functions that read a variable, which may be its values.
-    """
-
-    def __init__(self, now: float, *, variables: Mapping[str, str | None], package: str = "") -> None:
-        self.clock: dict[str, None] = {}
-        self.variables: dict[str, dict[str, None]] = {}
-        self.words: dict[str, dict[str, None]] = {}
-        self._now = now
-        self._changes = variables
+    def __init__(self, setting: Setting, *, package: str = "") -> None:
+        self.reads: dict[Read, None] = {}
+        self.in_forward = False
+        self.setting = setting
         self._package = package
-        self._looks = 0
-
-    def set_clock(self, now: float) -> None:
-        self._now, self._looks = now, 0
+        self._looks, self._busy = 0, False
+        self._real_zone, self._tzset = os.environ.get("TZ"), time.tzset
+        self._zone: dict[str, Any] = {}
 
     def install(self) -> None:
-        """Change this process permanently; call it before the user's module is imported."""
-        for name, value in self._changes.items():
+        """Change this process permanently, before the user's module is imported."""
+        from paddleship.proof import showing
+
+        for name, value in self.setting.variables:
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        for name in _SECONDS:
-            setattr(time, name, self._look)
-            setattr(time, f"{name}_ns", lambda: int(self._look() * 1e9))
-        for name in ("localtime", "gmtime", "ctime"):
-            setattr(time, name, self._with_seconds(getattr(time, name)))
-        for name, place in (("asctime", 0), ("strftime", 1)):
-            setattr(time, name, self._with_struct(getattr(time, name), place))
-        _replace_datetime(self._look)
-        _watch_environment(self._read)
+        self._real_zone = os.environ.get("TZ")
+        showing.install(self)
+        self.show(self.setting)
 
-    def _look(self) -> float:
-        if line := _line(sys._getframe(1), self._package):
-            self.clock[line[0]] = None
+    def show(self, setting: Setting) -> None:
+        """Show other values from now on, except variables."""
+        self.setting, self._looks = setting, 0
+        vars(platform)["_uname_cache"] = None
+        zone = setting.zone or self._real_zone
+        self._busy = True
+        if zone is None:
+            os.environ.pop("TZ", None)
+        else:
+            os.environ["TZ"] = zone
+        self.set_zone()
+        self._busy = False
+
+    def note(self, cause: Cause, what: str, frame: FrameType | None = None, *, line: int | None = None) -> bool:
+        """Record the line of the user's code that reads in this frame or above it; false if there is none."""
+        if self._busy:
+            return False
+        self._busy = True  # finding the line looks at files
+        try:
+            if (reader := reading_line(frame or sys._getframe(1), self._package)) is None:
+                return False
+            where = f"{reader.f_code.co_filename}:{line or reader.f_lineno}"
+            self.reads[Read(cause, what, where, self.in_forward, words_of(reader))] = None
+            return True
+        finally:
+            self._busy = False
+
+    def look(self, what: str) -> float:
+        """The time in seconds since 1970."""
+        self.note(Cause.CLOCK, what)
         self._looks += 1
-        return self._now + self._looks * _TICK_S
+        return self.setting.now + self._looks * _TICK_S
 
-    def _with_seconds(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda seconds=None: real(self._look() if seconds is None else seconds)
+    def set_zone(self) -> None:
+        """Apply TZ, and take the attributes of `time` away, so that a read of them calls `zone`."""
+        self._tzset()
+        self._zone = {name: vars(time).pop(name) for name in _ZONE}
 
-    def _with_struct(self, real: Callable[..., Any], place: int) -> Callable[..., Any]:
-        return lambda *given: real(*given) if len(given) > place else real(*given, time.localtime())
-
-    def _read(self, name: str) -> None:
-        if (line := _line(sys._getframe(1), self._package)) is None:
-            return
-        self.variables.setdefault(name, {})[line[0]] = None
-        texts = [text for text in line[1].f_code.co_consts if isinstance(text, str) and text != name]
-        self.words.setdefault(name, {}).update(dict.fromkeys(text for text in texts if 0 < len(text) <= _LONGEST_WORD and " " not in text))
-
-
-def _line(frame: FrameType | None, package: str) -> tuple[str, FrameType] | None:
-    """The line of the user's code that reads, directly or through a library; None for reads of Paddle and of imports.
-
-    A model library that contains the factory counts as the user's code.
-    """
-    while frame is not None:
-        file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__")).partition(".")[0]
-        if is_users(file) or name == package != "paddle":
-            return f"{file}:{frame.f_lineno}", frame
-        if name == "paddle" or "importlib" in file:
-            return None
-        frame = frame.f_back
-    return None
-
-
-def _replace_datetime(look: Callable[[], float]) -> None:
-    class Like(type):
-        """A metaclass that accepts the objects of C code as instances, and leaves the user's subclasses alone."""
-
-        def __instancecheck__(cls, thing: Any) -> bool:
-            return isinstance(thing, cls.__dict__["_real"]) if "_real" in cls.__dict__ else super().__instancecheck__(thing)
-
-        def __subclasscheck__(cls, kind: type) -> bool:
-            return issubclass(kind, cls.__dict__["_real"]) if "_real" in cls.__dict__ else super().__subclasscheck__(kind)
-
-    class Datetime(RealDatetime, metaclass=Like):
-        _real = RealDatetime
-
-        @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> Any:
-            return RealDatetime.fromtimestamp(look(), tz)
-
-        @classmethod
-        def utcnow(cls) -> Any:
-            return RealDatetime.fromtimestamp(look(), datetime.UTC).replace(tzinfo=None)
-
-        @classmethod
-        def today(cls) -> Any:
-            return RealDatetime.fromtimestamp(look())
-
-    class Date(RealDate, metaclass=Like):
-        _real = RealDate
-
-        @classmethod
-        def today(cls) -> Any:
-            return RealDate.fromtimestamp(look())
-
-    datetime.datetime, datetime.date = Datetime, Date  # type: ignore[misc]
-
-
-def _watch_environment(read: Callable[[str], None]) -> None:
-    kind: Any = type(os.environ)
-    real = kind.__getitem__  # `get`, `in` and os.getenv use it
-
-    def getitem(environment: Any, name: str) -> Any:
-        read(name)
-        return real(environment, name)
-
-    kind.__getitem__ = getitem
+    def zone(self, name: str) -> Any:
+        """The attribute of `time`."""
+        if name not in self._zone:
+            raise AttributeError(f"module 'time' has no attribute {name!r}", name=name, obj=time)
+        self.note(Cause.ZONE, f"time.{name}")
+        return self._zone[name]

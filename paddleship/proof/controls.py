@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from paddleship.config import loosening
 from paddleship.config.params import Verify
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array
@@ -60,26 +61,33 @@ def run(evidence: Evidence, *, limits: Verify, lower: bool = False) -> list[Cont
     ]
 
 
-def accepted(controls: Sequence[Control], rule: str) -> list[Finding]:
+def accepted(controls: Sequence[Control], rule: str, limits: Verify) -> list[Finding]:
     """A finding for each output whose wrong answers pass this rule."""
     by_output: dict[str, list[Control]] = {}
     for control in controls:
         if control.rule == rule and not control.refused:
             by_output.setdefault(control.output, []).append(control)
-    return [_finding(output, passed) for output, passed in by_output.items()]
+    return [_finding(output, passed, limits) for output, passed in by_output.items()]
 
 
-def _finding(output: str, passed: Sequence[Control]) -> Finding:
+def _finding(output: str, passed: Sequence[Control], limits: Verify) -> Finding:
     words = "; ".join(f"{control.change} ({control.measured})" for control in passed)
     what = "in the unit of eager's own noise" if passed[0].rule == FLOAT32 else "by the rule for lower precision"
     message = f"answers to {output!r} that are clearly wrong pass {what}: {words}: nothing can be proven about it"
     advice = (
-        "eager float32 is too inaccurate for this output: look for a choice between nearly equal values (top-k, argmax, thresholds) or "
-        "cancellation"
+        f"{_inaccurate(limits)}look for a choice between nearly equal values (top-k, argmax, thresholds) or cancellation"
         if passed[0].rule == FLOAT32
         else "provide more or other labelled rows, or remove the candidates of lower precision"
     )
     return Finding("failed-control", "error", message, advice)
+
+
+def _inaccurate(limits: Verify) -> str:
+    """The likely cause: limits that were loosened, otherwise eager itself."""
+    loosened = loosening.of_verify(limits)
+    if loosened:
+        return f"limits of verify are weaker than their defaults ({', '.join(loosened)}): remove them from the params, or "
+    return "eager float32 is too inaccurate for this output: "
 
 
 def _run(evidence: Evidence, name: str, rule: str, limits: Verify) -> Iterator[Control]:

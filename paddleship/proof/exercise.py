@@ -26,7 +26,19 @@ Ask = Callable[[dict[str, Array]], "Arrays | str"]
 def outputs(evidence: Evidence, *, limit: float) -> dict[str, str]:
     """Outputs that were empty or constant, with a description: they varied by at most `limit` times eager's noise."""
     tolerances = {name: min(limit * noise.largest, NOISE_CEILING * noise.scale) for name, noise in evidence.noise[ROWS].items()}
-    return unvarying(evidence.cases, evidence.reference, tolerances)
+    return {**_saturated(evidence), **unvarying(evidence.cases, evidence.reference, tolerances)}
+
+
+def _saturated(evidence: Evidence) -> dict[str, str]:
+    """Float outputs that are 0 or 1 everywhere only because float32 rounds them, as a probability far from its threshold."""
+    found = {}
+    for name, first in evidence.reference[0].items():
+        arrays = [answer[name] for answer in evidence.reference]
+        if first.dtype.kind != "f" or any(((array != 0) & (array != 1)).any() for array in arrays):
+            continue
+        if any((truth[name] != array).any() for truth, array in zip(evidence.truth, arrays, strict=True)):
+            found[name] = f"only 0 and 1, rounded from other values (saturated), in all of {len(arrays)} batches"
+    return found
 
 
 def unvarying(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float]) -> dict[str, str]:
@@ -112,7 +124,9 @@ def _pieces(case: Case, array: Array) -> list[tuple[bytes, Array]]:
 
 
 def _differ(one: Array, two: Array, tolerance: float) -> bool:
-    return bool((differences.elementwise_distance(one, two) > tolerance).any())
+    """Whether finite numbers differ: NaN and infinity are no variation, because a constant times infinity is NaN too."""
+    finite = np.isfinite(one) & np.isfinite(two)
+    return bool((differences.elementwise_distance(one, two)[finite] > tolerance).any())
 
 
 def _idle(ask: Ask, name: str, tried: Sequence[tuple[Case, Arrays]]) -> str:

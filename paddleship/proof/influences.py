@@ -1,28 +1,27 @@
-"""Find hidden influences on the eager model's answers: the clock, environment variables, earlier calls, the process.
+"""Find hidden influences on the eager model's answers: the clock, the host, files, variables, earlier calls, the process.
 
 A few small cases are asked again in separate processes in which the clock stands still and every random generator is seeded before each
-call, so that a difference has one cause. Another process is started only if the user's code read the clock while it was built, or read
-an environment variable.
+call, so that a difference has one cause. Each source that the user's code reads gets other values, in a new process if it was read
+while the model was built. If an answer moves, this is an error. If none does, a read during forward is a warning with its line.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from paddleship.errors import BadInput, ModelError
-from paddleship.model.eager import Eager, SourceModel
+from paddleship.errors import BadInput
+from paddleship.model.eager import SourceModel
 from paddleship.numerics import differences
-from paddleship.proof.circumstances import Circumstances
+from paddleship.proof import alternatives
 from paddleship.proof.evidence import ROWS, Evidence
-from paddleship.proof.state import State
+from paddleship.proof.influence_worker import InfluenceWorker
+from paddleship.proof.sources import Cause, Read, Setting
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common.preprocess import Batch
 from paddleship.shipped.common.spec import Arrays
@@ -33,27 +32,26 @@ KIND = "hidden-influence"
 _CASES = 3
 _SLOW_S = 0.5  # if the first answer to the smallest case takes longer, no other case is asked
 _CALLS, _CALLS_S = 100, 2.0  # calls in between, and their time limit
-_DAY_S = 86400.0
-_LATER_S = {"an hour later": 3600.0 + 61.5, "400 days later": 400 * _DAY_S + 7 * 3600 + 13 * 60 + 17.4, "30 years later": 10958 * _DAY_S}
-_VARIABLES, _VALUES = 6, 4  # environment variables that are tried, and values of each
-
-_VARIABLES_S = 60  # then no other value of a variable is tried
+_VARIABLES = 6  # environment variables that are tried
+_TRIES_S = 60  # then no other value is tried
+_NAMED = 3  # lines or names in a message
 
 _ROUNDING, _NOISES, _COARSEST = 1e-5, 4, 1e-3  # of a value, of eager's noise, and of the size of an output
 
-
-class Cause(StrEnum):
-    """A hidden influence on answers."""
-
-    CLOCK = "clock"
-    ENVIRONMENT = "environment"
-    HISTORY = "history"
-    PROCESS = "process"
-
-
+_INPUT = "take the value as an input of the model, so that it is declared, compared and sent by the client"
+_KWARGS = "pass the value through model.kwargs, which every stage and digest knows"
 _ADVICE = {
     Cause.CLOCK: "take the time as an input of the model, so that it is declared, compared and sent by the client",
-    Cause.ENVIRONMENT: "pass the value through model.kwargs, which every stage and digest knows",
+    Cause.ZONE: "name the time zone in the code, or take the local time as an input of the model",
+    Cause.LOCALE: "name the locale or the encoding in the code",
+    Cause.ENVIRONMENT: _KWARGS,
+    Cause.CPUS: _KWARGS,
+    Cause.HOST: _KWARGS,
+    Cause.IDENTITY: _INPUT,
+    Cause.THREADS: _KWARGS,
+    Cause.FILES: "read the file in the constructor, into a buffer or a parameter that the checkpoint holds",
+    Cause.RANDOM: "draw from Paddle's generator, and not in evaluation mode",
+    Cause.OUTSIDE: _INPUT,
     Cause.HISTORY: "compute an answer from the inputs alone: let forward change no counter, cache or generator that answers depend on",
     Cause.PROCESS: "seed what the factory draws (numpy, random) from a keyword argument, and rely on no order of a set",
 }
@@ -61,10 +59,11 @@ _ADVICE = {
 
 @dataclass
 class Influences:
-    """The findings with their causes, and what was tried: the lines that read the clock, and the values of variables."""
+    """The findings with the causes of the errors, the sources that forward only `reads`, and what was read and tried."""
 
     findings: list[Finding] = field(default_factory=list)
     causes: list[Cause] = field(default_factory=list)
+    reads: list[Cause] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -92,95 +91,168 @@ class _Search:
         self._source_model, self._evidence, self._timeout_s = source_model, evidence, timeout_s
         self._places = places
         self._inputs = [evidence.cases[place].inputs for place in places]
-        self._now = time.time()
+        self._usual = Setting(time.time())
+        self._end = time.monotonic() + timeout_s
         self._found = Influences()
+        self._tried: dict[str, dict[str, str]] = {}
 
     def run(self) -> Influences:
-        with self._child() as child:
-            built, _, _ = child.call("reads")
-            first = self._first(child)
-            calls, changed = child.call("ask_often", self._inputs[0], _CALLS, _CALLS_S)
-            last = self._ask(child)
-            lines, variables, words = child.call("reads")
-            self._found.facts = {"calls": calls, "clock": lines, "environment": {name: {} for name in variables}}
-            if moved := self._moved(first, last):
-                what = f"earlier calls: after {calls} calls, with the same seeds and time, {moved}"
-                return self._add(Cause.HISTORY, what, changed)
-            if self._clock(child, last):
-                return self._found
-        reference = [self._evidence.reference[place] for place in self._places]
-        if self._moved(first, reference) and (moved := self._moved(first, self._fresh())):
-            return self._add(Cause.PROCESS, f"the process: in a new one, with the same seeds, time and variables, {moved}", [])
-        if built:
-            self._built_later(first, built)
-        self._environment(first, variables, words)
+        reads, stopped = self._forward()
+        if not stopped:
+            self._environment(reads)
+        self._warn(reads)
+        self._found.facts |= {"read": _where(reads, in_forward=True), "read_while_built": _where(reads, in_forward=False)}
+        self._found.facts["tried"] = self._tried
         return self._found
+
+    def _forward(self) -> tuple[list[Read], bool]:
+        """All reads, and whether an influence was found that affects all other tries."""
+        with self._child(self._usual) as child:
+            first = self._first(child)
+            calls, changed = child.call("ask_often", self._inputs[0], self._usual, _CALLS, _CALLS_S)
+            last = self._ask(child)
+            reads = child.call("reads")
+            self._found.facts["calls"] = calls
+            if moved := self._moved(first, last):
+                lines = [*changed, *(read.where for read in reads if read.cause is Cause.RANDOM)]
+                self._add(Cause.HISTORY, f"earlier calls: after {calls} calls, with the same seeds and time, {moved}", lines)
+                return reads, True
+            self._end = time.monotonic() + _TRIES_S
+            child.call("forget")
+            if self._clock(child, last, reads):
+                return reads, True
+            self._others(child, last, reads)
+            again = {read.cause for read in child.call("reads")}
+        reference = [self._evidence.reference[place] for place in self._places]
+        if not self._found.causes and self._moved(first, reference) and (moved := self._moved(first, self._fresh(self._usual))):
+            self._add(Cause.PROCESS, f"the process: in a new one, with the same seeds, time and variables, {moved}", [])
+            return reads, True
+        self._first_answers = first
+        self._built(first, reads, again)
+        return reads, False
 
     def _first(self, child: Isolated) -> list[Arrays | str]:
         """The first answers; for a slow model, only the smallest case is asked, here and later."""
         began = time.monotonic()
-        smallest = self._ask(child, inputs=self._inputs[:1])
+        smallest = self._ask(child, inputs=self._inputs[:1], observed=True)
         if time.monotonic() - began > _SLOW_S:
             self._places, self._inputs = self._places[:1], self._inputs[:1]
-        return [*smallest, *self._ask(child, inputs=self._inputs[1:])]
+        return [*smallest, *self._ask(child, inputs=self._inputs[1:], observed=True)]
 
-    def _clock(self, child: Isolated, before: Sequence[Arrays | str]) -> bool:
-        for words, shift in _LATER_S.items():
-            if moved := self._moved(before, self._ask(child, shift)):
-                self._add(Cause.CLOCK, f"the clock: {words}, {moved}", child.call("reads")[0])
+    def _clock(self, child: Isolated, before: Sequence[Arrays | str], reads: Sequence[Read]) -> bool:
+        """Try later times, read or not, because a library may read the clock; and many more if the user's code reads it."""
+        later = [(text, replace(self._usual, now=self._usual.now + shift)) for text, shift in alternatives.LATER_S.items()]
+        more = alternatives.of(Cause.CLOCK, reads, self._usual) if _of(reads, Cause.CLOCK) else []
+        return self._try(Cause.CLOCK, later, child, before, reads) or self._try(Cause.CLOCK, more, child, before, reads, few=True)
+
+    def _others(self, child: Isolated, before: Sequence[Arrays | str], reads: Sequence[Read]) -> None:
+        """Try other values of the other sources; local time also depends on the time zone."""
+        zone = [Cause.ZONE] if _of(reads, Cause.CLOCK) else []
+        for cause in dict.fromkeys([*_causes(reads), *zone]):
+            if cause is not Cause.CLOCK:
+                self._try(cause, alternatives.of(cause, reads, self._usual), child, before, reads)
+
+    def _try(
+        self,
+        cause: Cause,
+        tries: Sequence[alternatives.Alternative],
+        child: Isolated | None,
+        before: Sequence[Arrays | str],
+        reads: Sequence[Read],
+        *,
+        few: bool = False,
+    ) -> bool:
+        """Whether the answers change with one of these settings, in this process, or in new ones without `child`; `few`: of one case."""
+        tried = self._tried.setdefault(cause, {})
+        for text, setting in tries:
+            if time.monotonic() > self._end:
+                tried["others"] = "not tried for lack of time"
+                return False
+            if child is None:
+                answers, text = self._fresh(setting), f"built {text}"
+            else:
+                answers = self._ask(child, setting, inputs=self._inputs[:1] if few else None)
+            if isinstance(answers, str) or (moved := self._moved(before[: len(answers)], answers, failures=cause is Cause.CLOCK)) is None:
+                tried[text] = answers if isinstance(answers, str) else "forward fails"
+                continue
+            tried[text] = moved or "the same answers"
+            if moved:
+                mine = sorted(_of(reads, cause) or _of(reads, Cause.CLOCK), key=lambda read: read.in_forward is (child is None))
+                self._add(cause, f"the {cause}: {text}, {moved}", [read.where for read in mine])
                 return True
         return False
 
-    def _built_later(self, first: Sequence[Arrays | str], lines: Sequence[str]) -> None:
-        for words, shift in _LATER_S.items():
-            if moved := self._moved(first, self._fresh(shift=shift)):
-                self._add(Cause.CLOCK, f"the clock: built {words}, {moved}", lines)
-                return
+    def _built(self, first: Sequence[Arrays | str], reads: Sequence[Read], again: set[Cause]) -> None:
+        """Build the model again for sources that were read once: while it was built, or at the first call."""
+        once = [read for read in reads if not read.in_forward or read.cause not in again]
+        for cause in _causes(once):
+            if cause not in self._found.causes and cause is not Cause.FILES:  # a constructor reads weights and vocabularies from files
+                self._try(cause, alternatives.of(cause, once, self._usual, built=True), None, first, once)
 
-    def _environment(
-        self, first: Sequence[Arrays | str], variables: Mapping[str, Sequence[str]], words: Mapping[str, Sequence[str]]
-    ) -> None:
-        end = time.monotonic() + _VARIABLES_S
-        for name, lines in list(variables.items())[:_VARIABLES]:
+    def _environment(self, reads: Sequence[Read]) -> None:
+        names = list(dict.fromkeys(read.what for read in _of(reads, Cause.ENVIRONMENT)))
+        for name in names[:_VARIABLES]:
+            mine = [read for read in _of(reads, Cause.ENVIRONMENT) if read.what == name]
             now = os.environ.get(name)
-            for value in _others(now, words[name]):
-                if time.monotonic() > end:
-                    self._found.facts["environment"].setdefault(name, {})["other values"] = "not tried for lack of time"
-                    break
-                other = self._fresh(variables={name: value})
+            words = dict.fromkeys(word for read in mine for word in read.words if word != name)
+            for value in alternatives.values(now, words):
                 shown, was = ("unset" if item is None else repr(item) for item in (value, now))
-                if isinstance(other, str):
-                    self._found.facts["environment"].setdefault(name, {})[shown] = other
-                    continue
-                moved = self._moved(first, other)
-                self._found.facts["environment"].setdefault(name, {})[shown] = moved or "the same answers"
-                if moved:
-                    self._add(Cause.ENVIRONMENT, f"the environment variable {name}: {shown} in place of {was}, {moved}", lines)
+                setting = replace(self._usual, variables=((name, value),))
+                if self._variable(name, f"{shown} in place of {was}", setting, mine):
                     break
 
-    def _fresh(self, *, shift: float = 0.0, variables: Mapping[str, str | None] | None = None) -> Any:
+    def _variable(self, name: str, text: str, setting: Setting, reads: Sequence[Read]) -> bool:
+        tried = self._tried.setdefault(Cause.ENVIRONMENT, {})
+        if time.monotonic() > self._end:
+            tried["others"] = "not tried for lack of time"
+            return False
+        other = self._fresh(setting)
+        moved = "" if isinstance(other, str) else self._moved(self._first_answers, other)
+        tried[f"{name} {text}"] = other if isinstance(other, str) else moved or "the same answers"
+        if moved:
+            self._add(Cause.ENVIRONMENT, f"the environment variable {name}: {text}, {moved}", [read.where for read in reads])
+        return bool(moved)
+
+    def _warn(self, reads: Sequence[Read]) -> None:
+        """Name the sources that forward reads although no answer moved."""
+        for cause in _causes([read for read in reads if read.in_forward]):
+            mine = [read for read in _of(reads, cause) if read.in_forward]
+            if cause in self._found.causes:
+                continue
+            tries = sum(words == "the same answers" for words in self._tried.get(cause, {}).values())
+            outcome = f"the answers stayed the same in {tries} tries with other values" if tries else "no other value was tried"
+            names = list(dict.fromkeys(read.what for read in mine))
+            what = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+            lines = [read.where for read in mine]
+            message = f"forward reads the {cause} ({what}), which is no input of the model; {outcome}{_also(lines)}"
+            self._found.findings.append(Finding(KIND, "warning", message, _ADVICE[cause], lines[0]))
+            self._found.reads.append(cause)
+
+    def _fresh(self, setting: Setting) -> Any:
         """The answers of a new process, or the error message."""
         try:
-            with self._child(shift, variables or {}) as child:
-                return self._ask(child, shift)
+            with self._child(setting) as child:
+                return self._ask(child, setting)
         except BadInput as error:
             return str(error)
 
-    def _child(self, shift: float = 0.0, variables: Mapping[str, str | None] | None = None) -> Isolated:
-        arguments = (self._source_model, self._now + shift, dict(variables or {}))
-        return Isolated("eager", InfluenceWorker, *arguments, timeout_s=self._timeout_s, environment=threads(1))
+    def _child(self, setting: Setting) -> Isolated:
+        return Isolated("eager", InfluenceWorker, self._source_model, setting, timeout_s=self._timeout_s, environment=threads(1))
 
-    def _ask(self, child: Isolated, shift: float = 0.0, *, inputs: Sequence[Batch] | None = None) -> list[Arrays | str]:
-        return [child.call("ask", batch, self._now + shift) for batch in (self._inputs if inputs is None else inputs)]
+    def _ask(
+        self, child: Isolated, setting: Setting | None = None, *, inputs: Sequence[Batch] | None = None, observed: bool = False
+    ) -> list[Arrays | str]:
+        batches = self._inputs if inputs is None else inputs
+        return [child.call("ask", batch, setting or self._usual, observed) for batch in batches]
 
-    def _moved(self, one: Sequence[Arrays | str], two: Sequence[Arrays | str] | str) -> str:
-        """A description of how the answers differ; empty if they differ by no more than rounding."""
+    def _moved(self, one: Sequence[Arrays | str], two: Sequence[Arrays | str] | str, *, failures: bool = True) -> Any:
+        """A description of how the answers differ; empty if they differ by no more than rounding. None: forward fails, if that may be."""
         if isinstance(two, str):
             return f"there is no answer ({two})"
         for before, after in zip(one, two, strict=True):
             if isinstance(before, str) or isinstance(after, str):
                 if before != after:
-                    return f"forward fails ({after if isinstance(after, str) else before})"
+                    return f"forward fails ({after if isinstance(after, str) else before})" if failures else None
                 continue
             for name, array in before.items():
                 if name not in after or after[name].shape != array.shape:
@@ -198,66 +270,27 @@ class _Search:
         size = float(distances.max()) / noise.scale if noise.scale else float("inf")
         return f"output {name!r} differs by {size:.2g} of its largest value"
 
-    def _add(self, cause: Cause, what: str, lines: Iterable[str]) -> Influences:
-        places = list(lines)
-        more = f" (also read at {', '.join(places[1:3])})" if len(places) > 1 else ""
-        where = places[0] if places else None
-        self._found.findings.append(Finding(KIND, "error", f"the answers change with {what}{more}", _ADVICE[cause], where))
+    def _add(self, cause: Cause, what: str, lines: Iterable[str]) -> None:
+        places = list(dict.fromkeys(lines))
+        message = f"the answers change with {what}{_also(places)}"
+        self._found.findings.append(Finding(KIND, "error", message, _ADVICE[cause], places[0] if places else None))
         self._found.causes.append(cause)
-        return self._found
 
 
-def _others(now: str | None, words: Iterable[str]) -> list[str | None]:
-    """Values that a variable gets instead of `now`: none, other numbers, and strings of the function that reads it."""
-    texts = list(words)
-    numbers = [float(text) for text in (now, *texts) if text is not None and _is_number(text)]
-    raised = [f"{number + 1:g}" for number in numbers[:1]]
-    values = [None, *raised, *(text for text in texts if not _is_number(text)), "1", "0"]
-    return [value for value in dict.fromkeys(values) if value != now][:_VALUES]
+def _also(lines: Iterable[str]) -> str:
+    others = list(dict.fromkeys(lines))[1:_NAMED]
+    return f" (also read at {', '.join(others)})" if others else ""
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False
+def _of(reads: Iterable[Read], cause: Cause) -> list[Read]:
+    return [read for read in reads if read.cause is cause]
 
 
-class InfluenceWorker:
-    """The object in the child process: eager float32 with a fake clock and environment."""
+def _causes(reads: Sequence[Read]) -> list[Cause]:
+    found = {read.cause for read in reads}
+    return [cause for cause in Cause if cause in found]
 
-    def __init__(self, source_model: SourceModel, now: float, variables: Mapping[str, str | None]) -> None:
-        self._real_time = time.perf_counter
-        self._circumstances = Circumstances(
-            now, variables=variables, package=source_model.model.factory.partition(":")[0].partition(".")[0]
-        )
-        self._now = now
-        self._circumstances.install()
-        self._eager = Eager(source_model)
 
-    def ask(self, inputs: Batch, now: float) -> Arrays | str:
-        """The answer at a time, with all generators seeded, or the error message."""
-        import paddle
-
-        paddle.seed(0)
-        random.seed(0)
-        np.random.seed(0)
-        self._circumstances.set_clock(now)
-        try:
-            return self._eager.run(inputs)
-        except ModelError as refusal:
-            return str(refusal)
-
-    def ask_often(self, inputs: Batch, calls: int, seconds: float) -> tuple[int, list[str]]:
-        """Call the model again and again. Returns the number of calls, and the user's lines that change the model's state."""
-        state, end, count = State.of(self._eager.layer), self._real_time() + seconds, 0
-        while count < calls and self._real_time() < end:
-            self.ask(inputs, self._now)
-            count += 1
-        return count, state.changes(self._eager.layer)
-
-    def reads(self) -> tuple[list[str], dict[str, list[str]], dict[str, list[str]]]:
-        """The lines that read the clock so far, those that read each environment variable, and strings that may be its values."""
-        seen = self._circumstances
-        variables, words = ({name: list(found) for name, found in table.items()} for table in (seen.variables, seen.words))
-        return list(seen.clock), variables, words
+def _where(reads: Sequence[Read], *, in_forward: bool) -> dict[str, list[str]]:
+    mine = [read for read in reads if read.in_forward is in_forward]
+    return {cause: list(dict.fromkeys(f"{read.what} at {read.where}" for read in _of(mine, cause))) for cause in _causes(mine)}

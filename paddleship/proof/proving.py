@@ -18,7 +18,7 @@ from paddleship.controlflow.tracing import BranchKey
 from paddleship.errors import BadInput, OutOfTime
 from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
-from paddleship.proof import controls, exercise, invariance, invariance_checks, parity, reference
+from paddleship.proof import controls, exercise, finiteness, invariance, invariance_checks, parity, reference
 from paddleship.proof.answering import Caller, ModelUnderTest, Queue, ask
 from paddleship.proof.controls import Control
 from paddleship.proof.evidence import Evidence
@@ -102,10 +102,10 @@ def _prove(
 ) -> Proof:
     evidence, static = eager.evidence, eager.static
     wrong = controls.run(evidence, limits=settings, lower=any(precision != "float32" for precision in precisions))
-    empty = {rule: controls.accepted(wrong, rule) for rule in (controls.FLOAT32, controls.LOWER)}
+    empty = {rule: controls.accepted(wrong, rule, settings) for rule in (controls.FLOAT32, controls.LOWER)}
     unexercised = exercise.outputs(evidence, limit=settings.noise_limit)
     idle = exercise.findings(unexercised, eager.idle, first=next(iter(evidence.reference[0])))
-    findings = [*eager.findings, *empty[controls.FLOAT32], *idle]
+    findings = [*eager.findings, *empty[controls.FLOAT32], *idle, *finiteness.findings(evidence)]
     sound = not any(finding.severity == "error" for finding in findings)
     judgements: dict[str, Judgement] = {}
     answers: dict[str, list[Arrays] | None] = {}

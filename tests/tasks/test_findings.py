@@ -91,7 +91,10 @@ def test_a_model_without_a_padding_mask_is_warned_of_once_and_passes_where_only_
     done = stage(checkout, "verify")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("verify: warning: batch-dependent: ") == 1
-    assert [item["kind"] for item in report(checkout, "verify")["findings"] if item["severity"] == "warning"] == ["batch-dependent"]
+    assert [item["kind"] for item in report(checkout, "verify")["findings"] if item["severity"] == "warning"] == [
+        "batch-dependent",
+        "loosened-limits",  # the checkout compares few rows
+    ]
 
 
 def test_the_same_model_misses_the_gate_that_its_user_sets(optimized, copy_of, stage):

@@ -68,7 +68,7 @@ def test_an_ordinary_noise_refuses_every_control(name, task):
         found = known(output, task=task, labels=labels)
     done = controls.run(found, limits=LIMITS, lower=True)
     assert [control for control in done if not control.refused] == []
-    assert not controls.accepted(done, FLOAT32)
+    assert not controls.accepted(done, FLOAT32, LIMITS)
 
 
 def test_all_kinds_of_wrong_answers_are_tried():
@@ -88,7 +88,7 @@ def test_a_control_that_changes_nothing_is_left_out():
 def test_a_unit_that_is_too_large_is_found_out_by_the_wrong_answers_that_it_passes():
     done = controls.run(known(scores(24, 3), noise=0.375), limits=LIMITS)
     assert all(not control.refused for control in done)
-    (finding,) = controls.accepted(done, FLOAT32)
+    (finding,) = controls.accepted(done, FLOAT32, LIMITS)
     assert (finding.kind, finding.severity) == ("failed-control", "error")
     assert "'output'" in finding.message
     assert "all zero (noise_ratio is " in finding.message
@@ -104,7 +104,7 @@ def test_a_unit_that_passes_only_a_shift_is_found_out_too():
 def test_a_lower_precision_is_not_held_to_float32_and_its_own_rule_has_its_own_controls():
     done = controls.run(known(scores(3) + 6 * np.eye(3)[LABELS], task="classification", labels=LABELS), limits=LIMITS, lower=True)
     assert {control.rule for control in done} == {FLOAT32, LOWER}
-    assert not controls.accepted(done, LOWER)
+    assert not controls.accepted(done, LOWER, LIMITS)
     loose = Verify(max_flip_rate=1.0, max_metric_drop=1.0)
     two = known(scores(3), task="classification", labels=LABELS)
     assert all(control.refused for control in controls.run(two, limits=loose, lower=True)), "size and place still count"
@@ -113,7 +113,7 @@ def test_a_lower_precision_is_not_held_to_float32_and_its_own_rule_has_its_own_c
 def test_a_rule_for_decisions_that_allows_everything_is_found_out():
     whole = known(RANDOM.integers(0, 9, (ROWS, 3)))
     limits = Verify(max_flip_rate=1.0)
-    found = controls.accepted(controls.run(whole, limits=limits, lower=True), LOWER)
+    found = controls.accepted(controls.run(whole, limits=limits, lower=True), LOWER, limits)
     assert not found, "a share of changes that may be 1 leaves no control that tells"
     assert controls.run(whole, limits=Verify(max_flip_rate=0.15), lower=True)
 

@@ -9,21 +9,33 @@ from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.proof import evidence, influences, inputs
 from paddleship.proof.circumstances import Circumstances
+from paddleship.proof.sources import Setting
 from paddleship.reports.finding import Finding
 from paddleship.system.isolate import Isolated
 
 SOURCE = """
 import datetime as module
+import locale
+import logging
 import os
+import platform
 import random
+import socket
+import threading
 import time
+import timeit
+import uuid
+from pathlib import Path
+from os import cpu_count as count_cpus
 from datetime import date, datetime, timedelta
 from os import environ
 
 import numpy as np
+import pandas
 import paddle
 from paddle import Tensor, nn
 
+FACTOR = Path(__file__).parent / "factor.txt"
 SEEN = []
 CALLS = 0
 
@@ -161,6 +173,135 @@ class Verbose(Plain):
         return 1.0 if os.environ.get("THEIR_DEBUG") else 1.0
 
 
+class Morning(Plain):
+    def factor(self):
+        return 1.0 if datetime.now().hour < 12 else 2.0  # reads it
+
+
+class Summer(Plain):
+    def factor(self):
+        return 1.0 if 4 <= date.today().month <= 9 else 2.0  # reads it
+
+
+class Noon(Plain):
+    clock = time.time
+
+    def factor(self):
+        return 1.0 if self.clock() % 86400 < 43200 else 2.0  # reads it
+
+
+class Zone(Plain):
+    def factor(self):
+        return 1.0 + time.timezone / 86400  # reads it
+
+
+class ZoneAtImport(Plain):
+    zone = time.tzname[0]  # reads it
+
+    def factor(self):
+        return 1.0 if self.zone == "UTC" else 2.0
+
+
+class Locale(Plain):
+    def factor(self):
+        return 2.0 if locale.localeconv()["decimal_point"] == "," else 1.0  # reads it
+
+
+class German(Plain):
+    def factor(self):
+        return 2.0 if locale.getlocale()[0] == "de_DE" else 1.0  # reads it
+
+
+class Cores(Plain):
+    def factor(self):
+        return 1.0 + count_cpus() / 100  # reads it
+
+
+class Affinity(Plain):
+    def __init__(self):
+        super().__init__()
+        self.cores = len(os.sched_getaffinity(0))  # reads it
+
+    def factor(self):
+        return 1.0 + self.cores / 100
+
+
+class Hostname(Plain):
+    def factor(self):
+        return 2.0 if socket.gethostname() == "gpu-07" else 1.0  # reads it
+
+
+class Node(Plain):
+    def factor(self):
+        return 1.0 + len(platform.node())  # reads it
+
+
+class Odd(Plain):
+    def factor(self):
+        return 1.0 + os.getpid() % 2  # reads it
+
+
+class Active(Plain):
+    def factor(self):
+        return 1.0 + threading.active_count() / 10  # reads it
+
+
+class Opened(Plain):
+    def factor(self):
+        with open(FACTOR) as file:  # reads it
+            return float(file.read())
+
+
+class Text(Plain):
+    def factor(self):
+        return float(FACTOR.read_text())  # reads it
+
+
+class Numpy(Plain):
+    def factor(self):
+        return 1.0 if np.datetime64("now") > np.datetime64("2020-01-01") else 2.0  # reads it
+
+
+class Exists(Plain):
+    def factor(self):
+        return 1.0 if os.path.exists("/nothing-of-this-name") else 2.0  # reads it
+
+
+class Listed(Plain):
+    def factor(self):
+        return 1.0 if os.listdir(FACTOR.parent) else 2.0  # reads it
+
+
+class Timer(Plain):
+    def factor(self):
+        return 1.0 if timeit.default_timer() > 0 else 2.0  # reads it
+
+
+class System(Plain):
+    def factor(self):
+        return 1.0 if uuid.uuid4().int > 0 else 2.0  # reads it
+
+
+class Network(Plain):
+    def factor(self):
+        return 1.0 if socket.getaddrinfo("127.0.0.1", 80) else 2.0  # reads it
+
+
+class LogsOnly(Plain):
+    def factor(self):
+        logging.getLogger("theirs").warning("called")
+        return 1.0
+
+
+class ReadsFileWhenBuilt(Plain):
+    def __init__(self):
+        super().__init__()
+        self.scale = float(FACTOR.read_text())
+
+    def factor(self):
+        return self.scale
+
+
 class Dropped(Plain):
     def forward(self, x):
         return nn.functional.dropout(super().forward(x), 0.5)
@@ -170,6 +311,7 @@ class Dropped(Plain):
 @pytest.fixture(autouse=True)
 def their_package(tmp_path, monkeypatch):
     (tmp_path / "their_influences.py").write_text(SOURCE)
+    (tmp_path / "factor.txt").write_text("1.5")
     monkeypatch.syspath_prepend(tmp_path)
     yield
     sys.modules.pop("their_influences", None)
@@ -237,11 +379,61 @@ def test_a_factory_that_draws_without_a_seed_answers_differently_in_every_proces
 @pytest.mark.parametrize("name", ["Plain", "Times", "Logs", "Caches", "Verbose"])
 def test_an_honest_model_that_looks_at_the_clock_keeps_a_cache_or_reads_a_variable_is_left_alone(find, name):
     findings, facts = find(name)
-    assert [item for item in findings if item.severity != "note"] == []
-    assert bool(facts["clock"]) == (name in ("Times", "Logs"))
+    assert [item for item in findings if item.severity == "error"] == []
+    assert bool(facts["read"].get("clock")) == (name in ("Times", "Logs"))
     assert facts["calls"] > 10
+    assert len(findings) == (name in ("Times", "Logs", "Verbose"))
     if name == "Verbose":
-        assert set(facts["environment"]["THEIR_DEBUG"].values()) == {"the same answers"}
+        assert set(facts["tried"]["environment"].values()) == {"the same answers"}
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("Morning", "clock"),
+        ("Summer", "clock"),
+        ("Noon", "clock"),
+        ("Zone", "time zone"),
+        ("ZoneAtImport", "time zone"),
+        ("Locale", "locale"),
+        ("German", "locale"),
+        ("Cores", "number of CPUs"),
+        ("Affinity", "number of CPUs"),
+        ("Hostname", "host"),
+        ("Node", "host"),
+        ("Odd", "process id or user"),
+        ("Active", "threads"),
+        ("Opened", "files"),
+        ("Text", "files"),
+    ],
+)
+def test_answers_that_change_with_a_source_that_forward_reads_are_an_error_with_its_line(find, name, source):
+    (finding,) = (item for item in find(name)[0] if item.severity == "error")
+    assert finding.message.startswith(f"the answers change with the {source}: ")
+    assert finding.where.endswith(f"their_influences.py:{line_of(name, '# reads it')}")
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("Numpy", "clock"),
+        ("Timer", "clock"),
+        ("Exists", "files"),
+        ("Listed", "files"),
+        ("System", "random numbers of the system"),
+        ("Network", "network or other programs"),
+    ],
+)
+def test_a_source_that_forward_reads_is_named_with_its_line_although_no_answer_moved(find, name, source):
+    (finding,) = find(name)[0]
+    assert (finding.kind, finding.severity) == ("hidden-influence", "warning")
+    assert finding.message.startswith(f"forward reads the {source} (")
+    assert finding.where.endswith(f"their_influences.py:{line_of(name, '# reads it')}")
+
+
+@pytest.mark.parametrize("name", ["LogsOnly", "ReadsFileWhenBuilt"])
+def test_a_log_and_a_file_that_the_constructor_reads_are_no_influence(find, name):
+    assert find(name)[0] == []
 
 
 RANDOM = Finding("random-forward", "error", "it draws random numbers")
@@ -284,7 +476,7 @@ class Looking:
     """Lives in a child under circumstances of ours."""
 
     def __init__(self, now, variables):
-        self.circumstances = Circumstances(now, variables=variables)
+        self.circumstances = Circumstances(Setting(now, variables=tuple(variables.items())))
         self.circumstances.install()
         import their_looker
 
@@ -294,7 +486,8 @@ class Looking:
         return getattr(self.looker, method)()
 
     def seen(self):
-        return list(self.circumstances.clock), sorted(self.circumstances.variables)
+        reads = list(self.circumstances.reads)
+        return [read.where for read in reads], sorted({read.what for read in reads if read.cause == "environment"})
 
 
 def test_every_clock_of_python_shows_the_time_that_it_is_given(tmp_path, monkeypatch):

@@ -1,0 +1,31 @@
+"""Params that weaken the proof against their defaults."""
+
+from __future__ import annotations
+
+from paddleship.config.params import Accept, Params, Verify
+
+_AT_MOST = ("noise_limit", "typical_limit", "invariance_limit", "max_flip_rate", "max_metric_drop")
+_AT_LEAST = ("samples", "threads")
+
+
+def of(params: Params) -> list[str]:
+    """Each loosened param as `verify.noise_limit 2000 (default 8)`."""
+    return [*of_verify(params.verify), *of_accept(params.accept)]
+
+
+def of_verify(verify: Verify) -> list[str]:
+    """The limits that are higher and the sample sizes that are smaller than by default."""
+    usual = Verify()
+    loose = [name for name in _AT_MOST if getattr(verify, name) > getattr(usual, name)]
+    loose += [name for name in _AT_LEAST if getattr(verify, name) < getattr(usual, name)]
+    return [_said("verify", name, getattr(verify, name), getattr(usual, name)) for name in loose]
+
+
+def of_accept(accept: Accept) -> list[str]:
+    usual = Accept()
+    loose = [name for name in ("concurrency",) if getattr(accept, name) < getattr(usual, name)]
+    return [_said("accept", name, getattr(accept, name), getattr(usual, name)) for name in loose]
+
+
+def _said(section: str, name: str, value: float, usual: float) -> str:
+    return f"{section}.{name} {value:.15g} (default {usual:.15g})"

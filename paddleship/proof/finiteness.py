@@ -1,0 +1,71 @@
+"""Find answers of eager that are NaN or infinite: agreement on them proves nothing.
+
+On real rows this is an error, unless an output is -inf where float64 is -inf too, as in a mask before a softmax: that is a warning. On
+other cases, whose values no row may have, it is a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from paddleship.proof.evidence import Evidence
+from paddleship.reports.finding import Finding, Severity
+
+
+@dataclass(frozen=True)
+class Strange:
+    """How many numbers of an output are not finite, in how many cases of one kind; `masked`: all of them are -inf also in float64."""
+
+    output: str
+    real: bool
+    count: int
+    size: int
+    cases: int
+    of_cases: int
+    masked: bool
+    example: str
+
+    def __str__(self) -> str:
+        kind = "batches of real rows" if self.real else "edge cases and other drawn cases"
+        share = f"{max(self.count / self.size, 0.0001):.2%}"
+        return (
+            f"{share} of the numbers of output {self.output} are NaN or infinite in {self.cases} of {self.of_cases} {kind} ({self.example})"
+        )
+
+
+def findings(evidence: Evidence) -> list[Finding]:
+    """One finding for each output and kind of case with numbers that are not finite."""
+    return [_finding(one) for one in strange(evidence)]
+
+
+def strange(evidence: Evidence) -> Iterator[Strange]:
+    for name, first in evidence.reference[0].items():
+        for real in (True, False) if first.dtype.kind == "f" else ():
+            places = [place for place, case in enumerate(evidence.cases) if (case.group == "rows") is real]
+            bad = {place: ~np.isfinite(evidence.reference[place][name]) for place in places}
+            holding = [place for place in places if bad[place].any()]
+            if holding:
+                masked = all(_masked(evidence, place, name) for place in holding)
+                values = evidence.reference[holding[0]][name][bad[holding[0]]]
+                count, size = (sum(int(one) for one in counts) for counts in zip(*((b.sum(), b.size) for b in bad.values()), strict=True))
+                example = f"first {values[0]} in {evidence.cases[holding[0]].name}"
+                yield Strange(name, real, count, size, len(holding), len(places), masked, example)
+
+
+def _masked(evidence: Evidence, place: int, name: str) -> bool:
+    reference, truth = evidence.reference[place][name], evidence.truth[place][name]
+    return bool((np.isfinite(reference) | (np.isneginf(reference) & np.isneginf(truth))).all())
+
+
+def _finding(one: Strange) -> Finding:
+    severity: Severity = "note" if not one.real else "warning" if one.masked else "error"
+    message = f"the eager model answers: {one}; agreement on them proves nothing"
+    advice = (
+        "no action is needed if this is a mask"
+        if one.masked
+        else "look for an overflow (exp, float16), a logarithm, root or division outside its domain, and use a stable form such as softplus"
+    )
+    return Finding("not-finite", severity, message, advice, layer=one.output)

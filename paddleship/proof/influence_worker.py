@@ -1,0 +1,107 @@
+"""The eager model in a child process under chosen circumstances."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+
+import numpy as np
+
+from paddleship.errors import ModelError
+from paddleship.model.eager import Eager, SourceModel
+from paddleship.proof.circumstances import Circumstances
+from paddleship.proof.observing import Observer
+from paddleship.proof.sources import Read, Setting
+from paddleship.proof.state import State
+from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.common.spec import Arrays
+
+
+class InfluenceWorker:
+    """Eager float32. What the user's module and the factory read is recorded too."""
+
+    def __init__(self, source_model: SourceModel, setting: Setting) -> None:
+        self._real_time = time.perf_counter
+        package = source_model.model.factory.partition(":")[0].partition(".")[0]
+        self._seen = Circumstances(setting, package=package)
+        self._observer = Observer(self._seen)
+        self._seen.install()
+        self._eager = Eager(source_model)
+
+    def ask(self, inputs: Batch, setting: Setting, observed: bool = False) -> Arrays | str:
+        """The answer under these circumstances, with all generators seeded, or the error message. `observed`: watch every call."""
+        import paddle
+
+        paddle.seed(0)
+        random.seed(0)
+        np.random.seed(0)
+        self._seen.show(setting)
+        self._seen.in_forward = True
+        try:
+            with self._observer.observed() if observed else nullcontext():
+                return self._in_thread(inputs, setting.threads) if setting.threads else self._eager.run(inputs)
+        except ModelError as refusal:
+            return str(refusal)
+        finally:
+            self._seen.in_forward = False
+
+    def ask_often(self, inputs: Batch, setting: Setting, calls: int, seconds: float) -> tuple[int, list[str]]:
+        """Call the model again and again. Returns the number of calls, and the user's lines that change the model's state."""
+        state, end, count = State.of(self._eager.layer), self._real_time() + seconds, 0
+        while count < calls and self._real_time() < end:
+            self.ask(inputs, setting)
+            count += 1
+        return count, state.changes(self._eager.layer)
+
+    def reads(self) -> list[Read]:
+        return list(self._seen.reads)
+
+    def forget(self) -> None:
+        self._seen.reads.clear()
+
+    def _in_thread(self, inputs: Batch, others: int) -> Arrays:
+        """The answer in another thread, beside idle ones, with as many threads for Paddle's kernels."""
+        found: list[Arrays | ModelError] = []
+
+        def run() -> None:
+            try:
+                found.append(self._eager.run(inputs))
+            except ModelError as refusal:
+                found.append(refusal)
+
+        with _idle_threads(others), _paddle_threads(others):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+        (answer,) = found
+        if isinstance(answer, ModelError):
+            raise answer
+        return answer
+
+
+@contextmanager
+def _idle_threads(count: int) -> Iterator[None]:
+    over = threading.Event()
+    with ExitStack() as stack:
+        for _ in range(count):
+            thread = threading.Thread(target=over.wait)
+            thread.start()
+            stack.callback(thread.join)
+        stack.callback(over.set)
+        yield
+
+
+@contextmanager
+def _paddle_threads(count: int) -> Iterator[None]:
+    import paddle
+
+    flag = "FLAGS_paddle_num_threads"
+    before = paddle.get_flags(flag)
+    paddle.set_flags({flag: count})
+    try:
+        yield
+    finally:
+        paddle.set_flags(before)

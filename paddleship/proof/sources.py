@@ -1,0 +1,81 @@
+"""What answers may depend on besides the inputs, and the lines of the user's code that read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import FrameType
+
+from paddleship.shipped.common.references import is_users
+
+_LONGEST_WORD = 32
+
+# Standard modules that read the clock, a thread or a file for themselves: what they read stays theirs.
+_OWN = frozenset({"logging", "warnings", "linecache", "traceback", "threading", "concurrent", "queue", "asyncio", "importlib"})
+
+
+class Cause(StrEnum):
+    """A hidden influence on answers; all but HISTORY and PROCESS are sources that code reads."""
+
+    CLOCK = "clock"
+    ZONE = "time zone"
+    LOCALE = "locale"
+    ENVIRONMENT = "environment"
+    CPUS = "number of CPUs"
+    HOST = "host"
+    IDENTITY = "process id or user"
+    THREADS = "threads"
+    FILES = "files"
+    RANDOM = "random numbers of the system"
+    OUTSIDE = "network or other programs"
+    HISTORY = "history"
+    PROCESS = "process"
+
+
+@dataclass(frozen=True)
+class Read:
+    """One line of the user's code that reads a source; `what` is the function, variable or file, `words` are short strings beside it."""
+
+    cause: Cause
+    what: str
+    where: str
+    in_forward: bool
+    words: tuple[str, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the model is shown: the time in seconds since 1970, and other values; None, or the default, leaves the real one."""
+
+    now: float
+    variables: tuple[tuple[str, str | None], ...] = ()
+    zone: str | None = None
+    locale: str | None = None
+    cpus: int | None = None
+    host: str | None = None
+    identity: int = 0
+    threads: int = 0
+    files: bool = False
+
+
+def reading_line(frame: FrameType | None, package: str) -> FrameType | None:
+    """The frame of the user's code that reads, directly or through a library; None for reads of Paddle, of imports and of logging.
+
+    A model library that contains the factory counts as the user's code.
+    """
+    while frame is not None:
+        file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__")).partition(".")[0]
+        if is_users(file) or name == package != "paddle":
+            return frame
+        if name == "paddle" or name in _OWN or "importlib" in file:
+            return None
+        frame = frame.f_back
+    return None
+
+
+def words_of(frame: FrameType) -> tuple[str, ...]:
+    """The short strings in a function, which may be values that it compares with."""
+    texts: list[str] = []
+    for constant in frame.f_code.co_consts:
+        texts += [text for text in (constant if isinstance(constant, tuple | frozenset) else [constant]) if isinstance(text, str)]
+    return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= _LONGEST_WORD and " " not in text))

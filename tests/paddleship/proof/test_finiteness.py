@@ -1,0 +1,62 @@
+"""Agreement on NaN and infinity proves nothing, and is named."""
+
+import numpy as np
+import pytest
+
+from paddleship.proof import evidence, exercise, finiteness
+from paddleship.proof.inputs import Case
+
+ROWS = np.linspace(-1, 1, 8, dtype=np.float32).reshape(8, 1)
+CASES = [Case("all rows", "rows", {"x": ROWS}, tuple(range(8))), Case("highest", "edge", {"x": np.float32([[9.0]])}, ())]
+
+
+def gathered(reference, truth=None):
+    """The evidence for answers given as functions of the batch."""
+    with np.errstate(all="ignore"):
+        answers = [{"output": reference(case.inputs["x"]).astype(np.float32)} for case in CASES]
+        exact = [{"output": (truth or reference)(case.inputs["x"].astype(np.float64))} for case in CASES]
+    return evidence.gather(CASES, answers, exact)
+
+
+@pytest.mark.parametrize(
+    ("reference", "share"),
+    [
+        (
+            lambda x: np.where(x > 0.9, np.inf, x),
+            "12.50% of the numbers of output output are NaN or infinite in 1 of 1 batches of real rows",
+        ),
+        (lambda x: np.where(x < 0, np.nan, x), "50.00%"),
+    ],
+)
+def test_real_rows_with_an_answer_that_is_not_finite_are_an_error_with_the_share(reference, share):
+    found = finiteness.findings(gathered(reference))
+    (error,) = (item for item in found if item.severity == "error")
+    assert error.kind == "not-finite"
+    assert share in error.message
+
+
+def test_an_overflow_of_float32_alone_is_an_error():
+    found = finiteness.findings(gathered(lambda x: np.where(x > 0, -np.inf, x), lambda x: x))
+    assert [item.severity for item in found][:1] == ["error"]
+
+
+def test_a_mask_of_minus_infinity_is_named_and_no_error():
+    (finding,) = finiteness.findings(gathered(lambda x: np.where((x > 0) & (x < 2), -np.inf, x)))
+    assert finding.severity == "warning"
+
+
+def test_an_edge_case_that_is_not_finite_is_a_note_and_finite_answers_are_nothing():
+    (finding,) = finiteness.findings(gathered(lambda x: np.where(x > 2, np.inf, x)))
+    assert finding.severity == "note"
+    assert finiteness.findings(gathered(lambda x: x)) == []
+
+
+def test_infinity_and_nan_are_no_variation_of_a_constant():
+    constant = gathered(lambda x: np.where(x > 2, np.nan, np.zeros_like(x)))
+    assert exercise.outputs(constant, limit=8)["output"].startswith("the same for all inputs")
+
+
+def test_a_saturated_output_is_not_exercised_and_a_mask_of_0_and_1_is():
+    saturated = gathered(lambda x: (x > 0).astype(x.dtype), lambda x: 1 / (1 + np.exp(-1e2 * x)))
+    assert exercise.outputs(saturated, limit=8)["output"].startswith("only 0 and 1")
+    assert exercise.outputs(gathered(lambda x: (x > 0).astype(x.dtype)), limit=8) == {}
