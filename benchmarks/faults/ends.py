@@ -19,7 +19,10 @@ from typing import Any
 
 import yaml
 
+from benchmarks.faults import custody
 from benchmarks.faults.cost import copy
+from benchmarks.faults.custody import edited, exchange, sealed
+from benchmarks.faults.fault import Fault
 from tasks import image
 
 REPOSITORY = f"paddleship/test-ends-{os.getpid()}"
@@ -32,21 +35,6 @@ def read(raw):
     with raw.open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)
 """
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One fault: the change of a checkout or of the files of its image, the stage that must refuse it, and what its message must name.
-
-    `files` maps a file of the image to the change of its text, and the receipt describes the changed image as if `package` had made it, so
-    that only answers can reveal the fault; without `files`, `damage` changes the checkout.
-    """
-
-    name: str
-    stage: str
-    expects: tuple[str, ...]
-    files: tuple[tuple[str, Callable[[str], str]], ...] = ()
-    damage: Callable[[Path], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -65,23 +53,6 @@ def _replace(old: str, new: str) -> Callable[[str], str]:
         return text.replace(old, new)
 
     return change
-
-
-def _json(path: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Path], None]:
-    def damage(checkout: Path) -> None:
-        (checkout / path).write_text(json.dumps(change(json.loads((checkout / path).read_text(encoding="utf-8")))), encoding="utf-8")
-
-    return damage
-
-
-def _exchange(checkout: Path) -> None:
-    """Replace the candidate that was proven in ONNX Runtime by Paddle's program, renamed."""
-    folder, other = checkout / "models/candidates/onnxruntime", checkout / "models/candidates/paddle"
-    for path in folder.iterdir():
-        path.unlink()
-    for path in other.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    _json("models/candidates/onnxruntime/candidate.json", lambda values: values | {"name": "onnxruntime"})(checkout)
 
 
 _CANDIDATE = "models/candidates/onnxruntime/candidate.json"
@@ -118,20 +89,21 @@ FAULTS = (
     Fault("wrong for the longest row in the image", "accept", _ANSWERS, files=_answers_wrong_where("first.shape[1] >= 32")),
     Fault(
         "classes reversed in a candidate after optimize", "verify", ("classes",),
-        damage=_json(_CANDIDATE, lambda values: values | {"classes": values["classes"][::-1]}),
+        damage=sealed("models/candidates", edited(_CANDIDATE, lambda values: values | {"classes": values["classes"][::-1]})),
     ),
     Fault(
         "precision of a candidate edited after optimize", "verify", ("precision",),
-        damage=_json(_CANDIDATE, lambda values: values | {"precision": "bfloat16"}),
+        damage=sealed("models/candidates", edited(_CANDIDATE, lambda values: values | {"precision": "bfloat16"})),
     ),
-    Fault("a candidate exchanged after verify", "benchmark", ("digest",), damage=_exchange),
-    Fault("a candidate exchanged after benchmark", "package", ("digest",), damage=_exchange),
-    Fault("a candidate exchanged after package", "accept", ("digest",), damage=_exchange),
+    Fault("a candidate exchanged after verify", "benchmark", ("changed since optimize",), damage=exchange),
+    Fault("a candidate exchanged after benchmark", "package", ("changed since optimize",), damage=exchange),
+    Fault("a candidate exchanged after package", "accept", ("changed since optimize",), damage=exchange),
     Fault(
         "the image of another build", "accept", ("label",),
         files=(("/tmp/note", lambda _: "another build"),),  # noqa: S108 a file of the image
-        damage=_json("image.json", lambda values: values | {"labels": values["labels"] | {"org.opencontainers.image.created": "earlier"}}),
+        damage=edited("image.json", lambda values: values | {"labels": values["labels"] | {"org.opencontainers.image.created": "earlier"}}),
     ),
+    *custody.FAULTS,
 )  # fmt: skip
 
 
@@ -207,10 +179,13 @@ def _pipeline(checkout: Path) -> Path:
 
 def _ask(client: Any, fault: Fault, checkout: Path, copied: Path) -> Found:
     subprocess.run(["cp", "-a", str(checkout), str(copied)], check=True)
-    if fault.files:
+    if fault.files or fault.lines:
         _derive(client, fault, copied)
     if fault.damage is not None:
         fault.damage(copied)
+    for stage in fault.before:
+        if (done := _run(copied, stage)).returncode:
+            return Found(fault.name, done.returncode, f"{stage}: {done.stderr.strip()[-300:]}", False)
     done = _run(copied, fault.stage)
     said = done.stderr.strip().splitlines()[-1] if done.returncode else ""
     return Found(fault.name, done.returncode, said, any(word in said for word in fault.expects))
@@ -227,7 +202,7 @@ def _derive(client: Any, fault: Fault, checkout: Path) -> None:
         lines.append(f"COPY {place} {path}")
         if path.endswith(".py"):  # the image uses its compiled modules
             lines.append(f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{path}"]')
-    (context / "Dockerfile").write_text("\n".join([*lines, "USER 10001"]) + "\n", encoding="utf-8")
+    (context / "Dockerfile").write_text("\n".join([*lines, "USER 10001:10001", *fault.lines]) + "\n", encoding="utf-8")
     built, _ = client.images.build(path=str(context), rm=True)
     receipt |= {"image_id": built.id, "layers": built.attrs["RootFS"]["Layers"], "contents": image.contents(client, built.id)}
     receipt["unaccepted"] = f"{REPOSITORY}:unaccepted-{built.id.removeprefix('sha256:')[:12]}"

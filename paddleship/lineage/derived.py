@@ -44,11 +44,16 @@ def require_receipt(receipt: Mapping[str, Any], expected: Mapping[str, Any], inp
         _require(f"another out of {stage}", receipt["inputs"].get(stage), digest, "there is a newer one")
     labels = receipt["labels"]
     lineage = Lineage.model_validate(receipt["lineage"])
-    again = lineage.labels(
-        base_image=receipt["base_image"], created=datetime.fromisoformat(labels.get(CREATED, "")), source=labels.get(SOURCE)
-    )
+    again = lineage.labels(base_image=receipt["base_image"], created=_time(labels.get(CREATED)), source=labels.get(SOURCE))
     for key in sorted(again.keys() | labels.keys()):
         _require(f"the label {key}={labels.get(key)!r}", labels.get(key), again.get(key), f"its lineage gives {again.get(key)!r}")
+
+
+def _time(text: Any) -> datetime:
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        raise BadInput(f"the receipt of package has the label {CREATED}={text!r}, which is no time: {_AGAIN}") from None
 
 
 def _require(what: str, recorded: Any, expected: Any, why: str) -> None:
