@@ -17,7 +17,7 @@ from paddleship.benchmark.workload import Workload
 from paddleship.config import preflight
 from paddleship.config.catalogue import EAGER
 from paddleship.config.params import Params
-from paddleship.custody import chain
+from paddleship.custody import chain, libraries
 from paddleship.plots import charts
 from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
@@ -48,7 +48,7 @@ _NUMBERS = (
 
 def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and cold start on real rows, and choose by select.objective."""
-    begun = chain.begin(params, "benchmark")
+    begun = chain.begin(params, "benchmark", versions=libraries.versions())
     participants = Participants(params, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
     participants.require_proven()
     preflight.require_cores(params.optimize.threads)

@@ -9,7 +9,7 @@ from pathlib import Path
 from paddleship.config.catalogue import PROGRAM
 from paddleship.config.params import Params
 from paddleship.conversion import exporting, shape_buckets
-from paddleship.custody import chain, sources
+from paddleship.custody import chain, libraries, sources
 from paddleship.data import dataset, profile
 from paddleship.model import classes
 from paddleship.model.eager import SourceModel
@@ -25,7 +25,7 @@ from tasks.stage import main
 def export(params: Params) -> Report:
     """Convert the trained model with `to_static` (full graph, dynamic dimensions) and save it as the first candidate."""
     prepared, folder = Path(params.paths.prepared), Path(params.paths.exported)
-    begun = chain.begin(params, "export")
+    begun = chain.begin(params, "export", versions=libraries.versions())
     preprocess, config, specs = dataset.read_preprocess(prepared)
     dimensions = dataset.read_dimensions(prepared)
     examples = dataset.encode(

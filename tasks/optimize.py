@@ -12,7 +12,7 @@ from paddleship.config.catalogue import PROGRAM
 from paddleship.config.params import Params
 from paddleship.conversion import calibration
 from paddleship.conversion.converting import ConversionResult, Converter
-from paddleship.custody import candidates, chain
+from paddleship.custody import candidates, chain, libraries
 from paddleship.data import dataset
 from paddleship.image import requirements
 from paddleship.model.eager import SourceModel
@@ -28,7 +28,7 @@ def optimize(params: Params) -> Report:
     """Make every candidate that optimize.candidates chooses; one that cannot be made is a row with its reason."""
     preflight.require_cores(params.optimize.threads)
     names = catalogue.chosen(params.optimize.candidates)
-    begun = chain.begin(params, "optimize")
+    begun = chain.begin(params, "optimize", versions=libraries.versions())
     preprocess, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
     candidates.require_consistent(Candidate.load(Path(params.paths.exported), stage="export"), params, name=PROGRAM, inputs=specs)
     rows = dataset.read(Path(params.paths.prepared), "validation")

@@ -12,7 +12,7 @@ from typing import Any
 from paddleship.config import catalogue
 from paddleship.config.params import Params
 from paddleship.controlflow import regions
-from paddleship.custody import candidates, chain
+from paddleship.custody import candidates, chain, libraries
 from paddleship.data import dataset
 from paddleship.data.dataset import Rows
 from paddleship.diagnosis import explaining
@@ -45,7 +45,7 @@ def verify(params: Params) -> Report:
         raise CandidateError(
             f"{params.paths.candidates} is missing, so there are no candidates: make them with `paddleship run --again optimize`"
         )
-    begun = chain.begin(params, "verify")
+    begun = chain.begin(params, "verify", versions=libraries.versions())
     preprocess, config, specs = dataset.read_preprocess(prepared)
     dimensions = dataset.read_dimensions(prepared)
     held_out = dataset.read(prepared, "test")

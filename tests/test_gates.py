@@ -26,9 +26,10 @@ from paddleship.lineage.release import DIGEST_LABEL
 from paddleship.model.training import History
 from paddleship.promotion import answers, comparing, latency
 from paddleship.promotion.ledger import Shipped
-from paddleship.proof import evidence, invariance_checks, parity, proving, training_parity, walks
+from paddleship.proof import evidence, invariance_checks, parity, proving, rescoring, training_parity, walks
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
+from paddleship.proof.rescoring import Rescored
 from paddleship.proof.training_parity import Trace
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.reports.finding import Finding
@@ -237,6 +238,14 @@ GATES = {
     "candidates_made": (lambda: optimize.checks([FAILED, FAILED]), lambda: optimize.checks([FAILED, MADE])),
     "proven_candidates": (lambda: verify_report.checks(0, [], [], Verify()), lambda: verify_report.checks(1, [], [], Verify())),
     "eager_errors": (lambda: verify_report.checks(1, [ERROR], [], Verify()), lambda: verify_report.checks(1, [], [], Verify())),
+    "rescored_*": (
+        lambda: rescoring.checks([Rescored("test", 100, 0.84, 0.05)], task="classification", min_score=None),
+        lambda: rescoring.checks([Rescored("test", 100, 0.84, 0.83)], task="classification", min_score=None),
+    ),
+    "rescored_validation": (
+        lambda: rescoring.checks([Rescored("validation", 100, 0.5, 0.5)], task="regression", min_score=0.6),
+        lambda: rescoring.checks([Rescored("validation", 100, 0.7, 0.7)], task="regression", min_score=0.6),
+    ),
     "uncovered_branches": (
         lambda: verify_report.checks(1, [], [replace(ERROR, kind="uncovered-branch")], Verify(require_branch_coverage=True)),
         lambda: verify_report.checks(1, [], [], Verify(require_branch_coverage=True)),

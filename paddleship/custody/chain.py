@@ -20,33 +20,32 @@ class Begun:
     """A stage that has begun: the digests and the seals of the outs that it reads, by stage, and its own seal as far as it is known."""
 
     inputs: Mapping[str, str]
-    _seal: Seal
     seals: Mapping[str, Seal]
+    _seal: Seal
 
     def seal(self, folder: Path) -> None:
         """Seal the stage's out, which lies in `folder`. The code is as it was when the stage began."""
         replace(self._seal, files=seals.contents(folder)).write(folder)
 
 
-def begin(params: Params, stage: str) -> Begun:
+def begin(params: Params, stage: str, *, versions: Mapping[str, str] | None = None) -> Begun:
     """Begin a stage. Raises BadInput unless each out that it reads is as its stage wrote it, from what is there now.
 
-    What is there now are the outs of earlier stages, the params, and where they matter the user's code and the installed libraries. An
-    out that this stage does not read need not be there; the outs that it does read must agree on it.
+    What is there now are the outs of earlier stages, the params, and where they matter the user's code and the `versions` of the installed
+    libraries. An out that this stage does not read need not be there; the outs that it does read must agree on it.
     """
     link = LINKS[stage]
     code = sources.code_sha256(params.code) if link.code else ""
-    versions = _versions() if link.versions else {}
     read = {before: seals.read(LINKS[before].folder(params), before) for before in link.inputs}
     _require_one_chain(read, params)
     for before, seal in read.items():
         _compare(before, "", seal.params, LINKS[before].values(params))
         if link.code and LINKS[before].code:
             _compare(before, "the hash of ", {"the code in code.watch": seal.code_sha256}, {"the code in code.watch": code})
-        if link.versions and LINKS[before].versions:
+        if versions is not None and LINKS[before].versions:
             _compare(before, "the version of ", seal.versions, versions)
     inputs = {before: seal.digest for before, seal in read.items()}
-    return Begun(inputs, Seal(stage, inputs, link.values(params), code, versions, {}), read)
+    return Begun(inputs, read, Seal(stage, inputs, link.values(params), code, dict(versions or {}), {}))
 
 
 def _require_one_chain(read: Mapping[str, Seal], params: Params) -> None:
@@ -62,12 +61,6 @@ def _require_one_chain(read: Mapping[str, Seal], params: Params) -> None:
                     f"{folder!r} was made from another {other!r} than {there}: {before} ran again, or a file was replaced; "
                     f"run `paddleship run --again {stage}`"
                 )
-
-
-def _versions() -> dict[str, str]:
-    from paddleship.custody import libraries  # imports every runtime's registration, which neither data nor training depends on
-
-    return libraries.versions()
 
 
 def _compare(stage: str, what: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:

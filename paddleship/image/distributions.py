@@ -10,8 +10,7 @@ from packaging.utils import canonicalize_name
 
 from paddleship.errors import CandidateError
 
-# Builds of one library under several names: the one for processors serves what was proven with the one for GPUs, and the reverse.
-_BUILDS = {"paddlepaddle-gpu": "paddlepaddle", "onnxruntime-gpu": "onnxruntime"}
+_GPU = "-gpu"  # suffix of another build of the same library, which counts as the same
 
 
 def installed(site: Path) -> dict[str, str]:
@@ -26,9 +25,9 @@ def pinned(pins: Iterable[str]) -> dict[str, str]:
 
 def require_proven(image: Mapping[str, str], proven: Mapping[str, str]) -> None:
     """Raise CandidateError if a distribution of the image has another version than the one of that name that `verify` ran with."""
-    known = {_BUILDS.get(name, name): version for name, version in proven.items()}
+    known = {name.removesuffix(_GPU): version for name, version in proven.items()}
     for name, version in image.items():
-        expected = known.get(_BUILDS.get(name, name), version)
+        expected = known.get(name.removesuffix(_GPU), version)
         if version != expected:
             raise CandidateError(
                 f"the image would have {name} {version}, but verify ran with {expected}, which is what is proven: "

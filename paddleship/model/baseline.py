@@ -1,6 +1,7 @@
 """Whether a score on the test rows is better than that of a constant answer: the largest class of these rows, or their mean.
 
-The gain is compared row by row, with a 95% interval (Student's t): a score whose interval includes no gain is a warning.
+The gain is compared row by row, with a 95% interval (Student's t): a score whose interval includes no gain is a warning, or a
+note where fewer than 100 rows show some gain.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from paddleship.reports.finding import Finding, Severity
 
 Array = np.ndarray[Any, Any]
+_MANY = 100  # test rows from which it is a warning that they do not show a better model
 _FEWEST = 3  # test rows of a class from which it is a warning that the model never chooses it
 
 
@@ -32,6 +34,8 @@ def largest_class(labels: Array) -> tuple[int, float]:
 def findings(outputs: Array, labels: Array, *, task: str, classes: Sequence[str]) -> list[Finding]:
     """Warnings about a model that is not shown to be better than a constant answer, or that never chooses a class."""
     if task == "regression":
+        if outputs.size != labels.size:
+            return []  # a loss of the user's own reads it in another way
         return _against_mean(outputs.reshape(labels.shape), labels)
     return [*_against_largest(outputs, labels, classes), *_unchosen(outputs, labels, classes)] if decides(outputs, task) else []
 
@@ -63,8 +67,9 @@ def _against_mean(outputs: Array, labels: Array) -> list[Finding]:
 def _no_skill(message: str, gains: Array) -> Finding:
     if gains.mean() <= 0:
         return Finding("no-skill", "warning", f"{message}: the model is no better", "check inputs and labels, or train for longer")
+    severity: Severity = "note" if len(gains) < _MANY else "warning"
     advice = "raise data.test, or check inputs and labels"
-    return Finding("no-skill", "warning", f"{message}: so few rows do not show that the model is better", advice)
+    return Finding("no-skill", severity, f"{message}: these rows do not show that the model is better", advice)
 
 
 def _unchosen(outputs: Array, labels: Array, classes: Sequence[str]) -> list[Finding]:

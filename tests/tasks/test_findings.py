@@ -33,6 +33,10 @@ def build(classes, masked):
     return Mean(classes, masked)
 
 
+def loss(outputs, labels):
+    return nn.functional.cross_entropy(next(iter(outputs.values())), labels)
+
+
 def read(raw):
     yield from map(json.loads, raw.read_text().splitlines())
 """
@@ -107,6 +111,8 @@ def test_the_same_model_misses_the_gate_that_its_user_sets(optimized, copy_of, s
 
 def test_a_model_whose_answers_will_change_with_the_clock_cannot_be_proven(optimized, copy_of, stage):
     checkout = copy_of(optimized, model={"kwargs": {"classes": 3, "masked": "until 2040"}})
+    for name in ("train", "export", "optimize"):
+        assert stage(checkout, name).returncode == 0
     done = stage(checkout, "verify")
     assert done.returncode == 3, done.stdout
     line = SOURCE.split("time.time()")[0].count("\n") + 1
@@ -126,7 +132,9 @@ def test_logits_that_do_not_fit_the_classes_are_refused_before_the_first_epoch(t
 
 
 def test_a_classifier_without_labels_says_so_where_it_is_exported(optimized, copy_of, stage):
-    checkout = copy_of(optimized, data={"classes": ["low", "middle", "high", "highest"]})
+    checkout = copy_of(optimized, data={"classes": ["low", "middle", "high", "highest"]}, train={"loss": "their_sequences:loss"})
+    for name in ("prepare", "train"):
+        assert stage(checkout, name).returncode == 0
     done = stage(checkout, "export")
     assert done.returncode == 0, done.stderr
     assert "export: warning: class-count: the first output 'output' is [batch, 3], and data.classes names 4 classes" in done.stdout

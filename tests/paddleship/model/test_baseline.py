@@ -38,3 +38,14 @@ def test_a_regression_that_is_no_better_than_the_mean_is_a_warning(targets):
     assert found(random.normal(size=(200, targets)), labels, "regression") == [("no-skill", "warning")]
     assert found(np.full((200, targets), labels.mean()), labels, "regression") == [("no-skill", "warning")]
     assert found(labels + 0.5 * random.normal(size=(200, targets)), labels, "regression") == []
+
+
+def test_few_rows_that_show_some_gain_are_a_note():
+    labels = np.arange(17) % 5 < 3
+    outputs = np.where(np.arange(17) == 3, 1, labels.astype(int))
+    outputs[[4, 8]] = 1
+    assert found(outputs, labels.astype(int)) == [("no-skill", "note")]
+
+
+def test_an_output_that_is_not_shaped_as_the_labels_is_not_judged():
+    assert found(np.zeros((200, 7)), np.arange(200.0), "regression") == []
