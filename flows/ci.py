@@ -15,7 +15,7 @@ from flows.local import Local
 from flows.runs import benchmarks_differ, change, number, rows_differ
 from flows.stages import Until
 from paddleship.config import params
-from paddleship.errors import Unavailable, without_credentials
+from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 from paddleship.shipped.common.files import write_text
 from paddleship.statistics.estimates import Difference
 from tasks.fingerprint import fingerprint
@@ -47,6 +47,11 @@ def skip(checkout: Path, report: Path) -> str:
         words += "; no commit has this dvc.lock: commit it, so that jobs in other clones find the same"
     write_text(report, f"{words[0].upper()}{words[1:]}.\n")
     return words
+
+
+def fail(error: PaddleshipError, commit: str, report: Path) -> None:
+    """Write the report of a job that ended with an error before or outside of its run."""
+    write_text(report, _text([f"**{error.outcome}: {error}**", "", f"Exit code {error.exit_code}, commit `{commit}`."]))
 
 
 def write(local: Local, state: Any, changed: Mapping[str, Sequence[str]], report: Path) -> None:

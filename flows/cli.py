@@ -204,6 +204,18 @@ def _ci(arguments: argparse.Namespace) -> int:
     from flows import ci, workspace
 
     report = arguments.report.absolute()
+    report.unlink(missing_ok=True)  # of an earlier job in the same workspace
+    try:
+        return _ci_job(checkout, local, arguments, report)
+    except PaddleshipError as error:
+        ci.fail(error, workspace.commit(checkout), report)
+        raise
+
+
+def _ci_job(checkout: Path, local: Any, arguments: argparse.Namespace, report: Path) -> int:
+    """Run what changed, and write the report. Returns the exit code of the run."""
+    from flows import ci, workspace
+
     changed = ci.changes(checkout, arguments.until)
     if not changed and not arguments.force:
         print(ci.skip(checkout, report))

@@ -81,11 +81,17 @@ def test_a_missed_gate_is_its_exit_code_and_in_the_report(toy, let, job):
     assert "* prepare: it is not in dvc.lock" in report
 
 
-def test_bad_params_are_one_error(toy, job):
+def test_bad_params_are_one_error_and_replace_the_report_of_an_earlier_job(toy, job):
+    (toy / "reports").mkdir(exist_ok=True)
+    (toy / "reports/ci.md").write_text("**All gates passed.**")
     (toy / "params.yaml").write_text((toy / "params.yaml").read_text().replace("epochs:", "epoch:"))
     done = job(toy)
     assert done.returncode == 2
     assert (done.stdout + done.stderr).count("did you mean 'epochs'?") == 1
+    report = (toy / "reports/ci.md").read_text()
+    assert report.startswith("**BadInput: ")
+    assert "did you mean 'epochs'?" in report
+    assert report.endswith(f"Exit code 2, commit `{git(toy, 'rev-parse', 'HEAD').strip()}`.\n")
 
 
 def test_a_run_that_ends_before_its_first_stage_is_a_report_with_the_reason(toy, job):
