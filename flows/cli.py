@@ -221,11 +221,19 @@ def _ci_job(checkout: Path, local: Any, arguments: argparse.Namespace, report: P
         print(ci.skip(checkout, report))
         return 0
     print("\n".join(ci.lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force", flush=True)
-    commit = workspace.commit(checkout) if arguments.deployment else None
+    commit = workspace.commit(checkout)
     retrain = (arguments.deployment or "").startswith("retrain/")
     forced = {"force": arguments.force} if retrain else {}
-    state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit, trigger="CI", **forced)
-    ci.write(local, state, changed, report)
+    state = _pipeline(
+        checkout,
+        local,
+        arguments.deployment,
+        until=arguments.until,
+        commit=commit if arguments.deployment else None,
+        trigger="CI",
+        **forced,
+    )
+    ci.write(local, state, changed, report, commit=commit)
     print(f"report  {report}")
     return end(state)
 
