@@ -149,6 +149,9 @@ def test_the_forms_of_retrain_and_drift_say_what_to_fill_in_and_their_schedules_
         assert words in json.dumps(properties)
         assert [schedule["active"] for schedule in found[name]["schedules"]] == [False] * (2 if name == "retrain" else 1)
     weekly, data = sorted(found["retrain"]["schedules"], key=lambda schedule: len(schedule["parameters"]))
+    (hourly,) = found["drift"]["schedules"]
+    assert hourly["parameters"] == {"retrain": True}
+    assert found["drift"]["parameters"] == {}, "a run by hand starts no retraining"
     assert weekly["parameters"] == {"trigger": "schedule"}
     assert data["parameters"] == {"trigger": "new data", "watch": "data"}
 

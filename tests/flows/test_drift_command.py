@@ -1,11 +1,12 @@
-"""`paddleship drift` by hand: it reports, and starts nothing unless it is asked to."""
+"""`paddleship drift` and the flow `drift` by hand: they report, and start nothing unless they are asked to."""
 
 import argparse
+import logging
 from types import SimpleNamespace
 
 import pytest
 
-from flows import drift_check, drift_command
+from flows import drift, drift_check, drift_command
 from paddleship.errors import Unavailable
 
 
@@ -35,6 +36,18 @@ def test_drift_asked_for_by_hand_starts_no_retraining_unless_it_is_asked_for(tol
     run()
     assert told.sent == []
     run("--retrain")
+    assert told.sent == ["x[0]"]
+
+
+def test_the_flow_starts_no_retraining_unless_it_is_asked_for(told, monkeypatch, tmp_path):
+    monkeypatch.setattr(drift.workspace, "checkout_of", lambda _: tmp_path)
+    monkeypatch.setattr(drift.dead_runs, "hold", lambda _: None)
+    monkeypatch.setattr(drift.here, "values", drift_command.values)
+    monkeypatch.setattr(drift, "_publish", lambda _: None)
+    monkeypatch.setattr(drift, "get_run_logger", lambda: logging.getLogger("drift"))
+    assert drift.drift.fn().is_completed()
+    assert told.sent == []
+    assert drift.drift.fn(retrain=True).is_completed()
     assert told.sent == ["x[0]"]
 
 
