@@ -20,6 +20,8 @@ ENV PYTHONPATH=/opt/paddleship/app:/opt/paddleship/site \
     LD_LIBRARY_PATH=/opt/paddleship/lib \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
+    ORT_DISABLE_TELEMETRY=1 \
+    DO_NOT_TRACK=true \
     HOME=/tmp
 
 USER 10001:10001

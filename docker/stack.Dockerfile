@@ -17,6 +17,10 @@ COPY stack_service.sh /usr/local/bin/stack-service
 ENV PATH=/opt/venv/bin:/usr/lib/postgresql/15/bin:/usr/local/bin:/usr/bin:/bin \
     LANG=C.UTF-8 \
     PYTHONUNBUFFERED=1 \
+    DO_NOT_TRACK=true \
+    MLFLOW_DISABLE_TELEMETRY=true \
+    ORT_DISABLE_TELEMETRY=1 \
+    PREFECT_SERVER_ANALYTICS_ENABLED=false \
     HOME=/data
 
 USER 10001:10001

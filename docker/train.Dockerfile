@@ -10,6 +10,10 @@ COPY --chown=10001:10001 rootfs/app/ /opt/paddleship/
 ENV PYTHONPATH=/opt/paddleship:/opt/site \
     LD_LIBRARY_PATH=/opt/lib \
     PYTHONUNBUFFERED=1 \
+    DO_NOT_TRACK=true \
+    MLFLOW_DISABLE_TELEMETRY=true \
+    ORT_DISABLE_TELEMETRY=1 \
+    PREFECT_SERVER_ANALYTICS_ENABLED=false \
     HOME=/tmp
 
 USER 10001:10001

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows import snapshots, stages
+from flows import outcome, snapshots, stages
 from flows.local import Local
 from flows.runs import benchmarks_differ, change, number, rows_differ
 from flows.stages import Until
 from paddleship.config import params
-from paddleship.errors import Unavailable, without_credentials
+from paddleship.errors import PaddleshipError, Unavailable, without_credentials
+from paddleship.reports.order import STAGES
+from paddleship.reports.report import Report
 from paddleship.shipped.common.files import write_text
 from paddleship.statistics.estimates import Difference
 from tasks.fingerprint import fingerprint
@@ -49,14 +51,25 @@ def skip(checkout: Path, report: Path) -> str:
     return words
 
 
-def write(local: Local, state: Any, changed: Mapping[str, Sequence[str]], report: Path) -> None:
-    """Write the report of a run that ended in this state of Prefect."""
+def fail(error: PaddleshipError, commit: str, report: Path) -> None:
+    """Write the report of a job that ended with an error before or outside of its run."""
+    write_text(report, _text([f"**{error.outcome}: {error}**", *_failure(error.exit_code, commit)]))
+
+
+def write(local: Local, state: Any, changed: Mapping[str, Sequence[str]], report: Path, *, commit: str) -> None:
+    """Write the report of a run of that commit which ended in this state of Prefect."""
     try:
         text = _report(local, state, changed, report.parent)
     except Unavailable as trouble:  # of the report, not of the run
-        outcome = "the run passed" if state.is_completed() else f"{state.name}: {state.message}"
-        text = _text([f"**{outcome}**", "", f"Its figures are not here: {trouble}", "", *lines(changed)])
-    write_text(report, text)
+        verdict = "the run passed" if state.is_completed() else f"{state.name}: {state.message}"
+        text = [f"**{verdict}**", "", f"Its figures are not here: {trouble}", "", *lines(changed)]
+    if not state.is_completed():
+        text += _failure(outcome.exit_code(state), commit)
+    write_text(report, _text(text))
+
+
+def _failure(exit_code: int, commit: str) -> list[str]:
+    return ["", f"Exit code {exit_code}, commit `{commit}`."]
 
 
 def lines(changed: Mapping[str, Sequence[str]]) -> list[str]:
@@ -64,14 +77,26 @@ def lines(changed: Mapping[str, Sequence[str]]) -> list[str]:
     return ["changed since dvc.lock:", *(f"* {stage}: {', '.join(names)}" for stage, names in changed.items())] if changed else []
 
 
-def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], folder: Path) -> str:
+def _concerned(changed: Mapping[str, Sequence[str]], reports: Sequence[Report]) -> dict[str, Sequence[str]]:
+    """What changed in the stages that a failed run reached: up to the one that missed its gate, or that ended without a report."""
+    reported, reached = {report.stage for report in reports}, dict[str, Sequence[str]]()
+    for stage, names in changed.items():
+        if stage in STAGES and stage not in reported:
+            return reached | {stage: names} if all(report.verdict for report in reports) else reached
+        reached[stage] = names
+    return reached
+
+
+def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], folder: Path) -> list[str]:
     """The report of a run that has ended, from what MLflow has of it; the picture goes into `folder`."""
     uri = local.tracking_uri()
     run = runs.of_flow_run(uri, str(state.state_details.flow_run_id))
     reason = "" if state.is_completed() else f"{state.name}: {state.message}"
     reports = runs.reports(uri, run) if run else []
+    if reason:
+        changed = _concerned(changed, reports)
     if run is None or not reports:
-        return _text([f"**{reason}**" if reason else "MLflow has no reports of this run: see the log of the job", "", *lines(changed)])
+        return [f"**{reason}**" if reason else "MLflow has no reports of this run: see the log of the job", "", *lines(changed)]
     text = [note.markdown(reports, links={}, failure=reason or None), *_against_champion(uri, run), *lines(changed)]
     with tempfile.TemporaryDirectory() as scratch:
         if picture := runs.download(uri, run, _PICTURE, Path(scratch)):
@@ -79,8 +104,7 @@ def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], fold
             (folder / picture.name).write_bytes(picture.read_bytes())
             text += ["", f"![latency of every candidate]({picture.name})"]
     where = f" in MLflow at {without_credentials(uri)}" if uri.startswith("http") else ""
-    text += ["", f"Run `{run.name}` of commit `{run.tags['git_commit']}`{where}."]
-    return _text(text)
+    return [*text, "", f"Run `{run.name}` of commit `{run.tags['git_commit']}`{where}."]
 
 
 def _against_champion(uri: str, run: Run) -> list[str]:

@@ -205,16 +205,36 @@ def _ci(arguments: argparse.Namespace) -> int:
     from flows import ci, workspace
 
     report = arguments.report.absolute()
+    report.unlink(missing_ok=True)  # of an earlier job in the same workspace
+    try:
+        return _ci_job(checkout, local, arguments, report)
+    except PaddleshipError as error:
+        ci.fail(error, workspace.commit(checkout), report)
+        raise
+
+
+def _ci_job(checkout: Path, local: Any, arguments: argparse.Namespace, report: Path) -> int:
+    """Run what changed, and write the report. Returns the exit code of the run."""
+    from flows import ci, workspace
+
     changed = ci.changes(checkout, arguments.until)
     if not changed and not arguments.force:
         print(ci.skip(checkout, report))
         return 0
     print("\n".join(ci.lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force", flush=True)
-    commit = workspace.commit(checkout) if arguments.deployment else None
+    commit = workspace.commit(checkout)
     retrain = (arguments.deployment or "").startswith("retrain/")
     forced = {"force": arguments.force} if retrain else {}
-    state = _pipeline(checkout, local, arguments.deployment, until=arguments.until, commit=commit, trigger="CI", **forced)
-    ci.write(local, state, changed, report)
+    state = _pipeline(
+        checkout,
+        local,
+        arguments.deployment,
+        until=arguments.until,
+        commit=commit if arguments.deployment else None,
+        trigger="CI",
+        **forced,
+    )
+    ci.write(local, state, changed, report, commit=commit)
     print(f"report  {report}")
     return end(state)
 

@@ -14,23 +14,28 @@ from paddleship.errors import PaddleshipError
 
 
 @flow(name="drift", validate_parameters=True, log_prints=False)
-def drift(sample: str | None = None, candidate: str | None = None, hours: int | None = None, params_file: str | None = None) -> State[Any]:
-    """Compare the features of recent requests with those of the training rows; a feature that drifted is an event in Prefect.
-
-    The automation "retrain on drift" starts the deployment retrain when such an event comes.
+def drift(
+    sample: str | None = None,
+    candidate: str | None = None,
+    hours: int | None = None,
+    params_file: str | None = None,
+    retrain: bool = False,
+) -> State[Any]:
+    """Compare the features of recent requests with those of the training rows.
 
     Args:
         sample: The folder that servers write their request samples to (--sample); default: drift.sample of params.yaml.
         candidate: The folder of the candidate that serves; default: the one that counted requests last.
         hours: How many of the last hours count; default: drift.hours of params.yaml.
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
+        retrain: Make new drift an event in Prefect, whose automation "retrain on drift" starts the deployment retrain; the schedule does.
     """
     try:
         checkout = workspace.checkout_of(Path.cwd())
         dead_runs.hold(Local.of(checkout))
         values = here.values(checkout, params_file)
         result = drift_check.check(checkout, values, sample=sample, candidate=candidate, hours=hours)
-        new = drift_check.tell(Local.of(checkout), result, params_file=params_file)
+        new = drift_check.tell(Local.of(checkout), result, params_file=params_file) if retrain else []
     except PaddleshipError as error:
         return outcome.failed(error)
     _publish(checkout / values.paths.reports)

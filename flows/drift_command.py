@@ -8,7 +8,7 @@ from typing import Any
 
 from flows import terminal
 from flows.here import here, params_file, values
-from paddleship.errors import GateFailed
+from paddleship.errors import GateFailed, Unavailable
 
 
 def add(commands: Any) -> None:
@@ -20,6 +20,7 @@ def add(commands: Any) -> None:
     drift.add_argument("--candidate", metavar="FOLDER", help="the candidate that serves (default: the one that counted requests last)")
     drift.add_argument("--hours", type=int, metavar="N", help="how many of the last hours count (default: drift.hours of params.yaml)")
     drift.add_argument("--params", metavar="FILE", help="a file laid over params.yaml, such as examples/linear/params.yaml")
+    drift.add_argument("--retrain", action="store_true", help="tell Prefect of new drift, whose automation starts the deployment retrain")
     drift.set_defaults(command=_drift)
 
 
@@ -39,7 +40,9 @@ def _drift(arguments: argparse.Namespace) -> int:
         table.add_row(*cells)
     terminal.show(table)
     print(result.headline, *page.not_watched(result), f"report  {checkout / settings.paths.reports / drift_check.REPORT}", sep="\n")
-    if local.prefect_url():
+    if arguments.retrain:
+        if not local.prefect_url():
+            raise Unavailable("--retrain needs a Prefect server, and none is running: run `make ui`, or leave it out")
         local.use()
         if new := drift_check.tell(local, result, params_file=overlay):
             print(f"sent to Prefect as events: {', '.join(new)}")

@@ -114,6 +114,9 @@ class Local:
 
     def start(self) -> dict[str, str]:
         """Start both servers if they do not run yet. Returns their addresses for a browser. Raises Unavailable."""
+        from tasks.tracking import store
+
+        store.prepare(self._store)  # a server that is killed while it creates its tables leaves a store that nothing opens
         prefect, mlflow = self._prefect().start(), self._mlflow().start()
         if not self._client_settings.exists() or self._client_settings.read_text(encoding="utf-8").startswith(_OUR_SETTINGS):
             write_text(self._client_settings, f'{_OUR_SETTINGS}[api]\nurl = "{prefect}/api"\n')

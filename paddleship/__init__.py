@@ -14,6 +14,7 @@ Everything else in the package is internal and may change. Names are imported on
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,18 @@ if TYPE_CHECKING:
     from paddleship.shipped.runtimes import load
 
 __version__ = "0.1.0"
+
+# The one thing that happens at import: what a process or its children import later reads these before any of our functions runs.
+NO_TELEMETRY = {
+    "DO_NOT_TRACK": "true",  # Prefect's client, MLflow
+    "DVC_NO_ANALYTICS": "true",
+    "ITERATIVE_DO_NOT_TRACK": "true",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "ORT_DISABLE_TELEMETRY": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+}
+for _name, _value in NO_TELEMETRY.items():
+    os.environ.setdefault(_name, _value)
 
 __all__ = ["Candidate", "Examination", "Input", "Model", "PaddleshipError", "Params", "differences", "examine", "load", "load_params"]
 

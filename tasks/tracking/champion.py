@@ -14,7 +14,8 @@ from paddleship.promotion.answers import Recording
 from paddleship.promotion.ledger import Entry, Shipped
 from tasks.tracking import search
 from tasks.tracking.client import connect, reached
-from tasks.tracking.sending import experiment_id, first_use
+from tasks.tracking.sending import experiment_id
+from tasks.tracking.store import first_use
 
 CHAMPION = "champion"
 _ENTRY = "ledger_entry"

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from paddleship.errors import Unavailable, without_credentials
+from tasks.tracking import store
 
 OF_TEST_ROWS = "train/test_"  # prefix of a run's metrics
 
 
 def connect(uri: str) -> Any:
-    """An MlflowClient for tracking and registry that does not retry for minutes."""
+    """An MlflowClient for tracking and registry that does not retry for minutes. Raises Unavailable if a SQLite store cannot be used."""
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
@@ -25,6 +26,7 @@ def connect(uri: str) -> Any:
     from mlflow import MlflowClient
 
     logging.getLogger("mlflow").setLevel(logging.WARNING)
+    store.prepare(uri)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
-from paddleship.system import locks
 from tasks.source import KEPT
 from tasks.tracking import note, registry, search, spool, view
 from tasks.tracking.client import connect, epoch_metrics, scores
+from tasks.tracking.store import first_use
 
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the page opens on runs and metrics
 _BATCH = 1000  # MLflow's limit for one request
@@ -57,19 +57,8 @@ def open_run(entry: Path, uri: str) -> str:
 
 def get_ready(uri: str) -> None:
     """Import MLflow's client, and create the tables of a SQLite store; errors are left to the first call that needs MLflow."""
-    with suppress(Exception), first_use(uri):
+    with suppress(Exception):
         connect(uri)
-
-
-@contextmanager
-def first_use(uri: str) -> Iterator[None]:
-    """Let one process at a time create the tables of a SQLite store: two at the same time leave an unreadable database."""
-    if not uri.startswith("sqlite:///"):
-        yield
-        return
-    lock = locks.wait_for(Path(uri.removeprefix("sqlite:///") + spool.LOCK))
-    with lock:
-        yield
 
 
 def experiment_id(client: Any, name: str, location: str | None) -> str:

@@ -1,6 +1,7 @@
 """`paddleship ci` in a toy checkout, the workflow files that call it, and what it says of a champion."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -79,19 +80,40 @@ def test_a_missed_gate_is_its_exit_code_and_in_the_report(toy, let, job):
     assert report.startswith("**Failed**: GateFailed: score is 3 (limit 2): lower it")
     assert "| train | **failed** | score 3 |" in report
     assert "* prepare: it is not in dvc.lock" in report
+    assert "* export" not in report, "the run did not reach it"
+    assert report.endswith(f"Exit code 3, commit `{git(toy, 'rev-parse', 'HEAD').strip()}`.\n")
 
 
-def test_bad_params_are_one_error(toy, job):
+def test_bad_params_are_one_error_and_replace_the_report_of_an_earlier_job(toy, job):
+    (toy / "reports").mkdir(exist_ok=True)
+    (toy / "reports/ci.md").write_text("**All gates passed.**")
     (toy / "params.yaml").write_text((toy / "params.yaml").read_text().replace("epochs:", "epoch:"))
     done = job(toy)
     assert done.returncode == 2
     assert (done.stdout + done.stderr).count("did you mean 'epochs'?") == 1
+    report = (toy / "reports/ci.md").read_text()
+    assert report.startswith("**BadInput: ")
+    assert "did you mean 'epochs'?" in report
+    assert report.endswith(f"Exit code 2, commit `{git(toy, 'rev-parse', 'HEAD').strip()}`.\n")
 
 
 def test_a_run_that_ends_before_its_first_stage_is_a_report_with_the_reason(toy, job):
     (toy / "data/source").unlink()
     assert job(toy).returncode == 2
     assert (toy / "reports/ci.md").read_text().startswith("**BadInput: ")
+
+
+def test_failed_data_are_a_report_with_the_commit_and_without_changes_of_later_stages(toy, let, job):
+    let("prepare", "find bad data")
+    done = job(toy)
+    assert done.returncode == 2, done.stderr
+    report = (toy / "reports/ci.md").read_text()
+    assert report.startswith("**BadInput: ")
+    assert "data.raw holds no rows" in report
+    assert "* prepare: " in report
+    assert "* train" not in report
+    assert "* export" not in report
+    assert report.endswith(f"Exit code 2, commit `{git(toy, 'rev-parse', 'HEAD').strip()}`.\n")
 
 
 def test_a_new_version_of_data_is_seen_before_it_is_pulled(released):
@@ -173,7 +195,7 @@ def test_the_champion_is_the_version_of_that_alias_or_none(toy, job):
     client.set_registered_model_alias(made.model, "champion", "1")
     assert runs.champion(uri, made.model) == ("1", made)
     ended = Completed(state_details=StateDetails(flow_run_id=made.flow_run))
-    ci.write(Local(toy), ended, {}, toy / "reports/ci.md")
+    ci.write(Local(toy), ended, {}, toy / "reports/ci.md", commit="0")
     assert "champion, version 1" in (toy / "reports/ci.md").read_text()
 
 
@@ -216,6 +238,16 @@ def test_the_steps_of_the_workflow_run_as_they_are(prepared, environment, tmp_pa
         done = subprocess.run(shell, cwd=prepared, env={**environment, **given}, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "summary.md").read_text().startswith("**All gates up to prepare passed.**")
+
+
+def test_make_ends_with_2_and_its_last_line_and_the_report_have_the_exit_code(prepared, let, environment):
+    """GNU make has no other exit code for a command that failed."""
+    let("prepare", "miss the gate")
+    command, settings = ["make", "ci", "UNTIL=prepare"], {**environment, "LC_ALL": "C"}
+    done = subprocess.run(command, cwd=prepared, env=settings, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 2
+    assert re.fullmatch(r"make: \*\*\* \[Makefile:\d+: ci\] Error 3", done.stderr.strip().splitlines()[-1])
+    assert "Exit code 3, commit" in (prepared / "reports/ci.md").read_text()
 
 
 def test_both_services_call_the_same_commands():

@@ -149,6 +149,9 @@ def test_the_forms_of_retrain_and_drift_say_what_to_fill_in_and_their_schedules_
         assert words in json.dumps(properties)
         assert [schedule["active"] for schedule in found[name]["schedules"]] == [False] * (2 if name == "retrain" else 1)
     weekly, data = sorted(found["retrain"]["schedules"], key=lambda schedule: len(schedule["parameters"]))
+    (hourly,) = found["drift"]["schedules"]
+    assert hourly["parameters"] == {"retrain": True}
+    assert found["drift"]["parameters"] == {}, "a run by hand starts no retraining"
     assert weekly["parameters"] == {"trigger": "schedule"}
     assert data["parameters"] == {"trigger": "new data", "watch": "data"}
 
@@ -186,7 +189,10 @@ def test_drift_becomes_an_event_and_one_retraining_that_says_so(served, tmp_path
     same = check([510, 490, 0], *ours)
     assert same.returncode == 0, same.stderr
     assert "no drift found in 2 features of 1,000 requests" in same.stdout
-    drifted = check([900, 100, 0], *ours)
+    looked = check([900, 100, 0], *ours)
+    assert looked.returncode == 3, looked.stderr
+    assert "sent to Prefect" not in looked.stdout, "nobody asked for a retraining"
+    drifted = check([900, 100, 0], *ours, "--retrain")
     assert drifted.returncode == 3, drifted.stderr
     assert "sent to Prefect as events: x[0], x[1]" in drifted.stdout
     (run,) = wait_for(retrainings)
@@ -195,7 +201,7 @@ def test_drift_becomes_an_event_and_one_retraining_that_says_so(served, tmp_path
     subprocess.run([PREFECT, "flow-run", "cancel", run["id"]], cwd=checkout, env=environment, check=True, capture_output=True)
     wait_for(lambda: retrainings()[0]["state_type"] == "CANCELLED", seconds=120)
     assert {"retrain", "drift of x[0], x[1]"} <= set(retrainings()[0]["tags"])
-    assert "sent to Prefect" not in check([900, 100, 0], *ours).stdout, "it knows"
+    assert "sent to Prefect" not in check([900, 100, 0], *ours, "--retrain").stdout, "it knows"
     wanted = {"event": {"name": ["paddleship.drift"]}}
     events = api(checkout, "events/filter", {"filter": wanted})
     assert sorted(one["payload"]["feature"] for one in events["events"]) == ["x[0]", "x[1]"]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import select
+import socket
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +20,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from paddleship.shipped.serving.limits import ConnectionLimits
 
 _TICK_S = 1.0
+_PROBE_S = 0.1  # a request of a half-closed connection that is answered within this time needs no probe
+_PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # every client skips it (RFC 9110, 15.2)
+_LEAVE_S = 2.0  # time in which a client that is connected at SIGTERM gets an answer that says that the connection closes
 _AROUND_HEADER = len(b": \r\n")
 _IDLE, _HEAD, _BODY = "idle", "head", "body"
 
@@ -97,7 +102,7 @@ class Connection(HttpToolsProtocol):
     def look(self, now: float) -> None:
         """Close the connection if its client has taken too long."""
         limits, elapsed = self._limits, now - self.since
-        if self._reads_too_slowly(now):
+        if self._reads_too_slowly(now) or self._is_reset():
             self.transport.abort()
         elif self.transport.is_closing():
             return
@@ -165,17 +170,50 @@ class Connection(HttpToolsProtocol):
             self._begin(_IDLE)
         super().on_response_complete()
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Whether the connection stays open for an answer: a client may close its sending side after a complete request."""
+        if self._phase != _IDLE or self._answered:
+            return False
+        self.cycle.keep_alive = False
+        self.loop.call_later(_PROBE_S, self._probe)
+        return True
+
+    def leave(self) -> None:
+        """Close the connection with its last answer, unless that has begun and said that the connection stays open."""
+        if self.cycle is not None and not self.cycle.response_started:
+            self.cycle.keep_alive = False
+
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, f"this is not HTTP/1.1 ({msg}): send a request of that form")
 
     def shutdown(self) -> None:
         if self._phase == _BODY:
             self.transport.close()
+        elif self._phase == _IDLE and self._answered and self._polled(select.POLLIN):
+            return  # a request has arrived since; its answer closes the connection
         super().shutdown()
 
     @property
     def _answered(self) -> bool:
         return (self.cycle is None or self.cycle.response_complete) and not self.pipeline
+
+    def _probe(self) -> None:
+        """Write something to a client that closed its sending side: one that is gone answers it with a reset."""
+        waits = not self.transport.is_closing() and not self._answered and not self.cycle.response_started
+        if waits and self.cycle.scope["http_version"] == "1.1":
+            self.transport.write(_PROBE)
+
+    def _is_reset(self) -> bool:
+        return self._polled(select.POLLERR)
+
+    def _polled(self, events: int) -> bool:
+        """Whether the socket has one of these events now."""
+        connection: socket.socket | None = self.transport.get_extra_info("socket")
+        if connection is None or connection.fileno() < 0:
+            return False
+        poll = select.poll()
+        poll.register(connection.fileno(), events)
+        return any(found & events for _, found in poll.poll(0))
 
     def _read_on(self) -> None:
         if not self.transport.is_closing():
@@ -213,7 +251,25 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
-def make_server(app: Any, guard: Guard, *, host: str, port: int) -> uvicorn.Server:
+class Server(uvicorn.Server):
+    """A server that at SIGTERM answers what its clients still send, and tells them to go elsewhere, before it closes their connections."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more connections, and wait up to `_LEAVE_S` until clients have closed the open ones; then close these too."""
+        await asyncio.sleep(0)  # accept what has connected
+        for server in self.servers:
+            server.close()
+        self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
+        connections: set[Connection] = self.server_state.connections  # type: ignore[assignment]
+        for connection in [*connections]:
+            connection.leave()
+        deadline = asyncio.get_running_loop().time() + _LEAVE_S
+        while connections and asyncio.get_running_loop().time() < deadline and not self.force_exit:
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
+
+
+def make_server(app: Any, guard: Guard, *, host: str, port: int) -> Server:
     """The server of an ASGI app, with its connections limited by `guard`."""
     config = uvicorn.Config(
         app,
@@ -226,7 +282,7 @@ def make_server(app: Any, guard: Guard, *, host: str, port: int) -> uvicorn.Serv
         timeout_keep_alive=int(guard.limits.idle_timeout_s),
         timeout_graceful_shutdown=30,
     )
-    return uvicorn.Server(config)
+    return Server(config)
 
 
 def send_clients_away(server: uvicorn.Server) -> None:

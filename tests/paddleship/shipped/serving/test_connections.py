@@ -43,7 +43,13 @@ def serve():
         async def long(_request: Request) -> Response:
             return Response(LONG)
 
-        app = Starlette(routes=[Route("/", length, methods=["POST", "GET"]), Route("/long", long)])
+        async def slow(request: Request) -> Response:
+            await request.body()
+            gone = asyncio.ensure_future(request.receive())
+            await asyncio.wait([gone, asyncio.ensure_future(asyncio.to_thread(start.slow.wait, 30))], return_when="FIRST_COMPLETED")
+            return Response("slow")
+
+        app = Starlette(routes=[Route("/", length, methods=["POST", "GET"]), Route("/long", long), Route("/slow", slow)])
         server = make_server(app, guard, host="127.0.0.1", port=0)
 
         async def run():
@@ -63,7 +69,8 @@ def serve():
             server.should_exit = True
             thread.join()
 
-    start.stop = stop
+    start.stop, start.slow = stop, threading.Event()
+    start.is_accepting = lambda: any(listener.is_serving() for server, _ in servers for listener in server.servers)
     yield start
     stop()
 
@@ -292,6 +299,74 @@ def test_a_server_that_stops_does_not_wait_for_unfinished_requests(serve):
         serve.stop()
         assert time.monotonic() - start < 5
         assert rest(half) == rest(silent) == b""
+
+
+def test_a_client_that_half_closes_after_its_requests_gets_their_answers(serve):
+    port, _ = serve(idle_timeout_s=60)
+    with connect(port) as connection:
+        connection.sendall((post(3) + b"abc") * 3)
+        connection.shutdown(socket.SHUT_WR)
+        assert rest(connection).count(b"HTTP/1.1 200") == 3
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST / HT", post(10) + b"abc"], ids=["nothing", "half a head", "half a body"])
+def test_a_client_that_half_closes_before_its_request_is_complete_is_closed(serve, sent):
+    port, _ = serve(head_timeout_s=60, body_window_s=60)
+    with connect(port) as connection:
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+        elapsed, received = seconds_until_closed(connection)
+    assert (elapsed < 5, received) == (True, b"")
+
+
+def test_a_half_closed_client_of_a_slow_answer_gets_it_and_one_that_is_gone_is_noticed(serve):
+    port, guard = serve(body_window_s=60, idle_timeout_s=60)
+    with connect(port) as waiting, connect(port) as gone:
+        for connection in (waiting, gone):
+            connection.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+        while sum(connection.busy for connection in guard.connections) < 2:
+            time.sleep(0.01)
+        waiting.shutdown(socket.SHUT_WR)
+        gone.close()
+        deadline = time.monotonic() + 10
+        while len(guard.connections) > 1 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert len(guard.connections) == 1, "the request of the one that is gone is not waited for"
+        serve.slow.set()
+        assert rest(waiting).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n").startswith(b"HTTP/1.1 200")
+
+
+def test_at_the_end_a_kept_alive_client_gets_one_more_answer_that_closes_its_connection(serve):
+    port, _ = serve(idle_timeout_s=60)
+    with connect(port) as connection:
+        connection.sendall(post(3) + b"abc")
+        first = b""
+        while not first.endswith(b"\r\n\r\n3"):
+            first += connection.recv(1000)
+        stopping = threading.Thread(target=serve.stop)
+        stopping.start()
+        while serve.is_accepting():
+            time.sleep(0.01)
+        connection.sendall(post(3) + b"abc")
+        received = rest(connection)
+        stopping.join()
+    assert received.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in received
+
+
+def test_at_the_end_a_body_that_is_still_coming_is_answered(serve):
+    port, guard = serve(body_window_s=60)
+    with connect(port) as connection:
+        connection.sendall(post(6) + b"abc")
+        while not any(other.busy for other in guard.connections):
+            time.sleep(0.01)
+        stopping = threading.Thread(target=serve.stop)
+        stopping.start()
+        while serve.is_accepting():
+            time.sleep(0.01)
+        connection.sendall(b"def")
+        assert rest(connection).startswith(b"HTTP/1.1 200")
+        stopping.join()
 
 
 def test_limits_follow_the_model_and_the_memory():
