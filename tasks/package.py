@@ -13,6 +13,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from paddleship.config.params import Package, Params
 from paddleship.data import dataset
@@ -108,10 +109,15 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], prove
         measured_on=choice["measured_on"],
         benchmark_valid=choice["benchmark_valid"],
         mlflow_run_id=os.environ.get("MLFLOW_RUN_ID"),
-        mlflow_tracking_uri=without_credentials(tracking_uri) if tracking_uri else None,
+        mlflow_tracking_uri=without_credentials(tracking_uri) if tracking_uri and _is_server(tracking_uri) else None,
         prefect_flow_run_id=os.environ.get("PADDLESHIP_FLOW_RUN_ID"),
         experiment=os.environ.get("PADDLESHIP_EXPERIMENT"),
     )
+
+
+def _is_server(uri: str) -> bool:
+    """Whether others can use the address: that of a local store holds a path of this machine, which an image is not to have."""
+    return urlsplit(uri).scheme in ("http", "https")
 
 
 def _lay_out(context: Path, folder: Path, candidate: Candidate) -> dict[str, str]:
