@@ -34,7 +34,7 @@ _OF_DRIFT = "{{ event.payload.features }} of candidate {{ event.payload.candidat
 def set_up(notify: Notify) -> None:
     """Create or renew an automation for every occasion and channel of the params, and delete those of others. Raises BadInput."""
     addresses = {channel: _address(channel) for channel in notify.channels}
-    wanted = {_name(occasion, channel): (occasion, channel) for occasion in notify.on for channel in notify.channels}
+    wanted = {_name(occasion, channel): (occasion, channel) for occasion in notify.occasions for channel in notify.channels}
     blocks = {channel: _block(channel, address) for channel, address in addresses.items()}
     enabled = {name: _remove(name) for name in _all_names()}
     for name, (occasion, channel) in wanted.items():

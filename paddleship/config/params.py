@@ -459,7 +459,7 @@ class Notify(Section):
     """Which channels the Prefect server sends a notification to, and on what. Their addresses are in the environment."""
 
     channels: list[Channel] = Field([], description="email, slack, webhook; [] for none")
-    on: Annotated[list[Occasion], Field(min_length=1)] = Field(
+    occasions: Annotated[list[Occasion], Field(min_length=1)] = Field(
         ["failed", "gate-missed", "drift", "promoted"], description="failed, gate-missed, drift, promoted"
     )
 

@@ -103,7 +103,7 @@ def test_an_email_says_what_failed(server, mailbox, monkeypatch, tmp_path):
     port, messages = mailbox
     (tmp_path / "address").write_text(f"mailto://127.0.0.1:{port}?from=a@example.org&to=b@example.org\n")
     monkeypatch.setenv("PADDLESHIP_NOTIFY_EMAIL_FILE", str(tmp_path / "address"))
-    notifications.set_up(Notify(channels=["email"], on=["gate-missed"]))
+    notifications.set_up(Notify(channels=["email"], occasions=["gate-missed"]))
     ended("GateFailed", return_state=True)
     (message,) = wait_for(lambda: messages, seconds=30)
     assert b"any missed a gate" in message
