@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from paddleship.errors import Unavailable, without_credentials
+from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 
 OF_TEST_ROWS = "train/test_"  # prefix of a run's metrics
 
@@ -45,8 +45,12 @@ def reached(uri: str) -> Iterator[None]:
 
 def trouble(uri: str, error: BaseException, *, then: str) -> str:
     """What is wrong with MLflow and the next step: it does not answer, it refused a request, or there is something to do first."""
-    if isinstance(error, DeletedExperiment):
+    from mlflow.tracking.registry import UnsupportedModelRegistryStoreURIException
+
+    if isinstance(error, PaddleshipError):
         return f"{error}, then {then}"
+    if isinstance(error, UnsupportedModelRegistryStoreURIException):
+        return f"{without_credentials(uri)} is no address of an MLflow: correct MLFLOW_TRACKING_URI, then {then}"
     where = f"MLflow at {without_credentials(uri)}"
     if _is_silent(error):
         return f"{where} does not answer as it should ({reason(error)}): start it (`make ui`), then {then}"
