@@ -36,6 +36,7 @@ from flows.variants import Deployment, Processes, Runner
 from paddleship import errors
 from paddleship.config import params, workspace_paths
 from paddleship.errors import GateFailed, PaddleshipError
+from paddleship.reports import figures
 from paddleship.reports.report import Report
 from paddleship.sweep import choice, page, space
 from paddleship.sweep.choice import Choice
@@ -278,5 +279,5 @@ def _told(end: Ended) -> str:
     """How a variant ended, in one line."""
     if end.figures is None:
         return f"{end.outcome}: {end.reason}"
-    score = f"{end.figures.score_name} {end.figures.score.value:.4f}, " if end.figures.score else ""
+    score = f"{end.figures.score_name} {figures.share(end.figures.score.value)}, " if end.figures.score else ""
     return f"{end.outcome}, {score}p50 {end.figures.p50_ms.value:.3g} ms"

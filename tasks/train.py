@@ -13,6 +13,7 @@ from paddleship.data import dataset
 from paddleship.model import building, classes, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
+from paddleship.reports.figures import share
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
@@ -76,7 +77,7 @@ def train(params: Params) -> Report:
     checks = [loss, check_round_trip(trained, answers), *check_score(history, score, params.train)]
     return Report(
         stage="train",
-        headline=f"test {score} {test_score:.4f} with the weights of epoch {history.best + 1} of {len(history.epochs)}",
+        headline=f"test {score} {share(test_score)} with the weights of epoch {history.best + 1} of {len(history.epochs)}",
         metrics={
             f"test_{score}": test_score,
             f"validation_{score}": history.score,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paddleship.drift.comparing import DriftResult, FeatureDrift
+from paddleship.reports import figures
 
 HEAD = ("feature", "distance", "limit", "p-value", "unseen values", "verdict")
 _NOT_WATCHED = (
@@ -12,9 +13,16 @@ _NOT_WATCHED = (
 
 def rows(result: DriftResult) -> list[tuple[str, ...]]:
     """A row of the table for each feature, under HEAD."""
-    limit = f"{result.settings.min_distance:.2f}"
+    limit = result.settings.min_distance
     return [
-        (feature.name, f"{feature.distance:.3f}", limit, _p_value(feature), f"{feature.unseen_share:.1%}", str(feature.verdict))
+        (
+            feature.name,
+            figures.beside(feature.distance, limit),
+            figures.limit(limit),
+            _p_value(feature),
+            f"{feature.unseen_share:.1%}",
+            str(feature.verdict),
+        )
         for feature in result.features
     ]
 

@@ -18,3 +18,29 @@ def beside(value: float, other: float) -> str:
         if value == other or ((float(text) > other) == (value > other) and float(text) != other):
             return text
     return text
+
+
+def number(value: float, digits: int = _DIGITS) -> str:
+    """A figure in so many significant digits, and a large one in whole numbers with separators."""
+    return f"{value:,.{digits}g}" if abs(value) < 10**digits else f"{value:,.0f}"
+
+
+def apart(one: float, other: float, digits: int = _DIGITS) -> tuple[str, str]:
+    """Two figures that are compared: with enough digits to differ if they do."""
+    for more in range(digits, _MOST + 1):
+        texts = number(one, more), number(other, more)
+        if one == other or texts[0] != texts[1]:
+            break
+    return texts
+
+
+def share(value: float) -> str:
+    """A score up to 1 with four decimals, or more where it would be read as exactly 0 or 1."""
+    text = f"{value:.4f}"
+    return limit(value) if float(text) in (0, 1) and value != float(text) else text
+
+
+def shares(one: float, other: float) -> tuple[str, str]:
+    """Two scores that are compared: with four decimals, or more where they would look the same."""
+    texts = share(one), share(other)
+    return texts if one == other or texts[0] != texts[1] else apart(one, other)
