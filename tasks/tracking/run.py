@@ -28,7 +28,7 @@ from tasks.tracking.sending import close_run, open_run, send_model, send_report
 from tasks.tracking.spool import LOCK, abandoned, read, reports, write
 
 # Facts of reports that runs are searched and compared by.
-_TAGGED = ("data_sha256", "code_sha256", "winner", "measured_on", "benchmark_valid")
+_TAGGED = ("data_sha256", "code_sha256", "winner", "measured_on", "benchmark_valid", "image", "image_id")
 _MAX_CODE_BYTES = 20_000_000
 
 
