@@ -16,6 +16,7 @@ from flows.runs import benchmarks_differ, change, number, rows_differ
 from flows.stages import Until
 from paddleship.config import params
 from paddleship.errors import PaddleshipError, Unavailable, without_credentials
+from paddleship.reports.figures import apart
 from paddleship.reports.order import STAGES
 from paddleship.reports.report import Report
 from paddleship.shipped.common.files import write_text
@@ -132,7 +133,8 @@ def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
             means = unlike
         if means and key in of_training and other_rows:
             means = other_rows
-        rows.append((name, number(here), number(there), means))
+        texts = (number(here), number(there)) if here is None or there is None else apart(here, there)
+        rows.append((name, *texts, means))
     rows.append(("speedup over eager, 95% interval", _interval(run), _interval(champion), _verdict(run, champion)))
     return rows
 

@@ -6,9 +6,9 @@ import argparse
 import os
 import sys
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from flows import drift_command, imports, promotion_commands, sweep_command, terminal
 from flows.here import end, get_ready, here, load_flow, params_file, run_flow
@@ -16,6 +16,11 @@ from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError
 from paddleship.reports.order import STAGES
 from paddleship.system import defects, disk, output
+
+if TYPE_CHECKING:
+    from flows.local import Local
+    from flows.releases import Release
+    from tasks.tracking.runs import Run
 
 
 def main() -> None:
@@ -109,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     compared = commands.add_parser("compare", help="compare two benchmarks: which candidate became faster or slower")
     compared.add_argument("earlier", type=Path, metavar="EARLIER", help="folder of an earlier benchmark: samples.parquet, samples.json")
     compared.add_argument("later", type=Path, nargs="?", metavar="LATER", help="default: the one of params.yaml here")
+    compared.add_argument("--all", action="store_true", help="also the rows that are equal")
     compared.set_defaults(command=_compare)
 
     trace = commands.add_parser("trace", help="show the commit, data and params that an image or container was made from")
@@ -123,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     shown = runs.add_parser("show", help="all that is known of one run")
     shown.add_argument("name", metavar="NAME|ID")
     shown.set_defaults(command=_runs_show)
-    compared = runs.add_parser("compare", help="what differs between two runs: params, and every figure with its ratio")
+    compared = runs.add_parser("compare", help="what differs between two runs, and which one is better in what")
     compared.add_argument("one", metavar="NAME|ID")
     compared.add_argument("other", metavar="NAME|ID")
     compared.set_defaults(command=_runs_compare)
@@ -302,33 +308,52 @@ def _trace(arguments: argparse.Namespace) -> int:
 def _runs_list(arguments: argparse.Namespace) -> int:
     if arguments.limit < 1:
         raise BadInput(f"--limit must be at least 1 (got {arguments.limit}): give the number of runs to print")
-    _, local = here()
+    checkout, local = here()
     from flows import runs
     from tasks.tracking.runs import find
 
     found = find(local.tracking_uri())
-    terminal.show(runs.table(found[: arguments.limit]))
+    terminal.show(runs.table(found[: arguments.limit], _releases(checkout, local, found)))
     if len(found) > arguments.limit:
         print(f"of {len(found)} runs, the newest {arguments.limit}: --limit {len(found)} prints all")
     return 0
 
 
 def _runs_show(arguments: argparse.Namespace) -> int:
-    _, local = here()
-    from flows import runs
-    from tasks.tracking.runs import find, named
-
-    terminal.show(runs.details(named(find(local.tracking_uri()), arguments.name)))
-    return 0
-
-
-def _runs_compare(arguments: argparse.Namespace) -> int:
-    _, local = here()
+    checkout, local = here()
     from flows import runs
     from tasks.tracking.runs import find, named
 
     found = find(local.tracking_uri())
-    terminal.show(runs.comparison(named(found, arguments.one), named(found, arguments.other)))
+    run = named(found, arguments.name)
+    before = next((other for other in found if other.model == run.model and other.started < run.started), None)
+    terminal.show(runs.details(run, _releases(checkout, local, [run]).get(run.run_id), before))
+    return 0
+
+
+def _releases(checkout: Path, local: Local, found: Sequence[Run]) -> Mapping[str, Release]:
+    """What became of the runs; empty, with the reason on standard error, if the params or the ledger cannot be read."""
+    from flows import releases
+
+    try:
+        return releases.of_runs(checkout, local.tracking_uri(), found)
+    except BadInput as error:
+        print(f"warning: not known which run serves: {error}", file=sys.stderr)
+        return {}
+
+
+def _runs_compare(arguments: argparse.Namespace) -> int:
+    _, local = here()
+    from flows import run_comparison
+    from tasks.tracking.runs import find, named, reports
+
+    uri = local.tracking_uri()
+    found = find(uri)
+    one, other = named(found, arguments.one), named(found, arguments.other)
+    terminal.show(run_comparison.table(one, other, everything=arguments.all))
+    if not arguments.all and (equal := run_comparison.equal_rows(one, other)):
+        print(f"{equal} equal rows are left out: --all prints them")
+    print("", *run_comparison.conclusion(one, other, (reports(uri, one), reports(uri, other))), sep="\n")
     return 0
 
 

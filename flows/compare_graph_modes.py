@@ -16,7 +16,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import artifact, dead_runs, outcome
+from flows import artifact, dead_runs, outcome, run_names
 from flows.local import Local
 from paddleship import errors
 from paddleship.config import params, workspace_paths
@@ -57,7 +57,8 @@ def compare_graph_modes(
         return outcome.failed(error)
     local = Local.of(root)
     dead_runs.hold(local)
-    tags = {"mlflow.runName": str(flow_run.name), "prefect_flow_run": str(flow_run.id)}
+    name = run_names.give(f"graph modes of {', '.join(values.graph_modes.networks)}")
+    tags = {"mlflow.runName": name, "prefect_flow_run": str(flow_run.id)}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
     failure: PaddleshipError | None = None
     try:

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows import automations, servers
+from flows import automations, here, notifications, servers
 from flows.local import HEARTBEAT_S, Local
 from flows.not_started import Waiting
 from paddleship.errors import BadInput, Unavailable, without_credentials
@@ -38,6 +38,7 @@ def deploy(local: Local) -> None:
     _prefect(local, "--no-prompt", "deploy", "--all")
     automations.watch_heartbeats()
     automations.retrain_on_drift()
+    notifications.set_up(here.values(local.checkout, None).notify)
 
 
 async def _have_pool(name: str, kind: str, *, renew: bool = False) -> tuple[WorkPool, bool]:

@@ -8,7 +8,7 @@ from typing import Any
 from prefect import State, flow, get_run_logger
 from prefect.states import Completed
 
-from flows import artifact, dead_runs, drift_check, here, outcome, workspace
+from flows import artifact, dead_runs, drift_check, here, outcome, run_names, workspace
 from flows.local import Local
 from paddleship.errors import PaddleshipError
 
@@ -34,6 +34,7 @@ def drift(
         checkout = workspace.checkout_of(Path.cwd())
         dead_runs.hold(Local.of(checkout))
         values = here.values(checkout, params_file)
+        run_names.give(f"{values.name}: requests of {hours or values.drift.hours} hours")
         result = drift_check.check(checkout, values, sample=sample, candidate=candidate, hours=hours)
         new = drift_check.tell(Local.of(checkout), result, params_file=params_file) if retrain else []
     except PaddleshipError as error:

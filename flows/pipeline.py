@@ -34,7 +34,7 @@ from flows.stages import Stage, Until
 from flows.summary import Row
 from flows.workspace import Workspace
 from paddleship.config import catalogue, params, workspace_paths
-from paddleship.errors import BadInput, DataError, PaddleshipError, without_credentials
+from paddleship.errors import BadInput, DataError, PaddleshipError
 from paddleship.system import disk
 from paddleship.system.deadline import Deadline
 from tasks.fingerprint import fingerprint
@@ -152,8 +152,7 @@ def _run(
     _publish(place, values, tracker, rows)
     summary.show(rows, place.root, values, local, links={"this run": tracker.url, "all runs": tracker.view_url})
     if tracker.undelivered:
-        where = without_credentials(local.tracking_uri())
-        summary.say(f"MLflow at {where} did not get all of this run: start it, then run .venv/bin/paddleship deliver")
+        summary.say(f"MLflow did not get all of this run: {tracker.trouble}")
     if failure is not None:
         if place.isolated:
             summary.say(f"the run's folder is kept until the next run: {place.root}")

@@ -30,7 +30,7 @@ from paddleship.reports.report import Report
 from paddleship.system import host, locks
 from tasks import image
 from tasks.challenge import challenge
-from tasks.put_in_place import Place, docker_target, full_acceptance, send
+from tasks.put_in_place import Place, full_acceptance, send, target_of
 from tasks.tracking.champion import Registry
 
 _POLL_S = 2  # between two looks whether a person has approved
@@ -67,7 +67,7 @@ def rollback(version: str | None = None, params_file: str | None = None, reason:
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
         reason: Why, for the ledger.
     """
-    return _flow_run(lambda: roll_back(version, params_file, reason=reason, step=_task, say=get_run_logger().info))
+    return _flow_run(lambda: roll_back(version, params_file, reason=reason, step=_task, say=get_run_logger().info, name=run_names.give))
 
 
 def _flow_run(work: Callable[[], str]) -> State[Any]:
@@ -96,7 +96,7 @@ def _promote(version: str, params_file: str | None) -> str:
                     Place(values, client, registry, ledger, decision, kept(ledger, registry, challenger), accept=None), step=_task
                 )
         _require_settled(ledger, champion)
-        if (target := docker_target(values, client)) is not None:
+        if (target := target_of(values, client)) is not None:
             target.require_address()
         with promotion_evidence.of(checkout, values, client, challenger) as judged:
             report, recording = _task("challenge", lambda: _report(judged, client, challenger, champion, checkout / values.paths.reports))

@@ -15,7 +15,7 @@ from flows.here import end, here, load_flow, params_file, run_flow, values
 from paddleship.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
-    from paddleship.promotion.ledger import Entry
+    from paddleship.promotion.ledger import Entry, Ledger
 
 
 def add(commands: Any) -> None:
@@ -105,7 +105,10 @@ def _ledger(arguments: argparse.Namespace) -> int:
         print("\n".join(lines) or f"nothing was promoted of {params.name!r} yet; for another model: --params FILE")
         return 0
     serving, unfinished = ledger.serving(at), ledger.unfinished(at)
-    print(_told(serving) if serving else f"nothing of {params.name!r} served at {at:%Y-%m-%d %H:%M} UTC")
+    if serving is None:
+        print(f"nothing of {params.name!r} served at {at:%Y-%m-%d %H:%M} UTC")
+    else:
+        print(*_told(serving), *_elsewhere(ledger, serving, at), sep="\n")
     if unfinished is not None and (serving is None or unfinished.shipped != serving.shipped):
         print(f"version {unfinished.shipped.version} was being put in its place since {unfinished.at:%H:%M:%S} UTC")
     return 0
@@ -128,10 +131,16 @@ def _who(entry: Entry) -> str:
     return f"{entry.by}{f', approved by {entry.approved_by}' if entry.approved_by else ''}"
 
 
-def _told(entry: Entry) -> str:
+def _elsewhere(ledger: Ledger, serving: Entry, at: datetime) -> list[str]:
+    """The other targets, by the ledger, whose service had another image then."""
+    others = {where: one for where, one in ledger.targets(at).items() if where != serving.target}
+    return [f"  not changed   {where}: version {one.version}" for where, one in others.items() if one.image_id != serving.shipped.image_id]
+
+
+def _told(entry: Entry) -> list[str]:
     """What served, since when and why, for a person."""
     shipped = entry.shipped
-    lines = [
+    return [
         f"version {shipped.version} of {shipped.model}, since {entry.at:%Y-%m-%d %H:%M:%S} UTC",
         f"  serves as     {entry.target or 'nothing: promote.target was null'}",
         f"  image         {shipped.reference or shipped.image}",
@@ -142,7 +151,6 @@ def _told(entry: Entry) -> str:
         f"  why           {entry.why}",
         *(f"                {check}" for check in entry.evidence),
     ]
-    return "\n".join(lines)
 
 
 def _moment(text: str) -> datetime:

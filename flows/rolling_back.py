@@ -16,7 +16,7 @@ from paddleship.promotion.answers import Recording
 from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped
 from paddleship.system import locks
 from tasks import image
-from tasks.put_in_place import STEPS, Place
+from tasks.put_in_place import STEPS, Place, require_moved_tags, unchanged_services
 from tasks.tracking.champion import Registry
 
 REASON_CHARACTERS = 2000  # of a refusal in the ledger: MLflow takes 8,000 an entry
@@ -25,10 +25,12 @@ Step = Callable[[str, Callable[[], Any]], Any]
 Say = Callable[[str], None]
 
 
-def roll_back(version: str | None, params_file: str | None, *, reason: str, step: Step, say: Say) -> str:
+def roll_back(
+    version: str | None, params_file: str | None, *, reason: str, step: Step, say: Say, name: Callable[[str], object] = lambda _: None
+) -> str:
     """Bring a former champion back; what serves now and how long it took, in words. `step` does each step under its name.
 
-    `reason` is that of the person who asks, for the ledger.
+    `reason` is that of the person who asks, for the ledger. `name` gets what the rollback is about, as soon as that is known.
     """
     began = time.monotonic()
     checkout, values, local = settings(params_file)
@@ -48,6 +50,7 @@ def roll_back(version: str | None, params_file: str | None, *, reason: str, step
             why += f": {' '.join(reason.split())}"[:REASON_CHARACTERS] if reason.strip() else ""
             result = _besides(decision, wanted, stays=stays, asked=version)
             decision = ledger.append(Entry(event=Event.DECIDED, action="rollback", shipped=wanted, replaces=replaces, why=why))
+        name(f"{values.name} back to version {decision.shipped.version}")
         said = carry_out(
             Place(values, client, registry, ledger, decision, kept(ledger, registry, decision.shipped), accept=None), step=step
         )
@@ -79,13 +82,22 @@ def carry_out(place: Place, *, step: Step) -> str:
         except GateFailed as refusal:
             place.ledger.append(place.decision.followed_by(Event.REFUSED, why=str(refusal)[:REASON_CHARACTERS]))
             raise
+    unsure = step("former registries", lambda: require_moved_tags(place))
+    return "; ".join([_now(place, before), *unchanged_services(place), *unsure])
+
+
+def _now(place: Place, before: str | None) -> str:
+    """What is champion now, and where it serves, in words."""
     said = f"version {place.shipped.version} of {place.shipped.model} is champion"
     if place.where and place.unapplied is None:
         said += f" and serves as {place.where}"
     said += f", in the place of version {before}" if before and before != place.shipped.version else ""
     if place.where is None:
         return f"{said}; promote.target is null, so no server was started or changed"
-    return f"{said}; it serves after `kubectl apply -f {place.unapplied}`" if place.unapplied else said
+    if place.unapplied is None:
+        return said
+    until = f", and version {before} does until then" if before and before != place.shipped.version else ""
+    return f"{said}; it serves after `kubectl apply -f {place.unapplied}`{until}"
 
 
 def kept(ledger: Ledger, registry: Registry | None, shipped: Shipped) -> Recording:

@@ -1,80 +1,82 @@
-"""`paddleship runs`: list, show, compare and delete the runs in MLflow."""
+"""`paddleship runs`: list, show and delete the runs in MLflow."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from flows import leftovers, workspace
 from flows.local import Local
+from flows.releases import Release
 from paddleship.errors import Unavailable
 from paddleship.lineage.release import RUN_LABEL
+from paddleship.reports import figures
 from paddleship.reports.order import STAGES
+from paddleship.sweep import space
 from tasks import image
 from tasks.tracking import client, runs, spool
 from tasks.tracking.runs import Run
 
 _BRIEF = 48  # characters of a name before its two random words, in a table
-_COLUMNS = ("name", "started", "outcome", "model", "score", "winner", "speedup", "p50 ms", "noise ratio", "image MB")
-_IMAGE, _SPEEDUP, _P50 = "package/image_bytes", "benchmark/speedup", "benchmark/p50_ms"
-_FACTS = ("git_commit", "code_sha256", "data_sha256", "measured_on", "benchmark_valid")
-_MEASURED, _SERVED = "benchmark/", "accept/"  # metrics that depend on the machine and its other load
-_SCORED = "train/"  # metrics that depend on the rows
+_COLUMNS = (
+    "name",
+    "started",
+    "outcome",
+    "model",
+    "score",
+    "winner",
+    "speedup",
+    "p50 ms",
+    "noise ratio",
+    "image",
+    "image MB",
+    "version",
+    "params",
+)
+IMAGE, SPEEDUP, P50 = "package/image_bytes", "benchmark/speedup", "benchmark/p50_ms"
+FACTS = ("git_commit", "code_sha256", "data_sha256", "measured_on", "benchmark_valid")
+_MOST_PARAMS = 6  # in a row
 Say = Callable[[str], None]
 
 
-def table(found: Sequence[Run]) -> Any:
-    """One row per run, newest first."""
-    return _table(_COLUMNS, [_row(run) for run in found])
+def table(found: Sequence[Run], releases: Mapping[str, Release]) -> Any:
+    """One row per run, newest first. `params` are those in which the runs of a model differ, without those of other commands."""
+    return table_of(_COLUMNS, [_row(run, releases.get(run.run_id), _differing(run, found)) for run in found])
 
 
-def details(run: Run) -> Any:
-    """All facts about one run: outcome, model, and all measurements."""
+def details(run: Run, release: Release | None, before: Run | None) -> Any:
+    """All facts about one run: outcome, model, image, what serves it, all measurements, and params that differ from the run before."""
     facts = {"name": run.name, "MLflow run": run.run_id, "Prefect run": run.flow_run, "model": run.model, "started": _when(run)}
     facts |= {"outcome": run.outcome, "failure": run.tags.get("failure", ""), "winner": run.tags.get("winner", "")}
-    facts |= {key: run.tags.get(key, "") for key in ("dvc_experiment", *_FACTS, "findings")}
+    facts |= {"image": _image(run, release), "version": release.version if release else "", "serves": release.serves if release else ""}
+    facts |= {key: run.tags.get(key, "") for key in ("dvc_experiment", *FACTS, "findings")}
+    if before is not None:
+        changed = [(key, was, now) for key, was, now in params_that_differ(before, run) if _of_stages(key)]
+        facts |= {key: f"{now} ({was} in the run before of this model, {before.name})" for key, was, now in changed}
     measured = {key: number(value) for key, value in sorted(run.metrics.items())}
-    return _table(("", run.name), [(key, value) for key, value in {**facts, **measured}.items() if value])
+    return table_of(("", run.name), [(key, value) for key, value in {**facts, **measured}.items() if value])
 
 
-def comparison(one: Run, other: Run) -> Any:
-    """How both ended, their scores and speed, the params and facts that differ, and every other figure that both runs have.
-
-    Figures of the benchmark, and of the server right after it, do not compare if one of the two was disturbed, or if they are of two
-    machines; those of the training do not if they are of different rows. The reason is a row.
-    """
-    facts = [key for key in _FACTS if one.tags.get(key) != other.tags.get(key)]
-    loaded = benchmarks_differ(one, other)
-    unlike = {_MEASURED: loaded, _SERVED: loaded, _SCORED: rows_differ(one, other)}
-    both = sorted(one.metrics.keys() & other.metrics.keys())
-    first = [key for key in (*client.scores(one.metrics), _SPEEDUP, _P50, _IMAGE) if key in both]
-
-    def figure(key: str) -> tuple[str, str, str, str]:
-        before, after = one.metrics[key], other.metrics[key]
-        reason = next((why for prefix, why in unlike.items() if why and key.startswith(prefix)), "")
-        words = change(key, before, after) if not reason else reason if key in first else ""
-        return key, number(before), number(after), words
-
-    rows = [("outcome", outcome(one), outcome(other), ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
-    rows += map(figure, first)
+def params_that_differ(one: Run, other: Run) -> list[tuple[str, str, str]]:
+    """Name and both values of each param in which two runs differ; a dash where one has no such param."""
     keys = sorted(one.params.keys() | other.params.keys())
-    rows += [
-        (key, one.params.get(key, "–"), other.params.get(key, "–"), "") for key in keys if one.params.get(key) != other.params.get(key)
-    ]
-    rows += [(key, one.tags.get(key, "–"), other.tags.get(key, "–"), "") for key in facts]
-    rows += [figure(key) for key in both if key not in first]
-    return _table(("", _brief(one.name), _brief(other.name), "change"), rows)
+    both = [(key, one.params.get(key, "–"), other.params.get(key, "–")) for key in keys]
+    return [row for row in both if row[1] != row[2]]
 
 
 def change(key: str, before: float, after: float) -> str:
     """How a figure changed: one of the test rows by its difference, any other by its ratio."""
     if key.startswith(client.OF_TEST_ROWS):
-        return f"{after - before:+.4f}"
-    return f"{after / before:.3g}×" if before else ""
+        difference = f"{after - before:+.4f}"
+        return f"{after - before:+.1g}" if float(difference) == 0 and after != before else difference
+    if not before:
+        return ""
+    ratio = f"{after / before:.3g}"
+    return f"{figures.beside(after / before, 1) if ratio == '1' else ratio}×"
 
 
 def outcome(run: Run) -> str:
@@ -125,7 +127,7 @@ def _prune_images(old: Sequence[Run], registered: set[str], *, dry_run: bool, sa
         client = image.connect()
     except Unavailable:
         say("runs that made an image are kept: no Docker engine is reachable, so the images cannot be removed")
-        return {run.run_id for run in old if _IMAGE in run.metrics}
+        return {run.run_id for run in old if IMAGE in run.metrics}
     needed, run_ids = set(), {run.run_id for run in old}
     with closing(client):
         for found in image.labelled(client, RUN_LABEL):
@@ -172,30 +174,49 @@ def _valid(run: Run) -> bool:
     return run.tags.get("benchmark_valid", "True") == "True"
 
 
-def _row(run: Run) -> tuple[str, ...]:
-    figures = run.metrics
-    size = figures.get(_IMAGE)
+def _row(run: Run, release: Release | None, params: str) -> tuple[str, ...]:
+    measured = run.metrics
+    size = measured.get(IMAGE)
     return (
-        _brief(run.name),
+        brief(run.name),
         _when(run),
         outcome(run),
         run.model,
-        ", ".join(f"{run.metrics[key]:.4f}" for key in client.scores(run.metrics)) or "–",
+        ", ".join(figures.share(run.metrics[key]) for key in client.scores(run.metrics)) or "–",
         run.tags.get("winner", "–"),
-        f"{figures[_SPEEDUP]:.1f}×{'' if _valid(run) else ' (not valid)'}" if _SPEEDUP in figures else "–",
-        number(figures.get(_P50)),
-        number(figures.get("benchmark/noise_ratio")),
+        f"{measured[SPEEDUP]:.1f}×{'' if _valid(run) else ' (not valid)'}" if SPEEDUP in measured else "–",
+        number(measured.get(P50)),
+        number(measured.get("benchmark/noise_ratio")),
+        _image(run, release).rpartition(":")[2] or "–",
         f"{size / 1e6:.0f}" if size else "–",
+        ", ".join(filter(None, (release.version, release.serves))) if release else "–",
+        params or "–",
     )
 
 
-def _brief(name: str) -> str:
+def _image(run: Run, release: Release | None) -> str:
+    return run.tags.get("image", release.image if release else "")
+
+
+def _differing(run: Run, found: Sequence[Run]) -> str:
+    """The params in which this run differs from any other one of its model, which may be many."""
+    others = [other for other in found if other.model == run.model]
+    keys = {key for other in others for key, *_ in params_that_differ(run, other) if _of_stages(key)}
+    shown = space.label({key: run.params.get(key, "–") for key in sorted(keys)[:_MOST_PARAMS]})
+    return f"{shown}, …" if len(keys) > _MOST_PARAMS else shown
+
+
+def _of_stages(key: str) -> bool:
+    return key.partition(".")[0] not in space.SHARED
+
+
+def brief(name: str) -> str:
     """A name for a column: of a long one, its beginning and the two random words, by which the run can be named too."""
     words, bracket, ending = name.rpartition(" (")
     return f"{words[: _BRIEF - 1]}…{bracket}{ending}" if len(words) > _BRIEF else name
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
@@ -213,7 +234,7 @@ def _when(run: Run) -> str:
 
 def number(value: float | None) -> str:
     """A figure in four digits; a dash for None."""
-    return "–" if value is None else f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    return "–" if value is None else figures.number(value)
 
 
 def _size(folder: Path) -> int:

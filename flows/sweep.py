@@ -15,13 +15,28 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import artifact, current, dead_runs, leftovers, outcome, stage_runs, stages, summary, sweep_params, terminal, variants, workspace
+from flows import (
+    artifact,
+    current,
+    dead_runs,
+    leftovers,
+    outcome,
+    run_names,
+    stage_runs,
+    stages,
+    summary,
+    sweep_params,
+    terminal,
+    variants,
+    workspace,
+)
 from flows.local import FOLDER, Local
 from flows.sweep_params import SweepParams
 from flows.variants import Deployment, Processes, Runner
 from paddleship import errors
 from paddleship.config import params, workspace_paths
 from paddleship.errors import GateFailed, PaddleshipError
+from paddleship.reports import figures
 from paddleship.reports.report import Report
 from paddleship.sweep import choice, page, space
 from paddleship.sweep.choice import Choice
@@ -71,11 +86,13 @@ def _sweep(checkout: Path, given: SweepParams, deployment: str | None) -> State[
         get_run_logger().warning("%d files with uncommitted changes are not part of this sweep: %s", len(changed), ", ".join(changed[:5]))
     version = current.version_of(checkout, str(flow_run.id), commit=commit, overlay=given.overlay, until=values.sweep.until)
     name = name_of(values, commit, version)
+    run_names.give(f"{name}: {', '.join(path.rpartition('.')[2] for path in values.sweep.space)}")
     journal = Journal(checkout / FOLDER / "sweeps" / name)
     with journal.held():
         local = Local.of(checkout)
         bury(local.spool, tracking_uri=local.tracking_uri())
         tags = {"mlflow.runName": name, "git_commit": commit, "prefect_flow_run": str(flow_run.id), "sweep": name}
+        tags["checkout"] = local.identity
         tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
         shared = variants.Sweep(name, journal.folder, checkout, values, given.overlay, commit, local.tracking_uri(), tracker.run_id)
         runner: Runner = Deployment(shared, deployment) if deployment else Processes(shared)
@@ -262,5 +279,5 @@ def _told(end: Ended) -> str:
     """How a variant ended, in one line."""
     if end.figures is None:
         return f"{end.outcome}: {end.reason}"
-    score = f"{end.figures.score_name} {end.figures.score.value:.4f}, " if end.figures.score else ""
+    score = f"{end.figures.score_name} {figures.share(end.figures.score.value)}, " if end.figures.score else ""
     return f"{end.outcome}, {score}p50 {end.figures.p50_ms.value:.3g} ms"

@@ -12,6 +12,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,34 @@ _SAMPLE = "/sample"  # the folder in the container
 _FILES = ("proxy.Dockerfile", "haproxy.cfg")
 _BASH = 'exec 3<>/dev/tcp/127.0.0.1/9999 && printf "%s\\n" "$1" >&3 && cat <&3'
 _TARGET, _SERVES = "io.paddleship.target", "io.paddleship.serves"
+
+
+@dataclass(frozen=True)
+class Service:
+    """A target whose proxy runs, and the image of the server that gets its requests; None where there is none, or the proxy is silent."""
+
+    where: str
+    image_id: str | None
+
+
+def where(name: str, address: str) -> str:
+    """A target, for a person and for the ledger."""
+    return f"{name} at {address}"
+
+
+def services(client: Any) -> list[Service]:
+    """The targets of this engine whose proxy runs."""
+    proxies = client.containers.list(filters={"label": [_TARGET, _SERVES], "status": "running"})
+    return [_service(client, proxy.labels[_TARGET], proxy.labels[_SERVES]) for proxy in proxies]
+
+
+def _service(client: Any, name: str, address: str) -> Service:
+    host, _, port = address.rpartition(":")
+    target = DockerTarget(client, Target(kind="docker", name=name, address=host, port=int(port)), memory_bytes=0)
+    try:
+        return Service(where(name, address), target.serving())
+    except Unavailable:
+        return Service(where(name, address), None)
 
 
 class DockerTarget:
@@ -90,6 +119,11 @@ class DockerTarget:
                 self._wait(lambda place=place: self._sessions(place) == 0, self._settings.drain_s)  # type: ignore[misc]
                 server.stop(timeout=_STOP_S)
                 image.remove_container(server)
+
+    def serving(self) -> str | None:
+        """The id of the image whose server gets the requests; None without one."""
+        active = self._active()
+        return str(self._server(active).image.id) if active else None
 
     def remove(self) -> None:
         """Take everything of this target away."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from paddleship.benchmark import samples
 from paddleship.config.params import Package, Params
@@ -100,10 +101,15 @@ def _lineage(params: Params, candidate: Candidate, choice: dict[str, Any], prove
         dvc_lock_sha256=source.lock_sha256(),
         code_in_repository=sources.is_below(params.code, Path.cwd()),
         mlflow_run_id=os.environ.get("MLFLOW_RUN_ID"),
-        mlflow_tracking_uri=without_credentials(tracking_uri) if tracking_uri else None,
+        mlflow_tracking_uri=without_credentials(tracking_uri) if tracking_uri and _is_server(tracking_uri) else None,
         prefect_flow_run_id=os.environ.get("PADDLESHIP_FLOW_RUN_ID"),
         experiment=os.environ.get("PADDLESHIP_EXPERIMENT"),
     )
+
+
+def _is_server(uri: str) -> bool:
+    """Whether others can use the address: that of a local store holds a path of this machine, which an image is not to have."""
+    return urlsplit(uri).scheme in ("http", "https")
 
 
 def _lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped, missing
 from paddleship.reports.verdict import Check
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.files import read_json
-from tasks import image, image_registry, trial
+from tasks import docker_target, image, image_registry, trial
 from tasks.docker_target import DockerTarget
 from tasks.kubernetes_target import KubernetesTarget
 from tasks.tracking.champion import Registry
@@ -52,7 +52,7 @@ class Place:
 
     @property
     def target(self) -> DockerTarget | None:
-        return docker_target(self.params, self.client)
+        return target_of(self.params, self.client)
 
     @property
     def unapplied(self) -> str | None:
@@ -66,10 +66,30 @@ class Place:
         settings = self.params.promote.target
         if settings is None:
             return None
-        return f"{settings.name} {f'at {settings.address}:{settings.port}' if settings.kind == 'docker' else f'in {settings.namespace}'}"
+        if settings.kind == "docker":
+            return docker_target.where(settings.name, f"{settings.address}:{settings.port}")
+        return f"{settings.name} in {settings.namespace}"
+
+    @property
+    def pushed(self) -> bool:
+        """Whether the image is known by its digest in the registry that the params name, if they name one."""
+        registry = self.params.promote.registry
+        return registry is None or image_registry.holds(registry, self.shipped)
+
+    @property
+    def may_push_later(self) -> bool:
+        """Whether the version can serve before the registry has its image: a rollback waits for none, unless a cluster pulls from it."""
+        settings = self.params.promote.target
+        pulls = settings is not None and settings.kind == "kubernetes" and self.shipped.reference is None
+        return self.decision.action == "rollback" and not pulls
+
+    @property
+    def standing(self) -> str:
+        """What is true of the version once the ledger names it."""
+        return f"version {self.shipped.version} {'serves' if self.where else 'is champion in the ledger'}"
 
 
-def docker_target(params: Params, client: Any) -> DockerTarget | None:
+def target_of(params: Params, client: Any) -> DockerTarget | None:
     """The Docker host that the params name as the target."""
     settings = params.promote.target
     if settings is None or settings.kind != "docker":
@@ -78,10 +98,20 @@ def docker_target(params: Params, client: Any) -> DockerTarget | None:
 
 
 def push(place: Place) -> None:
-    """Send the image to the registry, unless it is known there, and know it by its digest from now on."""
-    if place.params.promote.registry is not None and place.shipped.reference is None:
-        reference = image_registry.push(place.client, place.params.promote.registry, place.shipped)
-        place.shipped = place.shipped.model_copy(update={"reference": reference})
+    """Send the image to the registry of the params, unless it is known there, and know it by its digest from now on.
+
+    Raises Unavailable, but not for a rollback that can do without the registry: `point` then says so, after the version serves.
+    """
+    registry = place.params.promote.registry
+    if registry is None or place.pushed:
+        return
+    try:
+        reference = image_registry.push(place.client, registry, place.shipped)
+    except Unavailable:
+        if not place.may_push_later:
+            raise
+        return
+    place.shipped = place.shipped.model_copy(update={"reference": reference})
 
 
 def verify(place: Place) -> None:
@@ -125,14 +155,17 @@ def note(place: Place) -> None:
 
 
 def point(place: Place) -> None:
-    """Move the tag `champion` of the image."""
+    """Move the tag `champion` of the image. Raises Unavailable."""
+    if not place.pushed:
+        registry = place.params.promote.registry
+        raise Unavailable(f"{place.standing}, but {registry} did not take its image: when it does, run the same command again")
     image_registry.point(place.client, place.shipped)
 
 
 def crown(place: Place) -> None:
     """Move MLflow's alias, and give it what the ledger has and it has not. Raises Unavailable."""
     if place.registry is None:
-        raise Unavailable(f"version {place.shipped.version} serves, but MLflow did not answer: when it does, run the same command again")
+        raise Unavailable(f"{place.standing}, but MLflow did not answer: when it does, run the same command again")
     place.registry.crown(place.shipped)
     if place.ledger.unfinished() is not None:
         place.ledger.append(place.decision.followed_by(Event.SETTLED, shipped=place.shipped))
@@ -146,6 +179,39 @@ def retire(place: Place) -> None:
 
 
 STEPS = (push, verify, start, switch, note, retire, point, crown)
+
+
+def require_moved_tags(place: Place) -> list[str]:
+    """Raise Unavailable where the tag `champion` of a registry that was used before names another image.
+
+    Returns the tags of registries that do not answer, with the reason.
+    """
+    served = place.ledger.champions
+    found = image_registry.former(place.client, served, place.shipped)
+    versions = {one.reference: one.version for one in served}
+    for one in found:
+        if one.digest is not None:
+            names = f"version {version}" if (version := versions.get(f"{one.name}@{one.digest}")) else one.digest[:19]
+            raise Unavailable(
+                f"{place.standing}, but {one.tag}, where promote.registry was before, still names {names}: delete that tag there, or "
+                f"`docker tag {place.shipped.image_id[:19]} {one.tag} && docker push {one.tag}`, then run the same command again"
+            )
+    return [f"{one.tag} could not be asked, and may name another version ({one.trouble})" for one in found]
+
+
+def unchanged_services(place: Place) -> list[str]:
+    """The services of other targets that go on with another image, as far as this engine and the ledger know."""
+    running = {service.where: service.image_id for service in docker_target.services(place.client)}
+    versions = {one.image_id: one.version for one in place.ledger.champions}
+    before = {where: shipped for where, shipped in place.ledger.targets().items() if where != place.where}
+    lines = [
+        f"{where} still serves {f'version {versions[image_id]}' if image_id in versions else f'the image {image_id[:19]}'}"
+        for where, image_id in running.items()
+        if where in before and image_id not in (None, place.shipped.image_id)
+    ]
+    if before and (last := list(before)[-1]) not in running and before[last].image_id != place.shipped.image_id:
+        lines.append(f"{last} was not changed, is not on this engine, and serves version {before[last].version} by the ledger")
+    return lines
 
 
 def full_acceptance(client: Any, judged: Params, shipped: Shipped, identity: str) -> None:

@@ -14,6 +14,7 @@ from paddleship.data import dataset
 from paddleship.model import baseline, building, classes, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
+from paddleship.reports.figures import share
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
@@ -81,9 +82,10 @@ def train(params: Params) -> Report:
     decided = baseline.decides(tested.outputs, task.name)
     shares = {"test_largest_class_share": baseline.largest_class(splits["test"].labels)[1]} if decided else {}
     checks = [loss, check_round_trip(trained, answers), *check_score(history, score, params.train)]
+    epoch = f"epoch {history.best + 1} of {len(history.epochs)}"
     return Report(
         stage="train",
-        headline=f"test {score} {tested.score:.4f}{_beside(shares)} with the weights of epoch {history.best + 1} of {len(history.epochs)}",
+        headline=f"test {score} {share(tested.score)}{_beside(shares)} with the weights of {epoch}",
         metrics={
             f"test_{score}": tested.score,
             **shares,

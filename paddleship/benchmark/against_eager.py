@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddleship.config.catalogue import EAGER
+from paddleship.reports.figures import apart
 
 Row = Mapping[str, Any]
 
@@ -56,9 +57,8 @@ def words(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, *,
 
 
 def _compared(eager: Row, own: Row, best: str, metric: str, *, better: bool) -> str:
-    figures = f"({eager[metric]:.3g} against {own[metric]:.3g} of {best})"
-    apart = distance(eager, own, metric)
-    return f"in {metric} eager is {apart} better {figures}" if better else f"in {metric} eager is {apart} worse {figures}"
+    figures = "({} against {} of {})".format(*apart(eager[metric], own[metric], 3), best)
+    return f"in {metric} eager is {distance(eager, own, metric)} {'better' if better else 'worse'} {figures}"
 
 
 def _turns(eager: Row, own: Row, metric: str, *, better: bool) -> bool:
@@ -72,7 +72,7 @@ def _median(eager: Row, own: Row, best: str) -> str:
     """Which of the two is faster in the median, with the interval of the comparison if there is one."""
     faster, slower = sorted((own, eager), key=lambda row: float(row[_MEDIAN]))
     name = best if faster is own else "eager"
-    said = f"{name} is {distance(faster, slower, _MEDIAN)} better ({faster[_MEDIAN]:.3g} against {slower[_MEDIAN]:.3g}"
+    said = f"{name} is {distance(faster, slower, _MEDIAN)} better ({' against '.join(apart(faster[_MEDIAN], slower[_MEDIAN], 3))}"
     low, high = own.get("speedup_low"), own.get("speedup_high")
     interval = f"; {best} is {low:.2f} to {high:.2f}× as fast as eager, 95% interval" if low is not None and high is not None else ""
     return f"{said}{interval})"

@@ -15,6 +15,7 @@ from paddleship.benchmark.against_eager import PERCENTILES, TIMED, Row, cost, di
 from paddleship.config.catalogue import EAGER
 from paddleship.config.params import Select
 from paddleship.errors import ParamsError
+from paddleship.reports import figures
 from paddleship.reports.verdict import Check
 
 Compare = Callable[[str, str], tuple[float, float, float] | None]  # the first's latency over the second's, with its 95% interval
@@ -121,7 +122,7 @@ def _missed(row: Row, settings: Select) -> str:
         if measured is None:
             return f"has too few samples for {key}, which select.{limit} limits: raise benchmark.max_seconds"
         if not measured <= allowed:
-            return f"misses select.{limit} ({key} is {measured:.4g}, allowed {allowed:.4g})"
+            return f"misses select.{limit} ({key} is {figures.beside(measured, allowed)}, allowed {figures.limit(allowed)})"
     return ""
 
 
@@ -151,7 +152,7 @@ def _below(rows: Mapping[str, Row], limit: str, allowed: float) -> str:
         if not measured:
             continue
         name = min(measured, key=measured.__getitem__)
-        found = f"there are too few samples for p99_ms; {name} is closest with a {key} of {measured[name]:.3g}"
+        found = f"there are too few samples for p99_ms; {name} is closest with a {key} of {figures.beside(measured[name], allowed)}"
         over = measured[name] > allowed
         return f"{found}, already over the limit: raise select.{limit}" if over else f"{found}: raise benchmark.max_seconds"
     return "there are too few samples for any percentile: raise benchmark.max_seconds"

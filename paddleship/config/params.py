@@ -451,6 +451,19 @@ class Drift(Section):
     )
 
 
+Channel = Literal["email", "slack", "webhook"]
+Occasion = Literal["failed", "gate-missed", "drift", "promoted"]
+
+
+class Notify(Section):
+    """Which channels the Prefect server sends a notification to, and on what. Their addresses are in the environment."""
+
+    channels: list[Channel] = Field([], description="email, slack, webhook; [] for none")
+    occasions: Annotated[list[Occasion], Field(min_length=1)] = Field(
+        ["failed", "gate-missed", "drift", "promoted"], description="failed, gate-missed, drift, promoted"
+    )
+
+
 class GraphModes(Section):
     networks: Annotated[list[NetworkName], Field(min_length=1)] = Field(list(NETWORKS), description="networks that are measured")
     modes: Annotated[list[ModeName], Field(min_length=1)] | None = Field(None, description="null: all of them")
@@ -492,6 +505,7 @@ class Params(Section):
     promote: Promote = Field(Promote(), description="paddleship promote and rollback; no stage reads it")
     sweep: Sweep = Field(Sweep(), description="paddleship sweep; no stage reads it")
     drift: Drift = Field(Drift(), description="paddleship drift; no stage reads it")
+    notify: Notify = Field(Notify(), description="notifications of the Prefect server; no stage reads it")
     graph_modes: GraphModes = Field(GraphModes(), description="the flow compare-graph-modes; no stage reads it")
 
     def flat(self) -> dict[str, Any]:

@@ -31,11 +31,14 @@ class DriftVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class FeatureDrift:
-    """One feature: distance of its distributions, adjusted p-value, and the share of requests with values that no training row has."""
+    """One feature: distance of its distributions, adjusted p-value, and the share of requests with values that no training row has.
+
+    The p-value is None where too few requests were counted to compute one.
+    """
 
     name: str
     distance: float
-    p_value: float
+    p_value: float | None
     unseen_share: float
     verdict: DriftVerdict
     training: tuple[float, ...]
@@ -80,17 +83,25 @@ def compare(sample: Sample, settings: Drift) -> DriftResult:
     known = [Bins.from_dict(item) for item in sample.profile["features"]]
     training = [np.asarray(item["counts"], float) for item in sample.profile["features"]]
     enough = sample.rows >= settings.min_rows
-    p_values = [_p_value(one, other) if enough else 1.0 for one, other in zip(training, sample.counts, strict=True)]
-    adjusted = false_discovery_control(p_values, method="by").tolist() if p_values else []
+    adjusted: list[float | None] = [None] * len(known)
+    if known and enough:
+        p_values = [_p_value(one, other) for one, other in zip(training, sample.counts, strict=True)]
+        adjusted = false_discovery_control(p_values, method="by").tolist()
     found = []
     for bins, one, other, p_value in zip(known, training, sample.counts, adjusted, strict=True):
         distance = _distance(one, other)
-        drifted = p_value <= settings.false_alarm_rate and distance >= settings.min_distance
-        verdict = DriftVerdict.CANNOT_TELL if not enough else DriftVerdict.DRIFTED if drifted else DriftVerdict.SAME
+        verdict = _verdict(p_value, distance, settings)
         unseen = float(_shares(other)[list(bins.unseen)].sum())
         shares = tuple(_shares(one).tolist()), tuple(_shares(other).tolist())
         found.append(FeatureDrift(bins.name, distance, p_value, unseen, verdict, *shares, bins))
     return DriftResult(sample, tuple(sorted(found, key=lambda feature: (-feature.distance, feature.name))), settings)
+
+
+def _verdict(p_value: float | None, distance: float, settings: Drift) -> DriftVerdict:
+    if p_value is None:
+        return DriftVerdict.CANNOT_TELL
+    drifted = p_value <= settings.false_alarm_rate and distance >= settings.min_distance
+    return DriftVerdict.DRIFTED if drifted else DriftVerdict.SAME
 
 
 def _p_value(training: np.ndarray[Any, Any], requests: np.ndarray[Any, Any]) -> float:

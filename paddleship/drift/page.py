@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from paddleship.drift.comparing import DriftResult
+from paddleship.drift.comparing import DriftResult, FeatureDrift
+from paddleship.reports import figures
 
 HEAD = ("feature", "distance", "limit", "p-value", "unseen values", "verdict")
 _NOT_WATCHED = (
@@ -12,11 +13,23 @@ _NOT_WATCHED = (
 
 def rows(result: DriftResult) -> list[tuple[str, ...]]:
     """A row of the table for each feature, under HEAD."""
-    limit = f"{result.settings.min_distance:.2f}"
+    limit = result.settings.min_distance
     return [
-        (feature.name, f"{feature.distance:.3f}", limit, f"{feature.p_value:.1g}", f"{feature.unseen_share:.1%}", str(feature.verdict))
+        (
+            feature.name,
+            figures.beside(feature.distance, limit),
+            figures.limit(limit),
+            _p_value(feature),
+            f"{feature.unseen_share:.1%}",
+            str(feature.verdict),
+        )
         for feature in result.features
     ]
+
+
+def _p_value(feature: FeatureDrift) -> str:
+    """A dash where there are too few requests for a test."""
+    return "–" if feature.p_value is None else f"{feature.p_value:.1g}"
 
 
 def not_watched(result: DriftResult) -> list[str]:

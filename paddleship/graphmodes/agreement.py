@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.numerics import differences
+from paddleship.reports import figures
 
 EPSILON = 1e-6
 
@@ -36,7 +37,7 @@ def judge(
     answer = noise_ratio([found["answer"]], [[reference["answer"]]], [truth["answer"]])
     loss = noise_ratio(found["losses"], [reference["losses"], *reordered], truth["losses"]) if found["losses"] else None
     wrong = [
-        f"the error of its {what} is {ratio:.3g} × eager's own (limit {limit:g})"
+        f"the error of its {what} is {figures.beside(ratio, limit)} × eager's own (limit {figures.limit(limit)})"
         for what, ratio in (("answers", answer), ("first losses", loss))
         if ratio is not None and not ratio <= limit
     ]

@@ -14,6 +14,7 @@ from math import inf, sqrt
 
 from paddleship.loadgen.scenarios import Measured, Server
 from paddleship.loadgen.stopping import percentile_of
+from paddleship.reports.figures import beside, limit
 
 _RUNS = 10
 _CLOSE = 1.05
@@ -93,7 +94,8 @@ def _why_none(lowest: Server, trials: list[RateTrial], capacity_per_s: float, ma
             "choose a faster candidate"
         )
     nearest = min(known, key=lambda trial: trial.p99_ms or inf)
+    seen = beside(nearest.p99_ms or 0.0, lowest.slo_p99_ms)
     return (
-        f"no load met slo_p99_ms {lowest.slo_p99_ms:g}: the best of {len(trials)} had a p99 of {nearest.p99_ms:.3g} ms at "
+        f"no load met slo_p99_ms {limit(lowest.slo_p99_ms)}: the best of {len(trials)} had a p99 of {seen} ms at "
         f"{nearest.target_qps:.3g} a second; raise slo_p99_ms, or choose a faster candidate"
     )

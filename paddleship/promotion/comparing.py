@@ -12,6 +12,7 @@ from paddleship.acceptance.triton import Outputs
 from paddleship.config.params import Promote
 from paddleship.data.dataset import Rows
 from paddleship.numerics import differences
+from paddleship.reports.figures import shares
 from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import Interval
 
@@ -43,8 +44,9 @@ class Comparison:
         """Both scores and their difference, for a person."""
         if self.champion is None or self.challenger is None or self.drop is None:
             return "the scores are unknown, because labels and outputs do not fit together"
+        challenger, champion = shares(self.challenger, self.champion)
         change = f"{-self.drop.value:+z.4f}, 95% interval {-self.drop.high:+z.4f} to {-self.drop.low:+z.4f}"
-        return f"{self.metric} {self.challenger:.4f} against {self.champion:.4f} on {self.rows:,} rows ({change})"
+        return f"{self.metric} {challenger} against {champion} on {self.rows:,} rows ({change})"
 
     def metrics(self) -> dict[str, float | int]:
         """Flat, with what could not be said left out."""
@@ -99,8 +101,8 @@ def _regression(rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Ou
         return Comparison(len(rows), "r2", None, None, None, None, None, [])
     drop = Interval(*differences.drop_interval(differences.r2, before, after, rows.labels))
     scores = [differences.r2(outputs, rows.labels) for outputs in (before, after)]
-    apart = np.abs(before - after).reshape(len(rows), -1).max(-1)
-    places = [int(place) for place in np.argsort(-apart)[:_EXAMPLES] if apart[place] > 0]
+    distances = np.abs(before - after).reshape(len(rows), -1).max(-1)
+    places = [int(place) for place in np.argsort(-distances)[:_EXAMPLES] if distances[place] > 0]
     examples = [_example(rows, place, before[place], after[place]) for place in places]
     return Comparison(len(rows), "r2", scores[0], scores[1], drop, None, None, examples)
 

@@ -134,6 +134,20 @@ class Ledger:
         done = [entry for entry in self.entries if entry.event == Event.SERVING and (at is None or entry.at <= at)]
         return done[-1] if done else None
 
+    def targets(self, at: datetime | None = None) -> dict[str, Shipped]:
+        """What was put in service last on each target up to that time, by default now; the latest target comes last."""
+        found: dict[str, Shipped] = {}
+        for entry in self.entries:
+            if entry.event == Event.SERVING and entry.target is not None and (at is None or entry.at <= at):
+                found.pop(entry.target, None)
+                found[entry.target] = entry.shipped
+        return found
+
+    @property
+    def champions(self) -> list[Shipped]:
+        """Every image that was champion, with the names that it had in registries."""
+        return [entry.shipped for entry in self.entries if entry.event == Event.SERVING]
+
     def unfinished(self, at: datetime | None = None) -> Entry | None:
         """The last decision, unless it was settled, or its own image was refused on the way; None otherwise."""
         decision: Entry | None = None

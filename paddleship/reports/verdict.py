@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from paddleship.reports import figures
+
 
 class Check(BaseModel):
     """One measured value and its limit; `advice` is the next step if it fails."""
@@ -32,7 +34,7 @@ class Check(BaseModel):
         if isinstance(self.limit, str):
             words = f"{self.name}: {self.measured} (wanted: {self.limit})"
         else:
-            words = f"{self.name} is {_show(self.measured)} (limit {_show(self.limit)})"
+            words = f"{self.name} is {_show(self.measured, self.limit)} (limit {_limit(self.limit)})"
         return f"{words}: {self.advice}" if self.advice and not self.passed else words
 
 
@@ -60,5 +62,11 @@ def _finite(value: float | None) -> float | str | None:
     return value if value is None or abs(value) < float("inf") else str(value)
 
 
-def _show(value: float | int | str | None) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _show(value: float | int | str | None, limit: float | int | None) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return figures.beside(value, value if limit is None else limit)
+
+
+def _limit(value: float | int | None) -> str:
+    return figures.limit(value) if isinstance(value, float) else str(value)

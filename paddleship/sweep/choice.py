@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from paddleship.config.params import Sweep
+from paddleship.reports.figures import beside, limit
 from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import Difference, Interval
 from paddleship.sweep.variant import Figures
@@ -101,9 +102,10 @@ def _cost(objective: str) -> Callable[[Figures], float]:
 def _refusal(figures: Figures, settings: Sweep) -> str:
     """The limit that a variant is beyond; empty if there is none."""
     if settings.min_score is not None and (figures.score is None or figures.score.value < settings.min_score):
-        return f"{figures.score_name} {f'{figures.score.value:.4g}' if figures.score else 'unknown'} is below {settings.min_score:g}"
+        score = beside(figures.score.value, settings.min_score) if figures.score else "unknown"
+        return f"{figures.score_name} {score} is below {limit(settings.min_score)}"
     if settings.max_p50_ms is not None and figures.p50_ms.value > settings.max_p50_ms:
-        return f"p50 {figures.p50_ms.value:.3g} ms is above {settings.max_p50_ms:g} ms"
+        return f"p50 {beside(figures.p50_ms.value, settings.max_p50_ms)} ms is above {limit(settings.max_p50_ms)} ms"
     if settings.max_size_bytes is not None and figures.size_bytes > settings.max_size_bytes:
         return f"{figures.size_bytes:,} bytes are above {settings.max_size_bytes:,}"
     return ""

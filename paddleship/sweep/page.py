@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.plots import variants as chart
+from paddleship.reports.figures import share
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Verdict
 from paddleship.shipped.common.files import write_text
@@ -50,8 +51,8 @@ def headline(variants: Sequence[Variant], choice: Choice) -> str:
     figures = best.figures
     if figures is None:
         return choice.reason
-    tested = f" (test {figures.test_score:.4f})" if figures.test_score is not None else ""
-    said = [f"{figures.score_name} {figures.score.value:.4f}{tested}"] if figures.score else []
+    tested = f" (test {share(figures.test_score)})" if figures.test_score is not None else ""
+    said = [f"{figures.score_name} {share(figures.score.value)}{tested}"] if figures.score else []
     said += [f"p50 {figures.p50_ms.value:.3g} ms", f"{figures.size_bytes / 1e6:.3g} MB"]
     return f"variant {best.number} ({best.label}): {', '.join(said)}; {choice.reason}"
 
@@ -99,7 +100,7 @@ def _cells(variant: Variant, choice: Choice) -> tuple[str, ...]:
         return (mark, str(variant.number), variant.label, outcome, "–", "–", "–", "–", "–")
     score = "–"
     if figures.score:
-        score = _interval(figures.score, 4) if figures.score_has_interval else f"{figures.score.value:.4f}"
+        score = _interval(figures.score, 4) if figures.score_has_interval else share(figures.score.value)
     outcome = choice.refused.get(variant.number, DONE if figures.valid else f"{DONE}, machine not free")
     size = f"{figures.size_bytes / 1e6:.3g}"
     return (mark, str(variant.number), variant.label, outcome, score, _interval(figures.p50_ms, 3), _times(figures), size, figures.winner)

@@ -15,7 +15,7 @@ from paddleship.errors import ParamsError
 
 Point = Mapping[str, Any]
 """The values of one variant, by the path of the param."""
-SHARED = ("name", "paths", "promote", "sweep", "graph_modes")
+SHARED = ("name", "paths", "promote", "sweep", "notify", "graph_modes")
 """Sections of the params that all variants of a model share: its name and places, and the settings of other commands."""
 _LONGEST_VALUE = 40  # characters of a value in a label
 

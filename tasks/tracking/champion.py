@@ -23,6 +23,15 @@ _RECORDING = "recording.json"
 _WHOLE = "FINISHED"  # status of the run of an entry that has all of it
 
 
+def noted(uri: str) -> list[Entry]:
+    """The ledgers of all models as MLflow has them. Raises Unavailable."""
+    with reached(uri):
+        client = connect(uri)
+        experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+        found = list(search.pages(client, experiments, f"tags.{_ENTRY} != ''"))
+    return [Entry.model_validate_json(run.data.tags[_ENTRY]) for run in found if run.info.status == _WHOLE]
+
+
 class Registry:
     """The versions of one model, and its promotions as runs of an experiment of their own.
 

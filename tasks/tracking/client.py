@@ -8,10 +8,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from paddleship.errors import Unavailable, without_credentials
+from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 from tasks.tracking import store
 
 OF_TEST_ROWS = "train/test_"  # prefix of a run's metrics
+
+
+class DeletedExperiment(Unavailable):
+    """The experiment that runs go to was deleted in MLflow, which keeps it and its name."""
 
 
 def connect(uri: str) -> Any:
@@ -32,16 +36,39 @@ def connect(uri: str) -> Any:
 
 @contextmanager
 def reached(uri: str) -> Iterator[None]:
-    """A block in which an MLflow that does not answer raises Unavailable."""
+    """A block in which an MLflow that does not answer, or refuses a request, raises Unavailable."""
     from mlflow.exceptions import MlflowException
 
     try:
         yield
     except (MlflowException, OSError) as error:
-        raise Unavailable(
-            f"MLflow at {without_credentials(uri)} does not answer as it should ({reason(error)}): start it (`make ui`), then run the same "
-            "command"
-        ) from error
+        raise Unavailable(trouble(uri, error, then="run the same command")) from error
+
+
+def trouble(uri: str, error: BaseException, *, then: str) -> str:
+    """What is wrong with MLflow and the next step: it does not answer, it refused a request, or there is something to do first."""
+    from mlflow.tracking.registry import UnsupportedModelRegistryStoreURIException
+
+    if isinstance(error, PaddleshipError):
+        return f"{error}, then {then}"
+    if isinstance(error, UnsupportedModelRegistryStoreURIException):
+        return f"{without_credentials(uri)} is no address of an MLflow: correct MLFLOW_TRACKING_URI, then {then}"
+    where = f"MLflow at {without_credentials(uri)}"
+    if _is_silent(error):
+        return f"{where} does not answer as it should ({reason(error)}): start it (`make ui`), then {then}"
+    return f"{where} refused a request ({reason(error)}): see its log, then {then}"
+
+
+def _is_silent(error: BaseException) -> bool:
+    """Whether no answer came, rather than one that refuses: the errors of an answer have a code of MLflow's own."""
+    from mlflow.exceptions import MlflowException
+
+    behind: BaseException | None = error
+    while behind is not None:
+        if isinstance(behind, OSError):
+            return True
+        behind = behind.__cause__ or behind.__context__
+    return not isinstance(error, MlflowException) or error.error_code in ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE")
 
 
 def reason(error: BaseException) -> str:

@@ -18,17 +18,17 @@ from typing import Any
 
 from paddleship.config.params import Code, Params
 from paddleship.custody import sources
-from paddleship.errors import Cancelled, PaddleshipError, Unavailable, without_credentials
+from paddleship.errors import Cancelled, PaddleshipError, Unavailable
 from paddleship.reports.report import Report
 from paddleship.system import locks
 from tasks.source import CODE, KEPT, differs
 from tasks.tracking import view
-from tasks.tracking.client import connect, reason
+from tasks.tracking.client import connect, trouble
 from tasks.tracking.sending import close_run, open_run, send_model, send_report
 from tasks.tracking.spool import LOCK, abandoned, read, reports, write
 
 # Facts of reports that runs are searched and compared by.
-_TAGGED = ("data_sha256", "code_sha256", "winner", "measured_on", "benchmark_valid")
+_TAGGED = ("data_sha256", "code_sha256", "winner", "measured_on", "benchmark_valid", "image", "image_id")
 _MAX_CODE_BYTES = 20_000_000
 
 
@@ -79,6 +79,11 @@ class Tracker:
             return None
         self._send(lambda: view.share(connect(self._uri), experiment, sweep=name, title=title))
         return view.link(self._uri, experiment, sweep=name) if self._uri.startswith("http") else None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why MLflow did not get all of this run, and the next step; None if it has everything so far."""
+        return self._trouble
 
     @property
     def undelivered(self) -> Path | None:
@@ -179,12 +184,8 @@ class Tracker:
         try:
             return action()
         except Exception as error:
-            self._trouble = reason(error)
-            print(
-                f"warning: MLflow at {without_credentials(self._uri)} does not answer ({self._trouble}): the run continues, and its "
-                "reports are kept for `paddleship deliver`",
-                file=sys.stderr,
-            )
+            self._trouble = trouble(self._uri, error, then="run `paddleship deliver`")
+            print(f"warning: the run continues, and its reports are kept: {self._trouble}", file=sys.stderr)
             return None
         finally:
             self._keep(lambda: self._facts.update(read(self._entry)))
@@ -219,11 +220,9 @@ def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
                 sent.append(_deliver(entry, tracking_uri))
                 shutil.rmtree(entry)
             except Exception as error:
-                kept.append(f"{entry.name} ({reason(error)})")
+                kept.append(f"{entry.name} is kept: {trouble(tracking_uri, error, then='run `paddleship deliver`')}")
     if kept:
-        raise Unavailable(
-            f"MLflow at {tracking_uri} does not take {'; '.join(kept)} ({len(sent)} delivered): start it, then `paddleship deliver`"
-        )
+        raise Unavailable(f"{len(sent)} runs were delivered, {len(kept)} were not; {'; '.join(kept)}")
     return sent
 
 

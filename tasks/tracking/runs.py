@@ -114,8 +114,8 @@ def champion(uri: str, model: str) -> tuple[str, Run] | None:
 
 
 def reports(uri: str, run: Run) -> list[Report]:
-    """The reports of a run, in the order of their stages."""
-    with tempfile.TemporaryDirectory() as scratch:
+    """The reports of a run, in the order of their stages. Raises Unavailable."""
+    with reached(uri), tempfile.TemporaryDirectory() as scratch:
         kept = [item.path for item in connect(uri).list_artifacts(run.run_id, "reports") if item.path.endswith(".json")]
         paths = [path for name in kept if (path := download(uri, run, name, Path(scratch)))]
         return in_order([Report.read(path.parent, path.stem) for path in paths])
@@ -150,10 +150,29 @@ class Registered:
     images: set[str]
 
 
-def registered(uri: str) -> Registered:
+@dataclass(frozen=True)
+class ModelVersion:
+    """A model version, the run that made it, and its image; of a version that this pipeline did not register, the image is empty."""
+
+    model: str
+    version: str
+    run_id: str
+    image: str
+    image_id: str
+
+
+def versions(uri: str) -> list[ModelVersion]:
+    """All model versions. Raises Unavailable."""
     with reached(uri):
-        versions = list(connect(uri).search_model_versions())
-    return Registered({str(one.run_id) for one in versions}, {one.tags["image_id"] for one in versions if "image_id" in one.tags})
+        found = list(connect(uri).search_model_versions())
+    return [
+        ModelVersion(one.name, str(one.version), str(one.run_id), one.tags.get("image", ""), one.tags.get("image_id", "")) for one in found
+    ]
+
+
+def registered(uri: str) -> Registered:
+    found = versions(uri)
+    return Registered({one.run_id for one in found}, {one.image_id for one in found if one.image_id})
 
 
 def delete(uri: str, run: Run) -> None:

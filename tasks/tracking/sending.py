@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from paddleship.errors import without_credentials
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 from tasks.source import KEPT
 from tasks.tracking import note, registry, search, spool, view
-from tasks.tracking.client import connect, epoch_metrics, scores
+from tasks.tracking.client import DeletedExperiment, connect, epoch_metrics, scores
 from tasks.tracking.store import first_use
 
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the page opens on runs and metrics
@@ -62,10 +63,18 @@ def get_ready(uri: str) -> None:
 
 
 def experiment_id(client: Any, name: str, location: str | None) -> str:
-    """The experiment of that name, created if it is missing; if two runs create it at once, one of them finds the other's."""
+    """The experiment of that name, created if it is missing; if two runs create it at once, one of them finds the other's.
+
+    Raises DeletedExperiment.
+    """
     from mlflow.exceptions import MlflowException
 
     if (found := client.get_experiment_by_name(name)) is not None:
+        if found.lifecycle_stage == "deleted":
+            way = f"`MLFLOW_TRACKING_URI={without_credentials(client.tracking_uri)} mlflow experiments restore -x {found.experiment_id}`"
+            raise DeletedExperiment(
+                f"the experiment {name!r} of MLflow was deleted: restore it with {way}, or delete it for good (`mlflow gc`)"
+            )
         return str(found.experiment_id)
     try:
         return str(client.create_experiment(name, artifact_location=location, tags=_KIND))

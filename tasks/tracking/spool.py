@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from paddleship.errors import BadInput
 from paddleship.reports.order import in_order
 from paddleship.reports.report import Report
 from paddleship.shipped.common.files import write_text
@@ -40,7 +41,11 @@ def write(entry: Path, facts: Mapping[str, Any]) -> None:
 
 
 def read(entry: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads((entry / "run.json").read_text(encoding="utf-8"))
+    """What an entry says about its run. Raises BadInput."""
+    try:
+        facts: dict[str, Any] = json.loads((entry / "run.json").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadInput(f"{str(entry / 'run.json')!r} is damaged ({error}): restore it, or remove its folder") from None
     return facts
 
 

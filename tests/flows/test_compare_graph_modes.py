@@ -33,8 +33,10 @@ def test_the_flow_leaves_a_page_a_report_and_a_child_run_per_mode(compared):
     store = create_engine(f"sqlite:///{checkout}/.paddleship/mlflow.db")
     with store.connect() as connection:
         (points,) = connection.execute(text("select count(*) from metrics where key = 'loss'")).one()
+        (name,) = connection.execute(text("select name from runs where name like 'graph modes of linear (%)'")).one()
     store.dispose()
     assert points > 800
+    assert name, "two random words alone would not say what the run is"
 
 
 def test_a_network_with_nothing_to_compare_says_why():

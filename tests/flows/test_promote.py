@@ -321,6 +321,56 @@ def test_without_a_target_nothing_is_said_to_serve_until_the_version_gets_one(te
     assert f"serves as     {where}" in team.run("1", "ledger", "--at", "2999-01-01").stdout
 
 
+def moving_tag(engine, registry, images):
+    """The id of the image that the tag `champion` names in a registry."""
+    return engine.images.pull(f"{registry}/{images}:champion").id
+
+
+def image_id(team, version):
+    return json.loads((team.checkouts[version] / "release.json").read_text())["image_id"]
+
+
+def test_a_version_that_was_pushed_elsewhere_is_pushed_to_the_registry_of_the_params(team, engine, image_registry):
+    old, new = f"{image_registry}/old", f"{image_registry}/new"
+    team.settings(registry=old, compare=False)
+    assert team.run("1", "promote", "1").returncode == 0
+    team.settings(registry=new, compare=False)
+    again = team.run("1", "promote", "1")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert Ledger(team.ledger, "linear").serving().shipped.reference.startswith(f"{new}/{team.images}@sha256:")
+    assert champion(team)[1]["reference"].startswith(f"{new}/")
+    assert moving_tag(engine, new, team.images) == moving_tag(engine, old, team.images) == image_id(team, "1")
+    stale = team.run("2", "promote", "2")
+    assert stale.returncode == 4, stale.stdout + stale.stderr
+    assert f"{old}/{team.images}:champion, where promote.registry was before, still names version 1: delete that tag" in stale.stderr
+    assert moving_tag(engine, new, team.images) == image_id(team, "2")
+    engine.images.get(image_id(team, "2")).tag(f"{old}/{team.images}", "champion")
+    engine.images.push(f"{old}/{team.images}", "champion")
+    settled = team.run("2", "promote", "2")
+    assert settled.returncode == 0, settled.stdout + settled.stderr
+
+
+def test_a_rollback_does_not_wait_for_a_registry_that_never_had_the_image(team, image_registry):
+    team.settings(registry=image_registry, compare=False)
+    for version in "12":
+        assert team.run(version, "promote", version).returncode == 0
+    team.settings(registry="127.0.0.1:9", compare=False)
+    back = team.run("2", "rollback")
+    assert back.returncode == 4, back.stdout + back.stderr
+    assert "version 1 is champion in the ledger, but 127.0.0.1:9 did not take its image: when it does, run the same" in back.stderr
+    assert Ledger(team.ledger, "linear").serving().shipped.version == "1"
+
+
+def test_a_promotion_that_leaves_another_target_alone_says_what_serves_there(promoted, target):
+    where = f"{target['name']} at 127.0.0.1:{target['port']}"
+    promoted.settings(compare=False)
+    done = promoted.run("1", "promote", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].endswith(f"no server was started or changed; {where} still serves version 2")
+    assert served(target) == digest(promoted, "2")
+    assert f"  not changed   {where}: version 2" in promoted.run("1", "ledger", "--at", "2999-01-01").stdout
+
+
 def test_a_version_whose_evidence_is_elsewhere_is_refused_with_the_way_there(team):
     done = team.run("2", "promote", "1")
     assert done.returncode == 2

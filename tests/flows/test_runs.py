@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from flows import runs, workspace
+from flows import runs, sweep, workspace
 from flows.local import Local
+from flows.sweep_params import SweepParams
 from paddleship.errors import BadInput, GateFailed
 from paddleship.lineage.release import RUN_LABEL
+from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped
 from tasks import image
 from tasks.tracking import runs as tracked
 from tasks.tracking.client import connect
@@ -56,70 +58,43 @@ def test_a_run_is_found_by_its_name_or_the_beginning_of_an_id(stored):
         tracked.named(found, "run-9")
 
 
-def test_a_comparison_shows_the_params_that_differ_and_the_ratio_of_figures(stored):
+def test_the_table_has_the_score_and_the_stage_that_refused(stored):
     found = tracked.find(stored[1].tracking_uri())
-    one, other = (replace(found[place], metrics={"benchmark/p50_ms": p50_ms}) for place, p50_ms in ((0, 2), (1, 1)))
-    rows = list(zip(*(column.cells for column in runs.comparison(one, other).columns), strict=True))
-    texts = [[str(cell) for cell in row] for row in rows]
-    assert ["train.epochs", "8", "9", ""] in texts
-    assert ["benchmark/p50_ms", "2", "1", "0.5×"] in texts
-    assert not [row for row in texts if row[0] == "seed"], "what is equal is left out"
+    tags = {**found[0].tags, "failure": "train: validation_accuracy is 0.7"}
+    one = replace(found[0], metrics={"train/test_accuracy": 0.875, "train/test_loss": 0.4}, tags=tags)
+    assert (cells(one)["score"], cells(one)["outcome"]) == ("0.8750", "GateFailed: train")
+    assert cells(replace(one, metrics={"train/test_accuracy": 0.99999}))["score"] == "0.99999", "which is not 1"
 
 
-def test_a_comparison_begins_with_what_decides_and_the_table_has_the_score_and_the_stage_that_refused(stored):
+def cells(run, others=(), releases=None):
+    """The cells of a run in the table, by column."""
+    return {column.header: str(next(iter(column.cells))) for column in runs.table([run, *others], releases or {}).columns}
+
+
+def test_the_table_has_the_params_in_which_the_runs_of_a_model_differ(stored):
     found = tracked.find(stored[1].tracking_uri())
-    metrics = {"benchmark/p50_ms": 2, "benchmark/speedup": 3, "train/test_accuracy": 0.875, "train/test_loss": 0.4, "export/seconds": 1}
-    one, other = (
-        replace(found[0], metrics=metrics, tags={**found[0].tags, "failure": "train: validation_accuracy is 0.7"}),
-        replace(found[1], metrics=metrics),
-    )
-    names, *_ = [[str(cell) for cell in column.cells] for column in runs.comparison(one, other).columns]
-    assert names[:5] == ["outcome", "winner", "train/test_accuracy", "benchmark/speedup", "benchmark/p50_ms"]
-    assert names[-2:] == ["export/seconds", "train/test_loss"]
-    better = replace(other, metrics=metrics | {"train/test_accuracy": 0.9})
-    *_, changes = [[str(cell) for cell in column.cells] for column in runs.comparison(one, better).columns]
-    assert changes[2:5] == ["+0.0250", "1×", "1×"]
-    cells = {column.header: str(next(iter(column.cells))) for column in runs.table([one]).columns}
-    assert (cells["score"], cells["outcome"]) == ("0.8750", "GateFailed: train")
-
-
-@pytest.mark.parametrize(
-    ("tags", "ratios"),
-    [
-        ({"benchmark_valid": "False"}, ("a benchmark was disturbed", "", "0.5×")),
-        ({"measured_on": "another machine"}, ("measured on another machine", "", "0.5×")),
-        ({"data_sha256": "other rows"}, ("0.5×", "0.5×", "")),
-    ],
-)
-def test_figures_that_do_not_compare_have_no_ratio_and_the_reason_is_a_row(stored, tags, ratios):
-    found = tracked.find(stored[1].tracking_uri())
-    keys = ("benchmark/p50_ms", "accept/http_p50_ms", "train/score")
-    one, other = (replace(found[place], metrics=dict.fromkeys(keys, value)) for place, value in ((0, 2), (1, 1)))
-    other.tags.update(tags)
-    columns = [[str(cell) for cell in column.cells] for column in runs.comparison(one, other).columns]
-    rows = {name: rest for name, *rest in zip(*columns, strict=True)}
-    assert tuple(rows[key][-1] for key in keys) == ratios
-    ((name, value),) = tags.items()
-    assert rows[name] == ["–", value, ""]
+    assert [cells(run, found)["params"] for run in found] == ["epochs=8", "epochs=9", "epochs=8"]
+    assert cells(found[0], [found[2]])["params"] == "–"
+    assert cells(found[0], [replace(found[1], model="another")])["params"] == "–"
 
 
 def test_a_speedup_that_is_not_valid_is_marked(stored):
     (run, *_) = tracked.find(stored[1].tracking_uri())
     disturbed = replace(run, metrics={"benchmark/speedup": 9.1}, tags={**run.tags, "benchmark_valid": "False"})
-    assert "9.1× (not valid)" in [str(cell) for column in runs.table([disturbed]).columns for cell in column.cells]
+    assert "9.1× (not valid)" in [str(cell) for column in runs.table([disturbed], {}).columns for cell in column.cells]
 
 
 def test_a_store_that_mlflow_does_not_know_is_unavailable(stored, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "foo://bar")
     done = command(stored[0], "list")
     assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
-    assert "MLflow at foo://bar does not answer" in done.stderr
+    assert "foo://bar is no address of an MLflow: correct MLFLOW_TRACKING_URI" in done.stderr
 
 
 def test_a_long_name_is_short_in_a_table_and_keeps_what_tells_runs_apart(stored):
     (found, *_) = tracked.find(stored[1].tracking_uri())
     long = replace(found, name="sensor: width=8, features=6, events=40, classes=4, epochs=4, … (calm-otter)")
-    shown = [str(cell) for cell in runs.table([long, found]).columns[0].cells]
+    shown = [str(cell) for cell in runs.table([long, found], {}).columns[0].cells]
     assert shown == ["sensor: width=8, features=6, events=40, classes… (calm-otter)", found.name]
 
 
@@ -139,6 +114,42 @@ def test_a_run_is_shown_with_the_reason_of_its_end(stored):
     assert shown.returncode == 0, shown.stderr
     assert "x is 3" in shown.stdout
     assert command(stored[0], "show", "nobody").returncode == 2
+    changed = command(stored[0], "show", "run-1")
+    assert "9 (8 in the run before of this model, run-0)" in changed.stdout
+    assert "train.epochs" not in command(stored[0], "show", "run-0").stdout, "no run came before it"
+
+
+def test_the_run_that_serves_is_named_with_its_version_and_image_by_the_ledger(stored):
+    toy, local = stored
+    found = tracked.find(local.tracking_uri())
+    mlflow = connect(local.tracking_uri())
+    mlflow.create_registered_model("reviews")
+    for number, run in enumerate(found[:2]):
+        tags = {"image": f"paddleship/reviews:{number}", "image_id": f"sha256:{number}"}
+        mlflow.create_model_version("reviews", f"runs:/{run.run_id}/model", run.run_id, tags=tags)
+    mlflow.set_tag(found[2].run_id, "image_id", "sha256:1")
+    ledger = Ledger(toy / ".paddleship" / "ledger.jsonl", "reviews")
+    for version, target in (("2", "shop at 127.0.0.1:80"), ("1", None)):
+        image_id = f"sha256:{int(version) - 1}"
+        shipped = Shipped(model="reviews", version=version, image="x", image_id=image_id, candidate_digest="x")
+        ledger.append(Entry(event=Event.SERVING, action="promote", shipped=shipped, why="better", target=target))
+    listed = [line for line in command(toy, "list").stdout.splitlines() if "run-" in line]
+    assert "version 1, champion" in listed[0]
+    assert "version 2, serves as shop at 127.0.0.1:80" in listed[1]
+    assert "version 2, serves as shop at 127.0.0.1:80" in listed[2], "it made the same image"
+    shown = " ".join(command(toy, "show", "run-1").stdout.split())
+    assert "image paddleship/reviews:1 version version 2 serves serves as shop at 127.0.0.1:80" in shown
+
+
+def test_a_ledger_that_cannot_be_read_leaves_the_table_and_is_named(stored):
+    (stored[0] / ".paddleship" / "ledger.jsonl").write_text("{}\n")
+    connect(stored[1].tracking_uri()).create_registered_model("reviews")
+    (run, *_) = tracked.find(stored[1].tracking_uri())
+    connect(stored[1].tracking_uri()).create_model_version("reviews", "runs:/x/model", run.run_id)
+    listed = command(stored[0], "list")
+    assert listed.returncode == 0
+    assert "warning: not known which run serves: line 1 of the ledger" in listed.stderr
+    assert "run-2" in listed.stdout
 
 
 def test_pruning_keeps_the_newest_and_says_what_goes_and_a_dry_run_leaves_everything(stored):
@@ -164,6 +175,25 @@ def test_pruning_leaves_the_runs_of_other_checkouts_alone_unless_it_is_for_every
     assert told[0] == "left alone: 1 of other checkouts (--everyone: remove those too)"
     runs.prune(toy, local, keep=0, everyone=True, cache=False, dry_run=False, say=told.append)
     assert tracked.find(local.tracking_uri()) == []
+
+
+def test_the_run_of_a_sweep_of_this_checkout_is_pruned_as_one_of_this_checkout(stored, reviews_params, monkeypatch):
+    toy, local = stored
+    sent = {}
+
+    def begin(_values, *, tags, **_settings):
+        sent.update(tags)
+        raise BadInput("far enough")
+
+    monkeypatch.setattr(sweep.Tracker, "start", begin)
+    monkeypatch.setattr(sweep.current, "version_of", lambda *_arguments, **_settings: "0" * 64)
+    monkeypatch.setattr(sweep.run_names, "give", lambda words: sent.update(name=words))
+    values = reviews_params({"sweep": {"space": {"train.epochs": [1, 2]}}})
+    with pytest.raises(BadInput, match="far enough"):
+        sweep._sweep(toy, SweepParams({}, values, git(toy, "rev-parse", "HEAD").strip()), None)
+    assert sent["checkout"] == local.identity
+    assert sent["name"].startswith("reviews")
+    assert sent["name"].endswith(": epochs")
 
 
 def test_without_an_mlflow_that_answers_the_commands_say_so(stored, monkeypatch):

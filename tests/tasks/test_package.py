@@ -97,6 +97,15 @@ def test_neither_the_image_nor_a_receipt_holds_the_password_of_the_tracking_serv
     assert canaries.in_folder(checkout / "reports") == canaries.in_bytes((checkout / "image.json").read_bytes()) == []
 
 
+def test_no_path_of_the_machine_that_built_it_is_in_the_image(packaged, copy_of, stage, engine):
+    checkout = copy_of(packaged[0])
+    assert stage(checkout, "package", MLFLOW_TRACKING_URI=f"sqlite:///{checkout}/.paddleship/mlflow.db").returncode == 0
+    receipt = json.loads((checkout / "image.json").read_text())
+    found = engine.images.get(receipt["image_id"])
+    assert str(checkout) not in json.dumps([found.attrs, found.history()])
+    assert receipt["lineage"]["mlflow_tracking_uri"] is None
+
+
 @pytest.mark.long  # the gate is in tests/test_gates.py
 def test_an_image_that_is_too_large_misses_the_gate_and_leaves_its_evidence(packaged, copy_of, stage):
     checkout = copy_of(packaged[0], package={"max_image_bytes": 1000})

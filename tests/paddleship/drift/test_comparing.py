@@ -64,6 +64,9 @@ def test_too_few_requests_are_no_verdict():
     result = compare(0, requests=100, shift=5)
     assert {feature.verdict for feature in result.features} == {DriftVerdict.CANNOT_TELL}
     assert result.headline == "cannot tell: 100 requests were counted in 24 h, and drift.min_rows is 500"
+    assert {feature.p_value for feature in result.features} == {None}
+    head, *cells = page.HEAD, *page.rows(result)
+    assert {row[head.index("p-value")] for row in cells} == {"–"}, "1 beside a large distance would say that nothing drifted"
     empty = compare(0, requests=0)
     assert empty.headline.startswith("cannot tell: 0 requests")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError, Unavailable
+from tasks.tracking import client as client_module
 from tasks.tracking import run, sending, spool
 from tasks.tracking.run import bury, deliver
 from tests.tasks.tracking.helpers import children, client, runs
@@ -237,7 +238,7 @@ def test_one_entry_that_cannot_be_delivered_does_not_hold_up_the_others(start, s
     broken.finish()
     whole.finish()
     (broken.undelivered / "run.json").write_text("{")
-    with pytest.raises(Unavailable, match=rf"{broken.undelivered.name} .*\(1 delivered\)"):
+    with pytest.raises(Unavailable, match=rf"^1 runs were delivered, 1 were not; {broken.undelivered.name} is kept: .*is damaged"):
         deliver(tmp_path / "spool", tracking_uri=store)
     assert whole.undelivered is None
     assert len(runs(store)) == 1
@@ -281,3 +282,35 @@ def test_getting_ready_creates_the_tables_and_leaves_errors_to_the_first_call(tm
     (tmp_path / "file").touch()
     sending.get_ready(f"sqlite:///{tmp_path}/file/new.db")
     sending.get_ready("no-such-kind://of-store")
+
+
+@pytest.fixture
+def deleted(start, store):
+    """A store whose experiment `reviews` was deleted after a run, and its id."""
+    start(store).finish()
+    mlflow = client(store)
+    experiment = mlflow.get_experiment_by_name("reviews").experiment_id
+    mlflow.delete_experiment(experiment)
+    return store, experiment
+
+
+def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(start, deleted, tmp_path, capsys):
+    store, experiment = deleted
+    tracker = start(store)
+    tracker.finish()
+    way = f"the experiment 'reviews' of MLflow was deleted: restore it with `MLFLOW_TRACKING_URI={store} mlflow experiments restore -x"
+    said = capsys.readouterr().err
+    assert f"{way} {experiment}`" in said
+    assert "does not answer" not in said
+    with pytest.raises(Unavailable) as refused:
+        deliver(tmp_path / "spool", tracking_uri=store)
+    assert way in str(refused.value)
+    assert "does not answer" not in str(refused.value)
+    client(store).restore_experiment(experiment)
+    assert len(deliver(tmp_path / "spool", tracking_uri=store)) == 1, "nothing of the run was lost"
+
+
+def test_an_mlflow_that_refuses_a_request_is_not_called_silent(store):
+    with pytest.raises(Unavailable, match="refused a request") as refused, client_module.reached(store):
+        client(store).get_run("0" * 32)
+    assert "make ui" not in str(refused.value)

@@ -1,0 +1,46 @@
+"""Figures as text: in few digits, but never so few that two different figures look the same."""
+
+from __future__ import annotations
+
+_DIGITS, _MOST = 4, 17  # significant ones; 17 tell any two numbers of float64 apart
+
+
+def limit(value: float) -> str:
+    """A limit as somebody set it: 0.99999 is not 1."""
+    return next(text for digits in range(_DIGITS, _MOST + 1) if float(text := f"{value:.{digits}g}") == value or digits == _MOST)
+
+
+def beside(value: float, other: float) -> str:
+    """A figure that is read beside another: with enough digits to be seen on the right side of it."""
+    near = abs(value - other) < abs(other) * 10 ** (1 - _DIGITS)
+    for digits in range(len(limit(other).strip("-0.").replace(".", "")) + 1 if near else _DIGITS, _MOST + 1):
+        text = f"{value:.{digits}g}"
+        if value == other or ((float(text) > other) == (value > other) and float(text) != other):
+            return text
+    return text
+
+
+def number(value: float, digits: int = _DIGITS) -> str:
+    """A figure in so many significant digits, and a large one in whole numbers with separators."""
+    return f"{value:,.{digits}g}" if abs(value) < 10**digits else f"{value:,.0f}"
+
+
+def apart(one: float, other: float, digits: int = _DIGITS) -> tuple[str, str]:
+    """Two figures that are compared: with enough digits to differ if they do."""
+    for more in range(digits, _MOST + 1):
+        texts = number(one, more), number(other, more)
+        if one == other or texts[0] != texts[1]:
+            break
+    return texts
+
+
+def share(value: float) -> str:
+    """A score up to 1 with four decimals, or more where it would be read as exactly 0 or 1."""
+    text = f"{value:.4f}"
+    return limit(value) if float(text) in (0, 1) and value != float(text) else text
+
+
+def shares(one: float, other: float) -> tuple[str, str]:
+    """Two scores that are compared: with four decimals, or more where they would look the same."""
+    texts = share(one), share(other)
+    return texts if one == other or texts[0] != texts[1] else apart(one, other)

@@ -1,0 +1,109 @@
+"""What `paddleship runs compare` shows and concludes."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from flows import run_comparison
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from tasks.tracking.runs import Run
+
+PASSED = Verdict(checks=[Check.at_least("x", 1, 1)])
+
+
+def run(name, *, metrics=None, params=None, tags=None, status="FINISHED"):
+    tags = {"prefect_flow_run": "0", "data_sha256": "rows", "measured_on": "here", **(tags or {})}
+    return Run("id", "1", name, "reviews", datetime(2026, 1, 1, tzinfo=UTC), status, metrics or {}, params or {}, tags, None)
+
+
+def rows(one, other, *, everything=False):
+    columns = run_comparison.table(one, other, everything=everything).columns
+    return list(zip(*([str(cell) for cell in column.cells] for column in columns), strict=True))
+
+
+def measured(*, accuracy=0.8, p50_ms=1.0, size=100_000_000, data="rows", score="validation_accuracy"):
+    """The reports of a run with these figures, whose intervals are a few percent wide."""
+    row = {"p50_ms": p50_ms, "speedup": 3.0, "speedup_low": 2.95, "speedup_high": 3.05, "file_bytes": size}
+    facts = {"winner": "onnxruntime", "measured_on": "here", "effect": 0.02}
+    return [
+        Report(stage="prepare", headline="", metrics={"validation_rows": 4000}, verdict=PASSED, facts={"data_sha256": data}),
+        Report(stage="train", headline="", metrics={score: accuracy}, verdict=PASSED),
+        Report(stage="benchmark", headline="", metrics={}, verdict=PASSED, candidates={"onnxruntime": row}, facts=facts),
+    ]
+
+
+def test_only_rows_that_differ_are_shown_and_all_on_request():
+    metrics = {"benchmark/p50_ms": 2, "train/test_accuracy": 0.875, "export/seconds": 1}
+    one = run("one", metrics=metrics, params={"train.epochs": "8", "seed": "0"})
+    other = run("other", metrics=metrics | {"benchmark/p50_ms": 1}, params={"train.epochs": "9", "seed": "0"})
+    assert rows(one, other) == [("benchmark/p50_ms", "2", "1", "0.5×"), ("train.epochs", "8", "9", "")]
+    everything = rows(one, other, everything=True)
+    assert everything[:2] == rows(one, other), "those that differ come first"
+    assert ("train/test_accuracy", "0.875", "0.875", "+0.0000") in everything
+    assert len(everything) == 2 + run_comparison.equal_rows(one, other)
+
+
+def test_what_decides_comes_before_params_and_other_figures():
+    one = run("one", metrics={"benchmark/speedup": 3, "train/test_accuracy": 0.875, "export/seconds": 1}, params={"train.epochs": "8"})
+    metrics = {"benchmark/speedup": 4, "train/test_accuracy": 0.9, "export/seconds": 2}
+    other = run("other", metrics=metrics, params={"train.epochs": "9"}, tags={"reason": "GateFailed", "failure": "train: x"})
+    names, _, _, changes = zip(*rows(one, other), strict=True)
+    assert names == ("outcome", "train/test_accuracy", "benchmark/speedup", "train.epochs", "export/seconds")
+    assert changes[1] == "+0.0250"
+
+
+def test_figures_that_differ_are_not_printed_as_equal():
+    keys = ("train/test_accuracy", "benchmark/speedup", "package/image_bytes")
+    one, other = (run("x", metrics=dict(zip(keys, values, strict=True))) for values in ((0.99999, 3.00001, 251e6), (1.0, 3.0, 251e6 + 1)))
+    found = {name: rest for name, *rest in rows(one, other)}
+    assert found["train/test_accuracy"] == ["0.99999", "1", "+1e-05"]
+    assert found["benchmark/speedup"][:2] == ["3.00001", "3"]
+    assert found["package/image_bytes"] == ["251,000,000", "251,000,001", "1.000000004×"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "ratios"),
+    [
+        ({"benchmark_valid": "False"}, ("a benchmark was disturbed", "", "0.5×")),
+        ({"measured_on": "another machine"}, ("measured on another machine", "", "0.5×")),
+        ({"data_sha256": "other rows"}, ("0.5×", "0.5×", "")),
+    ],
+)
+def test_figures_that_do_not_compare_have_no_ratio_and_the_reason_is_a_row(tags, ratios):
+    keys = ("benchmark/p50_ms", "accept/http_p50_ms", "train/score")
+    one, other = run("one", metrics=dict.fromkeys(keys, 2)), run("other", metrics=dict.fromkeys(keys, 1), tags=tags)
+    found = {name: rest for name, *rest in rows(one, other)}
+    assert tuple(found[key][-1] for key in keys) == ratios
+    assert set(tags) <= found.keys()
+
+
+def test_the_conclusion_names_the_better_run_in_each_objective_and_what_cannot_be_told():
+    one, other = run("wide"), run("narrow")
+    said = run_comparison.conclusion(one, other, (measured(size=120_000_000), measured(p50_ms=0.5, accuracy=0.801)))
+    assert said == [
+        "score: cannot tell, validation_accuracy 0.8 and 0.801 are too close",
+        "latency: narrow is better, p50 0.5 ms against 1 ms",
+        "size: narrow is better, the winner's files 100 MB against 120 MB",
+        "nothing else was judged",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tags", "reports", "line"),
+    [
+        ({"measured_on": "there"}, {"p50_ms": 0.5}, "latency: cannot tell, measured on another machine"),
+        ({"benchmark_valid": "False"}, {"p50_ms": 0.5}, "latency: cannot tell, a benchmark was disturbed"),
+        ({}, {"accuracy": 0.99, "data": "others"}, "score: cannot tell, the scores are on other rows"),
+        ({}, {"score": "validation_r2"}, "score: cannot tell, one has validation_accuracy, the other validation_r2"),
+    ],
+)
+def test_what_was_not_measured_alike_is_never_called_better(tags, reports, line):
+    said = run_comparison.conclusion(run("one"), run("other", tags=tags), (measured(), measured(**reports)))
+    assert line in said
+
+
+def test_a_run_that_did_not_pass_or_measure_is_named():
+    failed = run("failed", status="FAILED", tags={"reason": "GateFailed", "failure": "train: accuracy is 0.7"})
+    said = run_comparison.conclusion(run("one"), failed, (measured(), []))
+    assert said == ["failed did not pass (GateFailed: train)", "cannot tell which is better: failed measured no winner"]

@@ -1,0 +1,48 @@
+"""Figures that differ do not look the same."""
+
+import pytest
+
+from paddleship.reports import figures
+from paddleship.reports.verdict import Check
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.99999, "0.99999"), (200.0, "200"), (1e-05, "1e-05"), (0.8, "0.8")])
+def test_a_limit_is_shown_as_it_was_set(value, text):
+    assert figures.limit(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "text"), [(0.999994, 0.99999, "0.999994"), (0.999981, 0.99999, "0.999981"), (0.123456, 0.5, "0.1235")]
+)
+def test_a_figure_is_seen_on_its_side_of_the_other(value, other, text):
+    assert figures.beside(value, other) == text
+
+
+def test_a_missed_limit_of_nearly_1_is_not_printed_as_1():
+    assert str(Check.at_least("score", 0.99998, 0.99999)) == "score is 0.99998 (limit 0.99999)"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "texts"),
+    [
+        (0.5, 0.25, ("0.5", "0.25")),
+        (0.83961, 0.83964, ("0.83961", "0.83964")),
+        (251_000_000.0, 251_000_001.0, ("251,000,000", "251,000,001")),
+        (12_345.6, 3.0, ("12,346", "3")),
+        (1.0, 1.0, ("1", "1")),
+    ],
+)
+def test_figures_that_are_compared_have_enough_digits_to_differ(one, other, texts):
+    assert figures.apart(one, other) == texts
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.8396, "0.8396"), (0.99999, "0.99999"), (1.0, "1.0000"), (0.00001, "1e-05"), (0.0, "0.0000")]
+)
+def test_a_score_is_never_rounded_to_0_or_1(value, text):
+    assert figures.share(value) == text
+
+
+def test_scores_that_differ_do_not_look_the_same():
+    assert figures.shares(0.85, 0.95) == ("0.8500", "0.9500")
+    assert figures.shares(0.83961, 0.83964) == ("0.83961", "0.83964")
