@@ -54,6 +54,17 @@ class Ragged(Head):
             count = count + 1
         return paddle.concat(parts, axis=1)
 
+class Overridden(Head):
+    def state_dict(self, *given, **named):
+        return None
+
+    def forward(self, x):
+        return self.fc(x)
+
+class Counted(Overridden):
+    def state_dict(self, *given, **named):
+        return {"steps": 3}
+
 class Tied(Head):
     def forward(self, x):
         scores = paddle.clip(self.fc(x) * 20, 0.0, 1.0)
@@ -199,3 +210,11 @@ def test_every_case_without_a_batch_has_a_name_of_its_own():
     specs, rule = [TensorSpec("a", "float32", ("n", 4)), TensorSpec("b", "float32", ("m", 4))], Dimension("n", 10, 40)
     names = [case.name for case in inputs.generate(specs, seed=0, max_batch=8, dimensions=[rule])]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", ["Overridden", "Counted"])
+def test_a_model_that_overrides_a_method_of_a_layer_wrongly_is_no_defect_of_paddleship(examine, name):
+    (finding,) = examine(name, X).findings
+    assert finding.kind == "bad-model"
+    assert f"{name}.state_dict() does not list what paddle.nn.Layer.state_dict() lists" in finding.message
+    assert "super().state_dict()" in finding.message
