@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -16,6 +17,9 @@ from paddleship.errors import CandidateError
 
 OPSET = 17
 _IN_ONE_PIECE = 8  # characters of a name that a compiled program may store as a number instead of text
+_CONVERTER = re.compile(rb"paddle2onnx\d\d([a-z]\w*?)(?:Pir)?Generator")  # the class that paddle2onnx registers for an operator
+_RENAMED = frozenset({"divide", "maximum", "minimum", "arange", "nonzero", "reverse", "flatten", "numel", "data", "fetch", "if", "while"})
+"""Operators with short names that paddle2onnx converts under another name."""
 
 
 def convert(exported: Path, target: Path) -> None:
@@ -54,11 +58,19 @@ def convert(exported: Path, target: Path) -> None:
 
 
 def unknown(program: Mapping[str, Any]) -> list[str]:
-    """Paddle operators whose names are not in paddle2onnx's library; short names and prefixes of others are never reported."""
+    """Paddle operators that paddle2onnx has no converter for, by the names in its library; prefixes of others are never reported."""
     found = util.find_spec("paddle2onnx.paddle2onnx_cpp2py_export")
     if found is None or found.origin is None:
         return []
     library = Path(found.origin).read_bytes()
+    converters = " ".join(sorted({name.decode().replace("_", "") for name in _CONVERTER.findall(library)}))
     operators = {operator["#"] for block in pir.blocks(program) for operator in block["ops"]}
     names = {name.removeprefix("1.").rstrip("_") for name in operators if name.startswith("1.")}
-    return sorted(name for name in names if len(name) >= _IN_ONE_PIECE and name[:_IN_ONE_PIECE].encode() not in library)
+    return sorted(name for name in names if not _in_library(name, library, converters))
+
+
+def _in_library(name: str, library: bytes, converters: str) -> bool:
+    """Whether the library has the operator's name, or, for a short one, which it may hold as a number, the class of its converter."""
+    if len(name) >= _IN_ONE_PIECE:
+        return name[:_IN_ONE_PIECE].encode() in library
+    return not converters or name in _RENAMED or name.replace("_", "") in converters

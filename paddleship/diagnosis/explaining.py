@@ -162,7 +162,9 @@ def _facts(source_model: SourceModel, folder: Path | None, preprocess: Mapping[s
     candidate, found = Candidate.load(folder), []
     if candidate.weights_sha256 and candidate.weights_sha256 != (now := sha256(source_model.checkpoint / building.WEIGHTS)):
         message = f"the candidate was made from the weights {candidate.weights_sha256[:12]}, the checkpoint now is {now[:12]}"
-        found.append(Finding("weights-differ", "error", message, "convert again from this checkpoint: `dvc repro export optimize`"))
+        found.append(
+            Finding("weights-differ", "error", message, "convert again from this checkpoint (in a pipeline: `dvc repro export optimize`)")
+        )
     if preprocess is not None and candidate.preprocess != preprocess:
         keys = [key for key in {*candidate.preprocess, *preprocess} if candidate.preprocess.get(key) != preprocess.get(key)]
         message = f"the candidate's preprocess differs from that of the prepared data (keys: {', '.join(sorted(keys))})"
@@ -284,7 +286,7 @@ def _coarse(folder: Path, failed: Sequence[str]) -> list[Finding]:
     if precision == "float32" or not failed or not set(failed) <= _DECISIONS:
         return []
     message = f"{precision} changes too many decisions of this model, or there were too few rows to show that it does not"
-    advice = "raise verify.samples if the measured rate is within its limit; otherwise remove this candidate"
+    advice = "compare more rows if the measured rate is within its limit (in a pipeline: verify.samples); otherwise ship another runtime"
     return [Finding("low-precision", "error", message, advice)]
 
 

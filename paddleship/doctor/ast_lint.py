@@ -18,6 +18,7 @@ STATE = "state"  # an assignment to an attribute of self; its meaning depends on
 FORCED = "training=True"
 FILLED_IN_LOOP = "tensor list"  # a list that a `while` loop fills
 GROUPED = "groups"  # a call with computed groups
+ONE_SIDED = "one-sided"  # a variable that one side of an `if` assigns
 LEFT_BY_BREAK = "break"  # a loop over Python numbers with a `break` under an `if`
 
 _TO_PYTHON = frozenset({"numpy", "item", "tolist"})
@@ -62,19 +63,54 @@ def text(where: str) -> str:
     return linecache.getline(name, int(number)).strip()
 
 
+def one_sided(where: str | None) -> list[tuple[str, str]]:
+    """The `if`s before `file:line`, in its function, that assign a variable which the line uses, on one side only: place and condition."""
+    if where is None:
+        return []
+    name, _, number = where.rpartition(":")
+    functions = [node for node in ast.walk(_parsed(name)) if isinstance(node, ast.FunctionDef) and _spans(node, int(number))]
+    if not functions:
+        return []
+    function = max(functions, key=lambda node: node.lineno)
+    used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and node.lineno == int(number)}
+    ifs = [node for node in ast.walk(function) if isinstance(node, ast.If) and node.lineno < int(number)]
+    return [(f"{name}:{node.lineno}", ast.unparse(node.test)) for node in ifs if used & (_assigned(node.body) ^ _assigned(node.orelse))]
+
+
+def _spans(node: ast.FunctionDef, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _assigned(body: Iterable[ast.stmt]) -> set[str]:
+    """The variables that these statements assign."""
+    return {target.id for part in body for node in ast.walk(part) for target in _targets(node) if isinstance(target, ast.Name)}
+
+
+@cache
+def _parsed(name: str) -> ast.Module:
+    """The syntax tree of a file; empty if it is not Python."""
+    try:
+        return ast.parse("".join(linecache.getlines(name)))
+    except SyntaxError:
+        return ast.Module([], [])
+
+
 @cache
 def _of_file(name: str) -> tuple[Suspect, ...]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(name)))
-    except SyntaxError:
-        return ()
+    tree = _parsed(name)
     found: list[Suspect] = []
     module_names = {target.id for node in tree.body for target in _targets(node) if isinstance(target, ast.Name)}
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         shared = {name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names}
         for node in _own(function):
             found += [
-                Suspect(pattern, name, line, what, ast.unparse(node).splitlines()[0])
+                Suspect(
+                    pattern,
+                    name,
+                    line,
+                    what,
+                    ast.unparse(node).splitlines()[0] if line == getattr(node, "lineno", line) else text(f"{name}:{line}"),
+                )
                 for pattern, line, what in _patterns(node, function, shared, module_names)
             ]
     return tuple(dict.fromkeys(found))

@@ -281,6 +281,9 @@ class Examiner:
             for name in wrong:
                 yield [replace(item, message=f"{name}: {item.message}") for item in self._wrong(name, proved, probed)]
             return
+        if raised := messages.raised(proved, probed.suspects):
+            yield [raised]
+            return
         found = [self._unmade(outcome, proved, probed) for outcome in outcomes if not outcome.made]
         decided = self._frozen(proved) or messages.frozen(probed.suspects)
         yield messages.causes([*decided, *found, *(self._wrong(wrong[0], proved, probed) if wrong else [])])

@@ -70,6 +70,7 @@ _KNOWN = [
         "branch-mismatch",
         "a variable that this line uses has a value on one side of an `if` only",
         "assign it on both sides of the `if`, with the same dtype and rank",
+        ast_lint.ONE_SIDED,
     ),
     _Known(
         r"rank inconsistency|dim1\.size\(\) == dim2\.size\(\)",
@@ -190,6 +191,8 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
         if not re.search(known.expression, text, re.IGNORECASE | re.MULTILINE):
             continue
         kind, message, advice = known.kind, known.message, known.advice
+        if known.pattern == ast_lint.ONE_SIDED:
+            return _one_sided(known, where, short)
         if kind == "branch-mismatch" and "dynamic-shape-branch" in patterns:
             return Obstacle(
                 "dynamic-shape-branch",
@@ -202,13 +205,31 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
             message, advice = "the number of groups of this convolution is a dynamic size; it must be a constant", _GROUPS
         return Obstacle(kind, "error", f"{message} ({_line(where, short)})", advice, where, pattern=known.pattern)
     for kind in ADVICE:
-        if otherwise == "graph-break" and kind in patterns and re.search(_AGREES[kind], text):
+        if otherwise == "graph-break" and kind in patterns and agrees(kind, text):
             return Obstacle(kind, "error", f"this line cannot be converted: {short}", ADVICE[kind], where)
     if otherwise == "bad-model":
         return Obstacle("bad-model", "error", short, "", where)
     return Obstacle(
         otherwise, "error", f"the model cannot be converted to one static graph: {short}", "rewrite this line with tensors", where
     )
+
+
+def _one_sided(known: _Known, where: str | None, short: str) -> Obstacle:
+    """A variable without a value, at the `if` that leaves it so; at the line that uses it if several can be the cause."""
+    ifs = ast_lint.one_sided(where)
+    sized = [(place, condition) for place, condition in ifs if ".shape" in condition or "len(" in condition]
+    causes = sized or ifs
+    if len(causes) != 1 or where is None:
+        return Obstacle(known.kind, "error", f"{known.message} ({_line(where, short)})", known.advice, where)
+    ((place, condition),) = causes
+    use = f"`{_line(where, short)}`, line {where.rpartition(':')[2]}"
+    message = f"a variable has a value on one side of `if {condition}` only, and is used later ({use})"
+    return Obstacle(known.kind, "error", message, known.advice, place)
+
+
+def agrees(kind: str, text: str) -> bool:
+    """Whether an error of Paddle speaks of what an expression of this kind causes."""
+    return re.search(_AGREES[kind], text) is not None
 
 
 def collect(source_model: SourceModel, batches: Sequence[Batch]) -> list[Finding]:

@@ -19,6 +19,7 @@ from paddleship.proof import evidence
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.proving import Proof
+from paddleship.proof.reference import TO_STATIC
 from paddleship.reports.finding import Finding
 from paddleship.reports.statuses import Status
 
@@ -69,12 +70,14 @@ def crash(error: CandidateError) -> Obstacle:
 
 
 def placed(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
-    """Locate an obstacle without a line (or with its caller's line) if only one line can be the cause."""
+    """Locate an obstacle without a line (or with its caller's line) if only one line can be the cause, and the error agrees."""
     breaks_off = obstacle.pattern == LEFT_BY_BREAK and not any(suspect.where == obstacle.where for suspect in suspects)
     if (obstacle.where is not None and not breaks_off) or obstacle.kind in _OF_THE_WHOLE:
         return obstacle.plain()
     wanted = (obstacle.pattern,) if obstacle.pattern else ("branch-mismatch", "python-value", "dynamic-shape-branch")
     for pattern in wanted:
+        if not obstacle.pattern and not graph_breaks.agrees(pattern, obstacle.message):
+            continue  # the line may be suspicious, but the error speaks of something else
         lines = {suspect.where: suspect for suspect in suspects if suspect.pattern == pattern}
         if len(lines) == 1:
             ((where, suspect),) = lines.items()
@@ -266,6 +269,11 @@ def row(outcome: ConversionResult, proved: Proof) -> RuntimeRow:
 
 def _failed(judgement: Judgement) -> str:
     return next((str(check.model_copy(update={"advice": ""})) for check in judgement.checks if not check.passed), "")
+
+
+def raised(proved: Proof, suspects: Sequence[Suspect]) -> Finding | None:
+    """The error that Paddle raised in `to_static`, if its wording is known; the runtimes fail because of it, each in its own words."""
+    return known(proved.judgements[TO_STATIC], suspects)
 
 
 def known(judgement: Judgement, suspects: Sequence[Suspect]) -> Finding | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from paddleship.config.params import Model
 from paddleship.errors import ModelError, OutputError
-from paddleship.model import scalars
+from paddleship.model import overrides, scalars
 from paddleship.shipped.common import arguments, layers
 from paddleship.shipped.common.arguments import ArgumentForm
 from paddleship.shipped.common.files import new_folder, sha256
@@ -37,6 +37,7 @@ def build(model: Model) -> Any:
         raise ModelError(message, where=user_line(failure)) from None
     if not isinstance(layer, paddle.nn.Layer):
         raise ModelError(f"model.factory {model.factory!r} returned {type(layer).__name__}, not a paddle.nn.Layer: return the model itself")
+    overrides.check(layer)
     return layer
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from paddleship.config.params import Model
-from paddleship.conversion import exporting
+from paddleship.conversion import exporting, to_onnx
 from paddleship.doctor import examining, graph_breaks, memory, messages
+from paddleship.doctor.ast_lint import Suspect
 from paddleship.doctor.examination import Examination, RuntimeRow
 from paddleship.proof import inputs
 from paddleship.reports.finding import Finding
@@ -44,6 +45,25 @@ class Sized(Head):
     def forward(self, x, grid):
         y = self.fc(x).unsqueeze(1).expand([-1, grid.shape[1], -1])
         return y + paddle.arange(grid.shape[1], dtype="float32").unsqueeze(-1)
+
+class Ragged(Head):
+    def forward(self, x):
+        parts, count = [], paddle.zeros([], dtype="int64")
+        while count < 4:
+            parts.append(self.fc(x)[:, : count + 1])  # <- append
+            count = count + 1
+        return paddle.concat(parts, axis=1)
+
+class Overridden(Head):
+    def state_dict(self, *given, **named):
+        return None
+
+    def forward(self, x):
+        return self.fc(x)
+
+class Counted(Overridden):
+    def state_dict(self, *given, **named):
+        return {"steps": 3}
 
 class Tied(Head):
     def forward(self, x):
@@ -123,6 +143,42 @@ def test_a_variable_without_a_value_on_one_side_is_named_as_that():
     assert "on one side of an `if` only" in graph_breaks.classify(said, said, "net.py:7").message
 
 
+def test_a_variable_without_a_value_is_placed_at_the_if_that_leaves_it_so(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text(
+        "def forward(x):\n    scale = None\n    if x.shape[1] > 1:\n        scale = 2.0\n"
+        "    if scale is None:\n        scale = 1.0\n    return full([1], scale)\n"
+    )
+    said = f"TypeError: (InvalidType) full(): argument must be double, but got UndefinedVar at {path}:7"
+    found = graph_breaks.classify(said, said, f"{path}:7")
+    assert (found.kind, found.where) == ("branch-mismatch", f"{path}:3")
+    assert "`if x.shape[1] > 1`" in found.message
+    assert "line 7" in found.message
+
+
+def test_a_list_of_different_shapes_is_the_only_error_and_has_its_line(examine):
+    found = examine("Ragged", X, candidates=("paddle", "onnxruntime"))
+    marked = next(number for number, line in enumerate(MODELS.splitlines(), start=1) if "<- append" in line)
+    (error,) = [finding for finding in found.findings if finding.severity == "error"]
+    assert "different shapes" in error.message, str(found)
+    assert error.where.endswith(f":{marked}"), str(found)
+    assert "parts.append(" in error.message
+
+
+def test_a_suspicious_line_is_not_taken_for_the_cause_of_an_error_that_says_nothing_of_it():
+    suspect = Suspect("dynamic-shape-branch", "net.py", 3, "", "x.shape[1] > 3")
+    other = graph_breaks.classify("PermissionError: no access", "PermissionError: no access", None)
+    assert messages.placed(other, [suspect]).where is None
+    agreeing = graph_breaks.classify("ValueError: bad shape [-1, 3]", "ValueError: bad shape [-1, 3]", None)
+    assert messages.placed(agreeing, [suspect]).where == "net.py:3"
+
+
+def test_an_operator_with_a_short_name_and_no_converter_is_named():
+    names = ("i1", "logit", "erfinv", "add", "matmul", "full", "clip", "sigmoid", "mean", "max", "divide", "arange", "topk", "argmax")
+    program = {"regions": [{"blocks": [{"ops": [{"#": f"1.{name}"} for name in names]}]}]}
+    assert to_onnx.unknown(program) == ["erfinv", "i1", "logit"]
+
+
 def test_agreement_about_constants_alone_is_not_convertible_with_warnings():
     warned = [Finding("not-exercised", "warning", "constant")]
     found = Examination("m:f", warned, {"paddle": RuntimeRow("not exercised")}, full_graph=True)
@@ -154,3 +210,11 @@ def test_every_case_without_a_batch_has_a_name_of_its_own():
     specs, rule = [TensorSpec("a", "float32", ("n", 4)), TensorSpec("b", "float32", ("m", 4))], Dimension("n", 10, 40)
     names = [case.name for case in inputs.generate(specs, seed=0, max_batch=8, dimensions=[rule])]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", ["Overridden", "Counted"])
+def test_a_model_that_overrides_a_method_of_a_layer_wrongly_is_no_defect_of_paddleship(examine, name):
+    (finding,) = examine(name, X).findings
+    assert finding.kind == "bad-model"
+    assert f"{name}.state_dict() does not list what paddle.nn.Layer.state_dict() lists" in finding.message
+    assert "super().state_dict()" in finding.message
