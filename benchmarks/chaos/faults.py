@@ -77,6 +77,24 @@ def mlflow_database_down(bench: Bench, row: Row, _short: bool) -> None:
         row.add(bench.again(checkout))
 
 
+def mlflow_database_begun(bench: Bench, row: Row, short: bool) -> None:
+    """All processes of the first run are killed at a random moment while it creates MLflow's database."""
+    moments = random.Random(0)  # noqa: S311 the same moments in every bench
+    for _ in range(2 if short else 20):
+        with bench.checkout() as checkout:
+            database = checkout.root / ".paddleship/mlflow.db"
+            database.unlink()
+            process = checkout.start()
+            while not any(database.parent.glob(".mlflow.db.part*")):
+                if process.poll() is not None or database.exists():
+                    raise RuntimeError("the run created MLflow's database too quickly to be disturbed")
+                time.sleep(0.005)
+            time.sleep(moments.uniform(0, 1))
+            checkout.power_off()
+            process.wait()
+            row.add(bench.again(checkout))
+
+
 def remote_down(bench: Bench, row: Row, _short: bool) -> None:
     """DVC's remote is down when a run pushes."""
     with bench.checkout() as checkout:
@@ -123,6 +141,7 @@ FAULTS: dict[str, Fault] = {
     "prefect-restarted": prefect_restarted,
     "mlflow-down": mlflow_down,
     "mlflow-database-down": mlflow_database_down,
+    "mlflow-database-begun": mlflow_database_begun,
     "remote-down": remote_down,
     "disk-full": disk_full,
     "clock-jumps": clock_jumps,
