@@ -70,6 +70,7 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
         else f"refused: {verdict.failures[0]}",
         metrics=metrics,
         verdict=verdict,
+        findings=judgement.findings if judgement is not None else [],
         facts={
             "image": receipt["image"],
             "loop": "closed",

@@ -165,6 +165,7 @@ def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str,
             failed=[check.name for check in judgement.checks if not check.passed],
             preprocess=config,
             compared_weights=proved.compared_weights.get(name),
+            obstacle="" if proved.answers[name] else str(judgement.checks[0].measured),
         )
         for finding in found[name].findings:
             print(f"{name}: {finding}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from paddleship.acceptance import wrong_answers
 from paddleship.acceptance.observing import Observed
 from paddleship.acceptance.triton import Outputs
 from paddleship.config.params import Verify
@@ -30,7 +31,10 @@ class ServedCandidate:
 def checks(
     observed: Observed, evidence: Evidence, served: ServedCandidate, settings: Verify
 ) -> tuple[list[Check], parity.Judgement | None]:
-    """All checks, and the judgement on the answers of the single caller; None if some cases were not answered."""
+    """All checks, and the judgement on the answers of the single caller; None if some cases were not answered.
+
+    Its findings name the worst answer of the single caller, and of concurrent callers, if they are wrong.
+    """
     made = [
         _none("unanswered_batches", observed.faults, advice="the server failed: "),
         _none("failed_requests", [*observed.load.failures, *observed.concurrent_load.failures], advice="under load: "),
@@ -43,13 +47,15 @@ def checks(
     sent = {id(evidence.cases[place]) for place in observed.asked}
     evidence = evidence.only(lambda case: id(case) in sent)
     answer_sets = [observed.answers, *_concurrent_sets(observed)]
+    scored = [[_scores(one, evidence) for one in answers] for answers in answer_sets]
     judgements = [
-        parity.judge(evidence, [_scores(one, evidence) for one in answers], limits=settings, precision=served.precision)
-        for answers in answer_sets
+        _explained(parity.judge(evidence, answers, limits=settings, precision=served.precision), evidence, answers, callers=callers)
+        for answers, callers in zip(scored, ["one caller", *["concurrent callers"] * len(scored)], strict=False)
     ]
     left_out = len(observed.asked) < places
     made += [_at_its_value(check, judgements[0]) if left_out else check for check in judgements[0].checks]
-    failures = next((verdict.failures for judgement in judgements[1:] if not (verdict := Verdict(checks=judgement.checks))), [])
+    concurrent = next((judgement for judgement in judgements[1:] if not judgement), None)
+    failures = Verdict(checks=concurrent.checks).failures if concurrent is not None else []
     made += [check.model_copy(update={"name": f"concurrent_{check.name}"}) for check in failures]
     if not failures:
         made.append(
@@ -63,7 +69,17 @@ def checks(
     if served.classes and _LABEL not in evidence.reference[0]:
         wrong = [fault for answers in answer_sets for fault in label_faults(answers, evidence, served, settings)]
         made.append(_none("labels", wrong, advice="the label is not the class of eager's highest score: "))
-    return made, judgements[0]
+    found = [*judgements[0].findings, *(concurrent.findings if concurrent is not None else [])]
+    return made, replace(judgements[0], findings=found)
+
+
+def _explained(judgement: parity.Judgement, evidence: Evidence, answers: Sequence[Arrays], *, callers: str) -> parity.Judgement:
+    """A failed judgement with the worst answer as its finding and as the advice of its checks: the candidate itself was proven."""
+    if judgement:
+        return judgement
+    found = wrong_answers.find(evidence, answers, judgement, callers=callers)
+    checks = [check if check.passed else check.model_copy(update={"advice": found.message}) for check in judgement.checks]
+    return replace(judgement, checks=checks, findings=[found])
 
 
 def _at_its_value(check: Check, judgement: parity.Judgement) -> Check:

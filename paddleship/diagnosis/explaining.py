@@ -81,13 +81,15 @@ def explain(
     failed: Sequence[str] = (),
     preprocess: Mapping[str, Any] | None = None,
     compared_weights: WeightComparison | None = None,
+    obstacle: str = "",
     say: Say = lambda _: None,
 ) -> Diagnosis:
     """Explain a candidate that failed its proof.
 
     `folder` is None for `to_static` in memory, `answers` None for a candidate that died. `failed` names its failed checks, `preprocess` is
-    the config of the prepared data, `compared_weights` the comparison of its files with the checkpoint. Each child process may take
-    `settings.timeout_s`. At the deadline of the block, the findings so far are returned.
+    the config of the prepared data, `compared_weights` the comparison of its files with the checkpoint, `obstacle` the error of a
+    candidate without answers. Each child process may take `settings.timeout_s`. At the deadline of the block, the findings so far are
+    returned.
     """
     limit = settings.noise_limit * (replay.coarseness(Candidate.load(folder).precision) if folder is not None else 1)
     inspection = Inspection()
@@ -105,7 +107,7 @@ def explain(
     if folder is not None and Candidate.load(folder).precision in OTHER_WEIGHTS:  # a single layer is changed differently
         return Diagnosis([*findings, *_coarse(folder, failed)])
     if _is_eager(folder):
-        return Diagnosis([*findings, _nothing(evidence, ratios, limit, inspection)])
+        return Diagnosis([*findings, _nothing(evidence, ratios, limit, inspection, obstacle)])
     if folder is not None and max(ratios, default=inf) <= limit and (coarse := _coarse(folder, failed)):
         return Diagnosis([*findings, *coarse])  # no single answer is wrong, so there is no layer or pass to look for
     index = max(range(len(ratios)), key=ratios.__getitem__) if ratios else _small(evidence)
@@ -120,7 +122,7 @@ def explain(
     except OutOfTime:
         inspection.left.append("optimisation passes (no time left)")
     if not any(finding.severity == "error" for finding in findings):
-        findings += (_coarse(folder, failed) if folder is not None else []) or [_nothing(evidence, ratios, limit, inspection)]
+        findings += (_coarse(folder, failed) if folder is not None else []) or [_nothing(evidence, ratios, limit, inspection, obstacle)]
     return Diagnosis(findings, [] if isinstance(located, str) else located.errors)
 
 
@@ -290,7 +292,9 @@ def _coarse(folder: Path, failed: Sequence[str]) -> list[Finding]:
     return [Finding("low-precision", "error", message, advice)]
 
 
-def _nothing(evidence: Evidence, ratios: Sequence[float], limit: float, inspection: Inspection) -> Finding:
+def _nothing(evidence: Evidence, ratios: Sequence[float], limit: float, inspection: Inspection, obstacle: str = "") -> Finding:
+    if not ratios and obstacle:
+        return Finding("wrong-answers", "error", f"the candidate gave no answer: {obstacle}; {inspection}", "correct this error first")
     wrong = [case.name for case, ratio in zip(evidence.cases, ratios, strict=False) if ratio > limit]
     words = f"{len(wrong)} of {len(evidence.cases)} cases are wrong ({', '.join(wrong[:4])}{' …' if len(wrong) > 4 else ''})"
     if not wrong:

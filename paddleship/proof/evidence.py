@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import CandidateError, ModelError
-from paddleship.numerics import differences
+from paddleship.numerics import array_files, differences
 from paddleship.numerics.differences import Array, wide
 from paddleship.proof.inputs import Case
 from paddleship.shipped.common.files import sha256
@@ -98,7 +98,7 @@ class Evidence:
             noise = {group: {name: Noise(**found) for name, found in outputs.items()} for group, outputs in meta["noise"].items()}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CandidateError(
-                f"parity evidence in {str(folder)!r} cannot be read ({error}): run `paddleship run --again verify`"
+                f"parity evidence in {str(folder)!r} cannot be read ({array_files.reason(error)}): run `paddleship run --again verify`"
             ) from None
         cases = [
             Case(item["name"], item["group"], part, tuple(item["rows"]), item["family"])

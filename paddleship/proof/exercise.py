@@ -18,27 +18,63 @@ from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.common.spec import Arrays
 
 _VARIES = 1e-5  # of an output's size
+_BETWEEN = 0.1  # of the numbers of a saturated output may have other values than 0 and 1
+_ZERO = 1e-27  # the smallest probability that Paddle's softmax gives is exp(-64), 1.6e-28
+_SAME = "the same for all inputs"
 _TRIED = 3  # cases in which the values of an input are given to other rows
 
 Ask = Callable[[dict[str, Array]], "Arrays | str"]
 
 
-def outputs(evidence: Evidence, *, limit: float) -> dict[str, str]:
-    """Outputs that were empty or constant, with a description: they varied by at most `limit` times eager's noise."""
+def outputs(evidence: Evidence, *, limit: float, real: bool = False) -> dict[str, str]:
+    """Outputs that were empty, constant or saturated, with a description: they varied by at most `limit` times eager's noise.
+
+    `real`: the rows are data, and a float output must vary over them: that it varies for edge cases alone does not count.
+    """
     tolerances = {name: min(limit * noise.largest, NOISE_CEILING * noise.scale) for name, noise in evidence.noise[ROWS].items()}
-    return {**_saturated(evidence), **unvarying(evidence.cases, evidence.reference, tolerances)}
+    everywhere = unvarying(evidence.cases, evidence.reference, tolerances)
+    return {**_saturated(evidence), **(_constant_over_rows(evidence, tolerances) if real else {}), **everywhere}
+
+
+def _constant_over_rows(evidence: Evidence, tolerances: Mapping[str, float]) -> dict[str, str]:
+    """Float outputs that were the same for all rows of the data."""
+    places = evidence.groups[ROWS]
+    found = variations([evidence.cases[place] for place in places], [evidence.reference[place] for place in places], tolerances)
+    floats = {name: one for name, one in found.items() if evidence.reference[0][name].dtype.kind == "f"}
+    return {name: f"{_SAME} in all of {len(places)} batches of rows" for name, one in floats.items() if one.missing == _SAME}
 
 
 def _saturated(evidence: Evidence) -> dict[str, str]:
-    """Float outputs that are 0 or 1 everywhere only because float32 rounds them, as a probability far from its threshold."""
+    """Float outputs whose numbers are nearly all 0 and 1 because they are rounded, as probabilities far from a threshold.
+
+    A mask of 0 and 1 has no other values, also in float64 and for edge cases.
+    """
     found = {}
     for name, first in evidence.reference[0].items():
-        arrays = [answer[name] for answer in evidence.reference]
-        if first.dtype.kind != "f" or any(((array != 0) & (array != 1)).any() for array in arrays):
-            continue
-        if any((truth[name] != array).any() for truth, array in zip(evidence.truth, arrays, strict=True)):
-            found[name] = f"only 0 and 1, rounded from other values (saturated), in all of {len(arrays)} batches"
+        if first.dtype.kind == "f" and (share := _saturated_share(evidence, name)):
+            found[name] = f"0 or 1 in {share:.2%} of its numbers, rounded from other values (saturated), over {len(evidence.cases)} batches"
     return found
+
+
+def _saturated_share(evidence: Evidence, name: str) -> float:
+    """The share of 0 and 1 over the rows if few numbers are in between, fewer than either, and it is no mask; otherwise 0."""
+    rows, every, truth = (
+        np.concatenate([np.ravel(answers[place][name]) for place in places])
+        for answers, places in (
+            (evidence.reference, evidence.groups[ROWS]),
+            (evidence.reference, range(len(evidence.cases))),
+            (evidence.truth, range(len(evidence.cases))),
+        )
+    )
+    zeros, ones = int((np.abs(rows) <= _ZERO).sum()), int((rows == 1).sum())
+    between = rows.size - zeros - ones
+    rounded = bool((_inside(every) | _inside(truth)).any())
+    saturated = min(zeros, ones) > between <= _BETWEEN * rows.size and bool(((rows >= -_ZERO) & (rows <= 1)).all())
+    return (zeros + ones) / rows.size if saturated and rounded else 0.0
+
+
+def _inside(array: Array) -> Array:
+    return (array > _ZERO) & (array < 1)
 
 
 def unvarying(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float]) -> dict[str, str]:
@@ -84,7 +120,7 @@ class Variation:
         """How the output failed to vary; empty if it varied."""
         if not self._size:
             return "empty"
-        return "the same for all inputs" if self._compared and not self._varied else ""
+        return _SAME if self._compared and not self._varied else ""
 
 
 def inputs(ask: Ask, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict[str, str]:

@@ -88,7 +88,7 @@ def prove(
         eager = reference.ask(
             source_model, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs, earlier=earlier, search=search
         )
-        return _prove(eager, queue, precisions, compared_weights or {}, settings=settings, say=say)
+        return _prove(eager, queue, precisions, compared_weights or {}, settings=settings, real=search is not None and search.real, say=say)
 
 
 def _prove(
@@ -98,12 +98,13 @@ def _prove(
     compared_weights: Mapping[str, WeightComparison],
     *,
     settings: Verify,
+    real: bool,
     say: Say,
 ) -> Proof:
     evidence, static = eager.evidence, eager.static
     wrong = controls.run(evidence, limits=settings, lower=any(precision != "float32" for precision in precisions))
     empty = {rule: controls.accepted(wrong, rule, settings) for rule in (controls.FLOAT32, controls.LOWER)}
-    unexercised = exercise.outputs(evidence, limit=settings.noise_limit)
+    unexercised = exercise.outputs(evidence, limit=settings.noise_limit, real=real)
     idle = exercise.findings(unexercised, eager.idle, first=next(iter(evidence.reference[0])))
     findings = [*eager.findings, *empty[controls.FLOAT32], *idle, *finiteness.findings(evidence)]
     sound = not any(finding.severity == "error" for finding in findings)

@@ -13,6 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from paddleship.errors import DataError
+from paddleship.numerics import array_files
 from paddleship.proof.inputs import Case
 from paddleship.shipped.common.files import new_folder
 from paddleship.shipped.common.spec import Dimension, TensorSpec, batch_dimension, sizes_of
@@ -33,8 +34,8 @@ def read(folder: Path, specs: Sequence[TensorSpec], *, dimensions: Sequence[Dime
             arrays = {key: stored[key] for key in stored.files}
     except (OSError, ValueError, TypeError, EOFError, BadZipFile, zlib.error) as error:
         raise DataError(
-            f"the worst inputs of earlier runs in {str(folder)!r} cannot be read ({type(error).__name__}: {error}): restore them with "
-            f"`dvc checkout {folder}`, or delete the folder to go on without them"
+            f"the worst inputs of earlier runs in {str(folder)!r} cannot be read ({type(error).__name__}: {array_files.reason(error)}): "
+            f"restore them with `dvc checkout {folder}`, or delete the folder to go on without them"
         ) from None
     cases = [
         Case(name, "past", {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{place}/")})

@@ -68,6 +68,7 @@ KINDS: dict[str, str] = {
     "dtype-differs": "the candidate computes or answers in another dtype than candidate.json says",
     "preprocess-differs": "the candidate's preprocess differs from that of the prepared data",
     "not-finite": "the eager model answers NaN or infinity, or a candidate does where eager does not, or the other way round",
+    "served-differently": "the image or its server answers differently from the candidate that was proven",
     "shape-specific": "wrong for some shapes only",
     "thread-specific": "wrong only when several threads call it",
     "not-deterministic": "the same input gives different answers",

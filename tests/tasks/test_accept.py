@@ -147,6 +147,10 @@ def test_an_image_that_answers_otherwise_than_eager_is_refused(derive, packaged,
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
     assert {"noise_ratio", "candidate_digest"} <= failed_checks(checkout)
+    (finding,) = (item for item in report(checkout)["findings"] if "one caller" in item["message"])
+    assert (finding["kind"], finding["severity"]) == ("served-differently", "error")
+    assert "expected " in finding["message"]
+    assert "the candidate was proven on this batch" in finding["message"]
     assert json.loads((checkout / "release.json").read_text())["accepted"] is False
 
 

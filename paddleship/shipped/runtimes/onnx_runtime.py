@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from paddleship.errors import CandidateError
 from paddleship.shipped.common.candidate import Candidate
 from paddleship.shipped.common.spec import Arrays
 from paddleship.shipped.runtimes import named_outputs
@@ -38,13 +40,27 @@ def load(folder: Path, candidate: Candidate) -> OnnxRuntime:
     options.enable_mem_pattern = candidate.options.get("memory_pattern", True)
     if "spinning" in candidate.options:
         options.add_session_config_entry("session.intra_op.allow_spinning", "1" if candidate.options["spinning"] else "0")
-    session = onnxruntime.InferenceSession(
-        str(folder / "model.onnx"),
-        options,
-        providers=["CPUExecutionProvider"],
-        disabled_optimizers=candidate.options.get("without_passes"),
-    )
+    try:
+        session = onnxruntime.InferenceSession(
+            str(folder / "model.onnx"),
+            options,
+            providers=["CPUExecutionProvider"],
+            disabled_optimizers=candidate.options.get("without_passes"),
+        )
+    except Exception as error:
+        if too_new := _too_new(str(error)):
+            raise CandidateError(f"{folder / 'model.onnx'} does not load: {too_new}: convert with an older opset") from None
+        raise
     return OnnxRuntime(session, candidate)
+
+
+def _too_new(message: str) -> str:
+    """The opset or IR version that the runtime refuses and the newest it takes; empty for another error. It has no other interface."""
+    if found := re.search(r"Opset (\d+) is under development.* is till opset (\d+)", message, re.DOTALL):
+        return f"opset {found[1]}, this runtime takes up to {found[2]}"
+    if found := re.search(r"Unsupported model IR version: (\d+), max supported IR version: (\d+)", message):
+        return f"IR version {found[1]}, this runtime takes up to {found[2]}"
+    return ""
 
 
 RUNTIME = Registration(

@@ -237,6 +237,23 @@ def test_a_server_that_takes_more_than_was_proven_is_refused(candidate, evidence
     assert failed(candidate, evidence, max_batch=MAX_BATCH + 1).keys() == {"max_batch"}
 
 
+def test_the_worst_answer_of_a_wrong_server_is_named_with_batch_row_value_and_expected_value(candidate, evidence):
+    class WrongRow(Wrong):
+        def spoil(self, outputs, size):
+            changed = outputs["scores"].copy()
+            changed[min(3, size - 1), 1] += 1000 * (size == 20)
+            return outputs | {"scores": changed}
+
+    faults = failed(candidate, evidence, WrongRow)
+    row = next(case.rows[3] for case in evidence.cases if len(case.rows) == 20)
+    expected = float((ROWS[row] @ WEIGHTS)[1])
+    assert "the server answered one caller differently from eager in a batch of 20 (batch of 20)" in faults["noise_ratio"]
+    assert f"scores[1] in row 3 (test row {row}) is {expected + 1000:.4g}"[:-1] in faults["noise_ratio"]
+    assert f"expected {expected:.4g}"[:-1] in faults["noise_ratio"]
+    assert "the candidate was proven on this batch, so the image or its server changes the answer" in faults["noise_ratio"]
+    assert "see the findings" not in " ".join(faults.values())
+
+
 def test_batches_that_take_too_long_together_are_left_out_and_the_rest_is_judged(candidate, evidence, monkeypatch):
     monkeypatch.setattr(observing, "_ALL_BYTES", 8000)
     with served(candidate) as port:

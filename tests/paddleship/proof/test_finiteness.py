@@ -58,5 +58,25 @@ def test_infinity_and_nan_are_no_variation_of_a_constant():
 
 def test_a_saturated_output_is_not_exercised_and_a_mask_of_0_and_1_is():
     saturated = gathered(lambda x: (x > 0).astype(x.dtype), lambda x: 1 / (1 + np.exp(-1e2 * x)))
-    assert exercise.outputs(saturated, limit=8)["output"].startswith("only 0 and 1")
+    assert exercise.outputs(saturated, limit=8)["output"].startswith("0 or 1 in 100.00%")
     assert exercise.outputs(gathered(lambda x: (x > 0).astype(x.dtype)), limit=8) == {}
+
+
+def test_an_output_that_varies_for_an_edge_case_alone_is_not_exercised():
+    alone = gathered(lambda x: np.where(x > 2, x, 0 * x + 3))
+    assert exercise.outputs(alone, limit=8, real=True)["output"] == "the same for all inputs in all of 1 batches of rows"
+
+
+def test_a_saturated_output_is_named_with_the_share_also_if_a_few_numbers_are_not_and_an_edge_case_is_not():
+    steep = np.linspace(-1, 1, 400, dtype=np.float32).reshape(400, 1)
+    cases = [Case("all rows", "rows", {"x": steep}, tuple(range(400))), Case("zeros", "edge", {"x": np.zeros((1, 1), np.float32)}, ())]
+
+    def asked(output):
+        answers = [{"output": output(case.inputs["x"]).astype(np.float32)} for case in cases]
+        return exercise.outputs(evidence.gather(cases, answers, [{"output": one["output"].astype(float)} for one in answers]), limit=8)
+
+    with np.errstate(over="ignore"):
+        assert asked(lambda x: 1 / (1 + np.exp(-1e4 * x)))["output"].startswith("0 or 1 in 9")
+        assert asked(lambda x: 1 / (1 + np.exp(-9 * x))) == {}, "a confident probability"
+        assert asked(lambda x: np.maximum(x, 0)) == {}, "a rectifier"
+        assert asked(lambda x: np.where(x > 0.9, x, 0)) == {}, "probabilities with padding"
