@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows import outcome, snapshots, stages
+from flows import snapshots, stages
 from flows.local import Local
 from flows.runs import benchmarks_differ, change, number, rows_differ
 from flows.stages import Until
@@ -65,6 +65,8 @@ def write(local: Local, state: Any, changed: Mapping[str, Sequence[str]], report
         verdict = "the run passed" if state.is_completed() else f"{state.name}: {state.message}"
         text = [f"**{verdict}**", "", f"Its figures are not here: {trouble}", "", *lines(changed)]
     if not state.is_completed():
+        from flows import outcome  # imports Prefect
+
         text += _failure(outcome.exit_code(state), commit)
     write_text(report, _text(text))
 

@@ -43,7 +43,8 @@ def begin(params: Params, stage: str, *, versions: Mapping[str, str] | None = No
         if link.code and LINKS[before].code:
             _compare(before, "the hash of ", {"the code in code.watch": seal.code_sha256}, {"the code in code.watch": code})
         if versions is not None and LINKS[before].versions:
-            _compare(before, "the version of ", seal.versions, versions)
+            now = {name: versions.get(name) for name in seal.versions}  # a library that was added took no part
+            _compare(before, "the version of ", seal.versions, now)
     inputs = {before: seal.digest for before, seal in read.items()}
     return Begun(inputs, read, Seal(stage, inputs, link.values(params), code, dict(versions or {}), {}))
 

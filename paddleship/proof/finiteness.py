@@ -1,7 +1,7 @@
 """Find answers of eager that are NaN or infinite: agreement on them proves nothing.
 
-On real rows this is an error, unless an output is -inf where float64 is -inf too, as in a mask before a softmax: that is a warning. On
-other cases, whose values no row may have, it is a note.
+On real rows this is an error. It is a note where an output is -inf and float64 is -inf too, as in a mask before a softmax, and on other
+cases, whose values no row may have.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _masked(evidence: Evidence, place: int, name: str) -> bool:
 
 
 def _finding(one: Strange) -> Finding:
-    severity: Severity = "note" if not one.real else "warning" if one.masked else "error"
+    severity: Severity = "error" if one.real and not one.masked else "note"
     message = f"the eager model answers: {one}; agreement on them proves nothing"
     advice = (
         "no action is needed if this is a mask"
