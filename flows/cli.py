@@ -301,8 +301,20 @@ def _trace(arguments: argparse.Namespace) -> int:
     from tasks import trace
 
     what, lineage = trace.trace(arguments.name)
-    print(lineage.model_dump_json(indent=1) if arguments.json else trace.describe(what, lineage))
+    print(lineage.model_dump_json(indent=1) if arguments.json else trace.describe(what, lineage, store=_store_here()))
     return 0
+
+
+def _store_here() -> str | None:
+    """The tracking URI of the checkout that holds this folder; None outside one, or before its first run."""
+    from flows.local import Local
+    from flows.workspace import checkout_of
+
+    try:
+        local = Local.of(checkout_of(Path.cwd()))
+    except BadInput:
+        return None
+    return local.tracking_uri() if local.state.is_dir() else None
 
 
 def _runs_list(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from paddleship.config import params
 from paddleship.custody import sources
-from paddleship.errors import BadInput, PaddleshipError
+from paddleship.errors import BadInput, PaddleshipError, without_credentials
 from paddleship.lineage.release import Lineage
 from tasks import image, source
 from tasks.source import CODE, KEPT
@@ -23,8 +23,13 @@ def trace(name: str) -> tuple[str, Lineage]:
     return what, lineage
 
 
-def describe(what: str, lineage: Lineage) -> str:
-    """The lineage as text, with the commands that restore its source."""
+def describe(what: str, lineage: Lineage, *, store: str | None = None) -> str:
+    """The lineage as text, with the commands that restore its source.
+
+    `store` is where this checkout's runs are: an image names a server, but no store in a folder of the machine that built it.
+    """
+    if lineage.mlflow_tracking_uri is None and store is not None:
+        lineage = lineage.model_copy(update={"mlflow_tracking_uri": without_credentials(store)})
     run = lineage.mlflow_run_id or "none (made without a tracker)"
     changed = f", with changes in {', '.join(lineage.git_changes)}" if lineage.git_changes else ""
     lines = [
