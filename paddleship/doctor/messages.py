@@ -76,8 +76,8 @@ def placed(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
         return obstacle.plain()
     wanted = (obstacle.pattern,) if obstacle.pattern else ("branch-mismatch", "python-value", "dynamic-shape-branch")
     for pattern in wanted:
-        if not obstacle.pattern and not graph_breaks.agrees(pattern, obstacle.message):
-            continue  # the line may be suspicious, but the error speaks of something else
+        if not obstacle.pattern and obstacle.kind != "crash" and not graph_breaks.agrees(pattern, obstacle.message):
+            continue  # the error speaks of something else; a crash speaks of nothing
         lines = {suspect.where: suspect for suspect in suspects if suspect.pattern == pattern}
         if len(lines) == 1:
             ((where, suspect),) = lines.items()
