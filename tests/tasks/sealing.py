@@ -5,27 +5,19 @@ import json
 from paddleship.custody import seals
 
 
-def sealed_again(folder):
-    """Seal an out that was changed, as its stage would."""
+def sealed_again(folder, **inputs):
+    """Seal an out that was changed, as its stage would; `inputs` are digests by stage."""
     values = json.loads((folder / seals.FILE).read_text())
-    seals.Seal(**values | {"files": seals.contents(folder)}).write(folder)
+    seals.Seal(**values | {"inputs": values["inputs"] | inputs, "files": seals.contents(folder)}).write(folder)
 
 
 def measured_again(checkout):
     """Seal a proof that was changed, and the benchmark as if it had read that proof."""
     sealed_again(checkout / "models/parity")
-    folder = checkout / "models/benchmark"
-    values = json.loads((folder / seals.FILE).read_text())
-    values["inputs"]["verify"] = seals.read(checkout / "models/parity", "verify").digest
-    (folder / seals.FILE).write_text(json.dumps(values))
-    sealed_again(folder)
+    sealed_again(checkout / "models/benchmark", verify=seals.read(checkout / "models/parity", "verify").digest)
 
 
 def proved_again(checkout):
     """Seal candidates and proof that were changed, as if verify had read and written them so."""
     sealed_again(checkout / "models/candidates")
-    folder = checkout / "models/parity"
-    values = json.loads((folder / seals.FILE).read_text())
-    values["inputs"]["optimize"] = seals.read(checkout / "models/candidates", "optimize").digest
-    (folder / seals.FILE).write_text(json.dumps(values))
-    sealed_again(folder)
+    sealed_again(checkout / "models/parity", optimize=seals.read(checkout / "models/candidates", "optimize").digest)
