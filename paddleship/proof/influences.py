@@ -124,7 +124,9 @@ class _Search:
             self._others(child, last, reads)
             again = {read.cause for read in child.call("reads")}
         reference = [self._evidence.reference[place] for place in self._places]
-        if not self._found.causes and self._moved(first, reference) and (moved := self._moved(first, self._fresh(self._usual))):
+        if self._found.causes:
+            return reads, True  # what moves the answers moves them in new processes too, so these show no further cause
+        if self._moved(first, reference) and (moved := self._moved(first, self._fresh(self._usual))):
             self._add(Cause.PROCESS, f"the process: in a new one, with the same seeds, time and variables, {moved}", [])
             return reads, True
         self._first_answers = first

@@ -246,7 +246,7 @@ def test_make_ends_with_2_and_its_last_line_and_the_report_have_the_exit_code(pr
     command, settings = ["make", "ci", "UNTIL=prepare"], {**environment, "LC_ALL": "C"}
     done = subprocess.run(command, cwd=prepared, env=settings, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 2
-    assert re.fullmatch(r"make: \*\*\* \[Makefile:\d+: ci\] Error 3", done.stderr.strip().splitlines()[-1])
+    assert re.fullmatch(r"make(\[\d+\])?: \*\*\* \[Makefile:\d+: ci\] Error 3", done.stderr.strip().splitlines()[-1])
     assert "Exit code 3, commit" in (prepared / "reports/ci.md").read_text()
 
 
