@@ -95,7 +95,11 @@ types: setup ## mypy, strict
 contracts: setup ## import contracts
 	@$(BIN)/lint-imports
 
-clean: ## remove .venv and caches; data, models and runs stay
-	@rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
+docs: setup ## build the documentation site in docs/_build; a warning, such as a dead link, is an error
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs docs/_build
+	@echo "site    docs/_build/index.html"
 
-.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts pipeline-bench parity-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean
+clean: ## remove .venv and caches; data, models and runs stay
+	@rm -rf .venv docs/_build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
+
+.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean
