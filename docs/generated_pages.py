@@ -1,0 +1,164 @@
+"""What the site generates at build time: the reference pages for the params, the commands and the kinds of findings.
+
+A page ends with the line `<!-- generated -->`, which is replaced by the text of its function here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from sphinx.application import Sphinx
+
+REPOSITORY = Path(__file__).parents[1]
+MARK = "<!-- generated -->"
+_PROGRAM = Path(sys.executable).with_name("paddleship")
+_COMMAND = re.compile(r"^[ │]{1,6}([a-z][a-z-]*)(?: {2}|[ │]*$)", re.MULTILINE)  # a line of a list of commands, whatever library prints it
+
+
+def params() -> str:
+    """A table for each section of the schema, and for each section within one."""
+    from paddleship.config.params import Params
+
+    values = yaml.safe_load((REPOSITORY / "params.yaml").read_text(encoding="utf-8"))
+    return "\n\n".join(_sections("", Params, values))
+
+
+def _sections(path: str, model: type[BaseModel], values: Any) -> Iterator[str]:
+    """The table of a section, and then those of the sections in it; keys of the top level that are no sections come first."""
+    rows = []
+    nested = []
+    for name, field in model.model_fields.items():
+        section = _section(field.annotation)
+        value = values.get(name, _ABSENT) if isinstance(values, dict) else _ABSENT
+        if section is None or path:
+            rows.append(_row(name, field, value, path))
+        if section is not None:
+            nested.append((f"{path}.{name}" if path else name, section, value))
+    if rows:
+        heading = f"## {path}" if path else "## At the top level"
+        yield "\n".join([heading, "", "| key | type | default | in `params.yaml` | meaning |", "|---|---|---|---|---|", *rows])
+    for place, section, value in nested:
+        yield from _sections(place, section, value)
+
+
+class _Absent:
+    """No value: the default of a required field, or the value of a key that params.yaml leaves out."""
+
+    def __str__(self) -> str:
+        return "–"
+
+
+_ABSENT = _Absent()
+
+
+def _row(name: str, field: FieldInfo, value: Any, path: str) -> str:
+    described = [item.description for item in field.metadata if isinstance(item, FieldInfo)]
+    meaning = field.description or next(filter(None, described), None)
+    if not meaning:
+        raise ValueError(f"{path}.{name} has no description: add one to its field")
+    default = "required" if field.is_required() else _value(field.get_default(call_default_factory=True))
+    cells = [f"`{name}`", _type(field.annotation) + _limits(field.metadata), default, "–" if value is _ABSENT else _value(value), meaning]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """The section that an annotation holds: itself, or in a list, a dict or an optional value."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _section(part))), None)
+
+
+def _type(annotation: Any) -> str:
+    """An annotation in the words of YAML."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        text = " or ".join(f"`{part}`" for part in parts)
+    elif origin in (Union, types.UnionType):
+        text = " or ".join(dict.fromkeys(_type(part) for part in parts))
+    elif origin is list:
+        text = f"list of {_type(parts[0])}"
+    elif origin is dict:
+        text = f"map of {_type(parts[0])} to {_type(parts[1])}"
+    elif parts:  # Annotated
+        text = _type(parts[0]) + _limits(parts[1:])
+    else:
+        text = "section" if _section(annotation) else _TYPES[annotation]
+    return text
+
+
+def _limits(metadata: Iterable[Any]) -> str:
+    """The limits of a number: ` > 0`."""
+    flat = [part for item in metadata for part in (item.metadata if isinstance(item, FieldInfo) else [item])]
+    limits = [f" {sign} {getattr(part, name):g}" for part in flat for name, sign in _SIGNS.items() if getattr(part, name, None) is not None]
+    return " and".join(limits)
+
+
+_SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
+_TYPES = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", type(None): "`null`", Any: "any value"}
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        return "see below"
+    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True).removesuffix("\n...\n").strip()
+    return f"`{text}`" if len(text) < 60 else "see the file"
+
+
+def commands() -> str:
+    """What `--help` prints, for each command."""
+    first = _help()
+    names = [(name,) for name in _COMMAND.findall(first)]
+    with ThreadPoolExecutor() as pool:
+        texts = dict(zip(names, pool.map(lambda name: _help(*name), names), strict=True))
+        nested = [(*name, part) for name, text in texts.items() for part in _COMMAND.findall(text)]
+        texts |= dict(zip(nested, pool.map(lambda name: _help(*name), nested), strict=True))
+    parts = [f"```text\n{first}```"]
+    parts += [f"## {' '.join(name)}\n\n```text\n{texts[name]}```" for name in sorted(texts)]
+    return "\n\n".join(parts)
+
+
+def _help(*command: str) -> str:
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    done = subprocess.run([_PROGRAM, *command, "--help"], env=environment, capture_output=True, encoding="utf-8", check=False)
+    if done.returncode:
+        raise ValueError(f"`paddleship {' '.join(command)} --help` exits with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def findings() -> str:
+    """A table of the kinds."""
+    from paddleship.reports.finding import KINDS
+
+    return "\n".join(["| kind | meaning |", "|---|---|", *(f"| `{kind}` | {meaning} |" for kind, meaning in KINDS.items())])
+
+
+GENERATED: dict[str, Callable[[], str]] = {"reference/params": params, "reference/commands": commands, "reference/findings": findings}
+
+
+def _fill(_app: Sphinx, page: str, source: list[str]) -> None:
+    if page in GENERATED:
+        if MARK not in source[0]:
+            raise ValueError(f"docs/{page}.md has no line {MARK!r}, which its generated text replaces")
+        source[0] = source[0].replace(MARK, GENERATED[page]())
+
+
+def _always_outdated(_app: Sphinx, env: Any, *_changes: Any) -> list[str]:
+    """A generated page is read in every build, because its file does not change with the code that it describes."""
+    return [page for page in GENERATED if page in env.found_docs]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("source-read", _fill)
+    app.connect("env-get-outdated", _always_outdated)
+    return {"parallel_read_safe": True}
