@@ -7,7 +7,7 @@
 # backup  stops all writers, writes the databases, objects and images to FOLDER, a new one, with their hashes, and starts the services again.
 # restore checks those hashes, fills a stack that has no data, and starts it.
 # Docker Compose is needed: as root on Debian or Ubuntu, it is installed.
-# STACK_NAME is the name of the compose project (default: paddleship), STACK_IMAGE an image that exists. Ports, pool and repository: docs/operation.md.
+# STACK_NAME is the name of the compose project (default: paddleship), STACK_IMAGE an image that exists. Ports, pool and repository: docs/how-to/team-servers.md.
 # Exit codes: 0 done, 2 wrong usage or a backup that cannot be used, 4 no engine, no Docker Compose, or a service that is not healthy.
 set -euo pipefail
 

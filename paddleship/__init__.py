@@ -3,7 +3,7 @@
 The public API, which stays stable:
 
 - `load_params(path)`: read and check a params file. Returns `Params`; `Model` and `Input` are parts of it.
-- `examine(model, work=folder)`: run `paddleship doctor` on a model. Returns an `Examination`; see docs/doctor.md.
+- `examine(model, work=folder)`: run `paddleship doctor` on a model. Returns an `Examination`; see docs/how-to/doctor.md.
 - `load(folder)`: load a candidate into its runtime. `run` maps arrays by input name to arrays by output name.
 - `Candidate.load(folder)`: read the description of a candidate.
 - `differences(answer, reference)`: compare two arrays. Returns `OutputErrors`; NaN and infinity count as differences.

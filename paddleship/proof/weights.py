@@ -13,7 +13,7 @@ from paddleship.weights.comparing import WeightComparison
 CHECK = "weights"
 NOT_COMPARED = "weights-not-compared"
 _UNREAD = f"the weights in its files were not compared with the checkpoint ({comparing.NO_READER})"
-_ADVICE = "name one, `weights=` in the registration (docs/extending.md), or rely on the rows that were compared"
+_ADVICE = "name one, `weights=` in the registration (docs/how-to/add-runtime.md), or rely on the rows that were compared"
 
 
 def hold_to_checkpoint(judgement: Judgement, compared_weights: WeightComparison | None) -> Judgement:

@@ -1,4 +1,4 @@
-"""A runtime from outside the repository, as docs/extending.md shows it, goes all the way to an image that answers."""
+"""A runtime from outside the repository, as docs/how-to/add-runtime.md shows it, goes all the way to an image that answers."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-PAGE = Path(__file__).parents[2] / "docs/extending.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/add-runtime.md"
 UV = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--python", sys.executable]
 QUICK = {"optimize": {"candidates": ["tract"]}, "select": {"candidate": "tract"}}
 

@@ -57,7 +57,7 @@ def kubectl(engine):
 
 @pytest.fixture(scope="module")
 def pod_image(engine, tmp_path_factory):
-    """The training image on a base image with git, as docs/operation.md wants it for pods."""
+    """The training image on a base image with git, as docs/how-to/kubernetes.md wants it for pods."""
     settings = os.environ | {"DOCKER_HOST": image.host_of(engine), "PYTHON": sys.executable}
     subprocess.run(
         [REPOSITORY / "infra/stack_image.sh"], env=settings, check=True, capture_output=True, timeout=1500
@@ -120,7 +120,7 @@ def checkout(linear_checkout_of, gateway, with_tables, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pool(checkout, kubectl, pod_image, tmp_path_factory):
-    """The pool, and its worker in the cluster, set up as docs/operation.md says."""
+    """The pool, and its worker in the cluster, set up as docs/how-to/kubernetes.md says."""
     folder, environment = checkout
     secrets = Path(environment["PREFECT_HOME"]).parent
     kubectl("create", "namespace", SPACE)

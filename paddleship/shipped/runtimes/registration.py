@@ -1,4 +1,4 @@
-"""The registration of a runtime, in the file of the runtime: here or in a user's package (docs/extending.md)."""
+"""The registration of a runtime, in the file of the runtime: here or in a user's package (docs/how-to/add-runtime.md)."""
 
 from __future__ import annotations
 

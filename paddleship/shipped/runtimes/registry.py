@@ -110,5 +110,5 @@ def _loaded(point: EntryPoint) -> Registration:
     except Exception as failure:
         raise RegistrationError(f"{by} cannot be loaded ({type(failure).__name__}: {failure}): fix it or uninstall it") from failure
     if not isinstance(value, Registration):
-        raise RegistrationError(f"{by} is {type(value).__name__}, not a Registration: see docs/extending.md")
+        raise RegistrationError(f"{by} is {type(value).__name__}, not a Registration: see docs/how-to/add-runtime.md")
     return value

@@ -1,6 +1,6 @@
 """The limits of a server, derived from the sizes that its model accepts and from the available memory.
 
-The error message of a refused request names the limit, and docs/serving.md lists them.
+The error message of a refused request names the limit, and docs/reference/server.md lists them.
 """
 
 from __future__ import annotations
