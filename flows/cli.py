@@ -114,7 +114,6 @@ def _parser() -> argparse.ArgumentParser:
     compared = commands.add_parser("compare", help="compare two benchmarks: which candidate became faster or slower")
     compared.add_argument("earlier", type=Path, metavar="EARLIER", help="folder of an earlier benchmark: samples.parquet, samples.json")
     compared.add_argument("later", type=Path, nargs="?", metavar="LATER", help="default: the one of params.yaml here")
-    compared.add_argument("--all", action="store_true", help="also the rows that are equal")
     compared.set_defaults(command=_compare)
 
     trace = commands.add_parser("trace", help="show the commit, data and params that an image or container was made from")
@@ -132,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     compared = runs.add_parser("compare", help="what differs between two runs, and which one is better in what")
     compared.add_argument("one", metavar="NAME|ID")
     compared.add_argument("other", metavar="NAME|ID")
+    compared.add_argument("--all", action="store_true", help="also the rows that are equal")
     compared.set_defaults(command=_runs_compare)
     opened = runs.add_parser("open", help="open the page of a run in MLflow, or print its address where there is no browser")
     opened.add_argument("name", metavar="NAME|ID")

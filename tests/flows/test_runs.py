@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import subprocess
 from dataclasses import replace
 
@@ -117,6 +118,15 @@ def test_a_run_is_shown_with_the_reason_of_its_end(stored):
     changed = command(stored[0], "show", "run-1")
     assert "9 (8 in the run before of this model, run-0)" in changed.stdout
     assert "train.epochs" not in command(stored[0], "show", "run-0").stdout, "no run came before it"
+
+
+def test_two_runs_are_compared_on_the_terminal_with_or_without_the_rows_that_are_equal(stored):
+    differing, everything = command(stored[0], "compare", "run-0", "run-1"), command(stored[0], "compare", "run-0", "run-1", "--all")
+    assert (differing.returncode, everything.returncode) == (0, 0), differing.stderr + everything.stderr
+    assert re.search(r"train\.epochs +8 +9", differing.stdout)
+    assert "equal rows are left out: --all prints them" in differing.stdout
+    assert "equal rows are left out" not in everything.stdout
+    assert len(everything.stdout.splitlines()) > len(differing.stdout.splitlines())
 
 
 def test_the_run_that_serves_is_named_with_its_version_and_image_by_the_ledger(stored):
