@@ -118,7 +118,7 @@ def checkout_of(tmp_path_factory):
         for path in filter(None, listed.stdout.decode().split("\0")):
             if (REPOSITORY / path).is_file():
                 (target / path).parent.mkdir(parents=True, exist_ok=True)
-                (target / path).write_bytes((REPOSITORY / path).read_bytes())
+                shutil.copy(REPOSITORY / path, target / path)
         who = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"]
         for command in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-q", "-m", "checkout"]):
             subprocess.run(["git", *command], cwd=target, check=True)
