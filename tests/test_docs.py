@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from paddleship.reports.order import STAGES
+from paddleship.reports.report import Report
+
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md")]
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([\w-]+))?\)")
@@ -63,10 +66,14 @@ def test_every_command_has_its_help(generated):
 
 
 def test_every_key_of_a_report_is_explained():
-    from paddleship.reports.report import Report
-
     page = (REPOSITORY / "docs/reference/reports.md").read_text(encoding="utf-8")
     assert [key for key in Report.model_fields if f"`{key}`" not in page] == []
+
+
+def test_the_readme_is_short_and_its_session_has_every_stage():
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") < 110
+    assert re.findall(r"^(\w+) +[\d.]+  ran  passed", text, re.MULTILINE) == list(STAGES)
 
 
 def test_a_dead_link_fails_the_build(tmp_path):
