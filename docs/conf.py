@@ -8,6 +8,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 project = "paddleship"
 html_title = "paddleship"
 html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
