@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from paddleship import errors
 from paddleship.reports.order import STAGES
 from paddleship.reports.report import Report
 
@@ -68,6 +69,13 @@ def test_every_command_has_its_help(generated):
 def test_every_key_of_a_report_is_explained():
     page = (REPOSITORY / "docs/reference/reports.md").read_text(encoding="utf-8")
     assert [key for key in Report.model_fields if f"`{key}`" not in page] == []
+
+
+def test_every_exit_code_of_an_error_is_explained():
+    page = (REPOSITORY / "docs/reference/exit-codes.md").read_text(encoding="utf-8")
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PaddleshipError)]
+    codes = {str(kind.exit_code) for kind in kinds}
+    assert {"2", "3", "4"} <= codes <= set(re.findall(r"^\| (\d+) \|", page, re.MULTILINE))
 
 
 def test_the_readme_is_short_and_its_session_has_every_stage():
