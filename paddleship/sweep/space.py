@@ -24,7 +24,7 @@ def require(values: Params) -> None:
     """Check the whole space against these params: every path, every listed value, and both ends of a range. Raises ParamsError."""
     settings = values.sweep
     if not settings.space:
-        raise ParamsError("sweep.space is empty: name params and their values in params.yaml or in the file of --params (docs/how-to/sweep.md)")
+        raise ParamsError("sweep.space is empty: name params and their values in params.yaml or in --params FILE (docs/how-to/sweep.md)")
     base = values.model_dump(mode="json")
     for point in _samples(settings):
         written = json.dumps(dict(point), ensure_ascii=False, default=str)
