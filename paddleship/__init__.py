@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from paddleship.doctor.examining import examine
     from paddleship.errors import PaddleshipError
     from paddleship.numerics.differences import differences
-    from paddleship.shipped.common.candidate import Candidate
-    from paddleship.shipped.runtimes import load
+    from paddleship.shipped.computing.candidate import Candidate
+    from paddleship.shipped.computing.runtimes import load
 
 __version__ = "0.1.0"
 

@@ -18,21 +18,21 @@ from urllib.parse import urlsplit
 
 from paddleship.benchmark import samples
 from paddleship.config.params import Package, Params
+from paddleship.containers import image
 from paddleship.custody import candidates, chain, sources
 from paddleship.data import dataset
 from paddleship.errors import Unavailable, without_credentials
 from paddleship.image import distributions, foreign, requirements
 from paddleship.image.footprint import not_served
-from paddleship.lineage import derived
+from paddleship.lineage import derived, source
 from paddleship.lineage.release import Lineage
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.candidate import FILE, Candidate
-from paddleship.shipped.common.files import read_json, sha256, tree_sha256, write_text
-from paddleship.shipped.runtimes import registry
-from paddleship.shipped.runtimes.registration import Registration
-from tasks import image, source
-from tasks.stage import main
+from paddleship.shipped.computing.candidate import FILE, Candidate
+from paddleship.shipped.computing.files import read_json, sha256, tree_sha256, write_text
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.runtimes.registration import Registration
+from paddleship.stage.frame import main
 
 
 def package(params: Params) -> Report:

@@ -20,10 +20,10 @@ from paddleship.plots import charts
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.features import Features
-from paddleship.shipped.common.files import new_folder
-from paddleship.shipped.common.preprocess import Example, normalise
-from tasks.stage import main
+from paddleship.shipped.computing.features import Features
+from paddleship.shipped.computing.files import new_folder
+from paddleship.shipped.computing.preprocess import Example, normalise
+from paddleship.stage.frame import main
 
 
 def prepare(params: Params) -> Report:

@@ -22,8 +22,8 @@ from benchmarks.aa import model
 from paddleship.benchmark import benchmarking
 from paddleship.benchmark.sampling import paired
 from paddleship.config.params import Benchmark
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.paddle_logs import silence_paddle
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Difference
 from paddleship.system import host

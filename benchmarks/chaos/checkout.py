@@ -50,7 +50,7 @@ class Checkout:
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
         """Start a command; its output goes to the file `log`."""
-        command = [*self.prefix, sys.executable, "-m", "flows.cli", *(arguments or ("run", "--until", self.until))]
+        command = [*self.prefix, sys.executable, "-m", "paddleship.cli.main", *(arguments or ("run", "--until", self.until))]
         with self.log.open("wb") as log:
             return subprocess.Popen(command, cwd=self.root, env=self.env() | environment, stdout=log, stderr=log, start_new_session=True)
 

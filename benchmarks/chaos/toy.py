@@ -5,6 +5,7 @@ A stage takes TOY_SECONDS_<STAGE> seconds where that is set, with a half-written
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ def make(root: Path) -> Path:
         "data/dvc.yaml": yaml.safe_dump({"stages": {"fetch": FETCH}}),
         "data/source": "rows\n",
         "stage.py": STAGE,
-        ".gitignore": ".paddleship/\n*.txt\n/reports\n/data/raw\n/pids\n/attempts\n",
+        ".gitignore": ".paddleship/\n__pycache__/\n*.txt\n/reports\n/data/raw\n/pids\n/attempts\n",
         ".dvc/config": (REPOSITORY / ".dvc/config").read_text(encoding="utf-8"),
         ".dvc/.gitignore": (REPOSITORY / ".dvc/.gitignore").read_text(encoding="utf-8"),
         ".dvcignore": (REPOSITORY / ".dvcignore").read_text(encoding="utf-8"),
@@ -106,6 +107,7 @@ def make(root: Path) -> Path:
     }
     for name, text in files.items():
         (root / name).write_text(text, encoding="utf-8")
+    shutil.copytree(REPOSITORY / "flows", root / "flows", ignore=shutil.ignore_patterns("__pycache__"))
     who = ["-c", "user.name=toy", "-c", "user.email=toy@localhost", "-c", "commit.gpgsign=false"]
     for command in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-q", "-m", "toy"]):
         subprocess.run(["git", *command], cwd=root, check=True)

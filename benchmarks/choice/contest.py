@@ -23,7 +23,7 @@ from paddleship.benchmark.workload import Workload
 from paddleship.config import params
 from paddleship.config.params import Params
 from paddleship.reports.statuses import Status
-from paddleship.shipped import runtimes
+from paddleship.shipped.computing import runtimes
 from paddleship.statistics.estimates import Interval
 from paddleship.system.isolate import Factory
 

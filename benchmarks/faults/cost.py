@@ -16,7 +16,7 @@ import yaml
 from paddleship.config import params
 from paddleship.data import dataset as datasets
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.proof import answering, ids, inputs
+from paddleship.proof import answering, id_cases, inputs
 from paddleship.system import isolate
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +102,7 @@ def _eager_peak(checkout: Path) -> int:
     preprocess, _, specs = datasets.read_preprocess(Path(values.paths.prepared))
     rows = datasets.encode(preprocess, datasets.read(Path(values.paths.prepared), "test").take(range(values.verify.samples)))
     cases = inputs.from_rows(rows, specs, preprocess.collate, max_batch=values.verify.max_batch)
-    cases += ids.walk(specs, [case.inputs for case in cases], max_batch=values.verify.max_batch)
+    cases += id_cases.walk(specs, [case.inputs for case in cases], max_batch=values.verify.max_batch)
     answering.ask("eager", _Here(Eager(SourceModel.of(values))), cases)
     line = next(line for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024

@@ -23,7 +23,7 @@ from benchmarks.faults import custody
 from benchmarks.faults.cost import copy
 from benchmarks.faults.custody import edited, exchange, sealed
 from benchmarks.faults.fault import Fault
-from tasks import image
+from paddleship.containers import image
 
 REPOSITORY = f"paddleship/test-ends-{os.getpid()}"
 STAGES = ("prepare", "train", "export", "optimize", "verify", "benchmark", "package")
@@ -56,8 +56,8 @@ def _replace(old: str, new: str) -> Callable[[str], str]:
 
 
 _CANDIDATE = "models/candidates/onnxruntime/candidate.json"
-_COMMON = f"{_APP}/shipped/common"
-_RUNTIME = f"{_APP}/shipped/runtimes/onnx_runtime.py"
+_COMMON = f"{_APP}/shipped/computing"
+_RUNTIME = f"{_APP}/shipped/computing/runtimes/onnx_runtime.py"
 _ANSWER = "return named_outputs("
 _ANSWERS = ("noise_ratio", "typical_ratio", "http_threads_ratio", "labels", "unanswered_batches")
 

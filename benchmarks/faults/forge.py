@@ -22,9 +22,9 @@ from paddleship.proof.evidence import Evidence
 from paddleship.proof.parity import Judgement
 from paddleship.proof.weights import CHECK as WEIGHTS
 from paddleship.proof.weights import hold_to_checkpoint
-from paddleship.shipped.common.spec import Arrays
-from paddleship.shipped.runtimes import inference_thread
-from paddleship.weights.comparing import WeightComparison
+from paddleship.shipped.computing.runtimes import inference_thread
+from paddleship.shipped.computing.spec import Arrays
+from paddleship.weights.weight_comparison import WeightComparison
 
 SETTINGS = Verify()
 RANDOM_INPUT = "batch of 2"  # the input of the usual checks

@@ -15,7 +15,7 @@ from paddleship.config.params import Verify
 from paddleship.proof import parity
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 
 _LABEL = "label"
 

@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 
 from paddleship.errors import ParamsError
-from paddleship.shipped.runtimes import registry
-from paddleship.shipped.runtimes.registration import Kind
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.runtimes.registration import Kind
 
 PROGRAM = "paddle"  # the exported program, unchanged: the first candidate, and the source of the others
 EAGER = "paddle-eager"  # no static graph: the model's Python code

@@ -27,9 +27,9 @@ from paddleship.config.graph_modes import NETWORKS, ModeName, NetworkName
 from paddleship.config.validation_errors import no_bool, whole, written_as
 from paddleship.errors import ParamsError
 from paddleship.reports.finding import KINDS
-from paddleship.shipped.common import arguments
-from paddleship.shipped.common.preprocess import UnicodeForm
-from paddleship.shipped.common.spec import Dimension, TensorSpec, batch_dimension
+from paddleship.shipped.computing import arguments
+from paddleship.shipped.computing.preprocess import UnicodeForm
+from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_dimension
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Positive = Annotated[int, Field(ge=1)]

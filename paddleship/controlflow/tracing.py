@@ -14,8 +14,8 @@ import numpy as np
 from paddleship.controlflow import branches
 from paddleship.controlflow.branches import BODY, OUTSIDE, TEST, Branch, Site
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.shipped.common.references import is_users
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.references import is_users
+from paddleship.shipped.computing.spec import Arrays
 
 _Parts = tuple[list[Branch], list[tuple[int, ...] | None]]
 BranchKey = tuple[Site, str]  # a site, and the path of the sublayer that ran it ("" for the model itself)

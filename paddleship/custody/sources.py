@@ -8,7 +8,7 @@ from pathlib import Path
 
 from paddleship.config.params import Code
 from paddleship.errors import BadInput
-from paddleship.shipped.common.files import sha256, tree_sha256
+from paddleship.shipped.computing.files import sha256, tree_sha256
 
 LIBRARY = Path(__file__).parents[1]
 SHIPPED = ("__init__.py", "errors.py", "shipped")  # parts of the library that go into every image

@@ -10,7 +10,7 @@ import numpy as np
 
 from paddleship.config.params import Model
 from paddleship.errors import DataError
-from paddleship.shipped.common.spec import Dimension, TensorSpec, row_dimensions
+from paddleship.shipped.computing.spec import Dimension, TensorSpec, row_dimensions
 
 Columns = Sequence[Mapping[str, Sequence[Any]]]
 

@@ -23,7 +23,7 @@ from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.spec import TensorSpec
 
 _MEASURES = (
     "noise_ratio", "typical_ratio", "batch_ratio", "repeat_ratio", "threads_ratio", "cases_repeated",

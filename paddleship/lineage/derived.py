@@ -11,8 +11,8 @@ from paddleship.config import loosening
 from paddleship.config.params import Params
 from paddleship.errors import BadInput
 from paddleship.lineage.release import CREATED, SOURCE, Lineage
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import read_json
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.files import read_json
 
 _CHOSEN = ("speedup", "speedup_low", "speedup_high", "measured_on", "benchmark_valid")
 _AGAIN = "build the image again with `paddleship run --again package`"

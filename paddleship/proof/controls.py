@@ -23,7 +23,7 @@ from paddleship.proof.evidence import ROWS, Evidence, distance, sizes_of
 from paddleship.proof.inputs import Case
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 
 FLOAT32, LOWER = "float32", "a lower precision"
 _SHIFT = {FLOAT32: 0.1, LOWER: 0.4}  # of the scale; decisions show less than numbers

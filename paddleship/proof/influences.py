@@ -23,8 +23,8 @@ from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.proof.influence_worker import InfluenceWorker
 from paddleship.proof.sources import Cause, Read, Setting
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.system.isolate import Isolated, threads
 
 KIND = "hidden-influence"

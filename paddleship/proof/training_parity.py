@@ -29,8 +29,8 @@ from paddleship.plots import charts
 from paddleship.proof.evidence import EPSILON
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.references import explain
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.references import explain
 from paddleship.system import isolate
 
 _TINY = float(np.finfo(np.float32).tiny)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from paddleship.reports.finding import Finding, Severity
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.files import write_text
+from paddleship.shipped.computing.files import write_text
 
 SCHEMA_VERSION = 1
 _GATE = "verify.fail_on"

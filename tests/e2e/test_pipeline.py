@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.engine]
 RECORDER = Path(__file__).parent / "recorder"
 
 
-def run(folder, *arguments, module="flows.cli", path=(), **more):
+def run(folder, *arguments, module="paddleship.cli.main", path=(), **more):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), str(folder)]), **more}
     return subprocess.run(
         [sys.executable, "-m", module, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -178,7 +178,7 @@ def test_without_an_engine_a_run_to_the_image_ends_before_its_first_stage(shippe
 
 
 def test_an_image_that_is_gone_from_the_engine_is_built_again(shipped, prefect_url):
-    from tasks import image
+    from paddleship.containers import image
 
     client = image.connect()
     client.images.remove(json.loads((shipped / "release.json").read_text())["image_id"], force=True)

@@ -11,7 +11,7 @@ import yaml
 from tests.flows.helpers import PROGRAM, REPOSITORY
 
 HEAVY = ("prefect", "mlflow", "dvc", "docker", "paddle", "pydantic", "rich", "numpy", "yaml")
-LOADED = "import sys\nfrom flows.cli import main\ntry:\n    main()\nexcept SystemExit:\n    print(sorted(sys.modules))\n"
+LOADED = "import sys\nfrom paddleship.cli.main import main\ntry:\n    main()\nexcept SystemExit:\n    print(sorted(sys.modules))\n"
 COMMANDS = ("run", "doctor", "compare-graph-modes", "compare", "trace", "runs", "deliver", "ui", "worker", "stop")
 
 

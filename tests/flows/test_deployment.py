@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from flows import servers
+from paddleship.servers import background
 from tests.flows.helpers import PREFECT, PROGRAM, git, is_alive, mlflow_runs, prefect_api, wait_for
 
 SLOW_MODEL = "\n\ndef hang(**_):\n    import time\n\n    open('hanging', 'w').close()\n    time.sleep(600)\n"
@@ -68,13 +68,13 @@ def follow(served):
 
 
 def api(checkout, path, body):
-    return prefect_api(f"{servers.running(checkout / '.paddleship', 'prefect')}/api", path, body)
+    return prefect_api(f"{background.running(checkout / '.paddleship', 'prefect')}/api", path, body)
 
 
 def test_ui_prints_both_addresses_and_they_answer(served):
     checkout, _, printed = served
     for name in ("prefect", "mlflow"):
-        url = servers.running(checkout / ".paddleship", name)
+        url = background.running(checkout / ".paddleship", name)
         assert url in printed
         with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 loopback
             assert b"<html" in answer.read().lower()

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from flows import drift, drift_check, drift_command
+from flows import drift
+from paddleship.cli import drift as drift_command
 from paddleship.errors import Unavailable
+from paddleship.orchestration import drift_check
 
 
 @pytest.fixture
@@ -20,8 +22,8 @@ def told(monkeypatch, tmp_path, reviews_params):
     monkeypatch.setattr(drift_command, "values", lambda *_: reviews_params())
     monkeypatch.setattr(drift_check, "check", lambda *_, **__: result)
     monkeypatch.setattr(drift_check, "tell", lambda *_, **__: sent.append("x[0]") or ["x[0]"])
-    monkeypatch.setattr("paddleship.drift.page.rows", lambda _: [])
-    monkeypatch.setattr("paddleship.drift.page.not_watched", lambda _: [])
+    monkeypatch.setattr("paddleship.drift.drift_page.rows", lambda _: [])
+    monkeypatch.setattr("paddleship.drift.drift_page.not_watched", lambda _: [])
     return SimpleNamespace(sent=sent, local=local)
 
 

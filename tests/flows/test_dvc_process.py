@@ -11,15 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows import dvc_process
-from flows.dvc_process import command
 from paddleship.errors import Unavailable
+from paddleship.execution import dvc_process
+from paddleship.execution.dvc_process import command
 from tests.flows.helpers import hanging, is_alive, wait_for
 
 ASK = """
 import os, sys
 from pathlib import Path
-from flows.dvc_process import command
+from paddleship.execution.dvc_process import command
 
 with command(Path.cwd(), "repro", "--single-item", "prepare", environment=os.environ) as running:
     running.wait()

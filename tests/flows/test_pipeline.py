@@ -14,9 +14,9 @@ import yaml
 from mlflow import MlflowClient
 
 from benchmarks.chaos.toy import FETCH
+from paddleship.cli import trace
 from paddleship.lineage.release import Lineage
-from tasks import trace
-from tasks.tracking.runs import find
+from paddleship.tracking.runs import find
 from tests import canaries
 from tests.flows.helpers import (
     DVC,
@@ -413,7 +413,7 @@ def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, e
         left = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
         programs = [" ".join(psutil.Process(pid).cmdline()) for pid in left]
         process.kill()
-    assert any("flows.prefect_server" in program for program in programs), "Prefect's temporary server is among them"
+    assert any("paddleship.servers.prefect_server" in program for program in programs), "Prefect's temporary server is among them"
     wait_for(lambda: not any(is_alive(pid) for pid in {*left, *stage}))
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from flows import run_names
 from paddleship.config import params
+from paddleship.orchestration import run_names
 from tests.flows.helpers import git
 
 COMMITTED = {"name": "reviews", "train.epochs": 8, "train.loss": None, "model.kwargs.width": 32, "sweep.trials": 4}

@@ -7,16 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from flows import runs, sweep, workspace
-from flows.local import Local
-from flows.sweep_params import SweepParams
+from flows import sweep
+from paddleship.cli import runs
+from paddleship.containers import image
 from paddleship.errors import BadInput, GateFailed
+from paddleship.execution import workspace
 from paddleship.lineage.release import RUN_LABEL
+from paddleship.orchestration.sweep_params import SweepParams
 from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped
-from tasks import image
-from tasks.tracking import runs as tracked
-from tasks.tracking.client import connect
-from tasks.tracking.run import Tracker
+from paddleship.servers.local_state import Local
+from paddleship.tracking import runs as tracked
+from paddleship.tracking.client import connect
+from paddleship.tracking.run import Tracker
 from tests.flows.helpers import PROGRAM, git
 
 

@@ -13,9 +13,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.containers import image
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.system import processes
-from tasks import image
 from tests.tasks.conftest import edit_params
 
 REPOSITORY = Path(__file__).parents[2]
@@ -156,7 +156,7 @@ def test_an_image_that_answers_otherwise_than_eager_is_refused(derive, packaged,
 
 @pytest.mark.long  # paddleship/acceptance/test_observing asks such a server
 def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tmp_path):
-    whole = (REPOSITORY / "paddleship/shipped/runtimes/onnx_runtime.py").read_text()
+    whole = (REPOSITORY / "paddleship/shipped/computing/runtimes/onnx_runtime.py").read_text()
     place = "named_outputs(self._candidate, self._session.run"
     assert place in whole
     drifting = whole.replace(f"return {place}", f"self.asked = getattr(self, 'asked', 0) + 1\n        answer = {place}")
@@ -164,7 +164,7 @@ def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tm
         "inputs)\n", "inputs)\n        return {name: array + (60 < self.asked < 160) for name, array in answer.items()}\n"
     )
     (tmp_path / "onnx_runtime.py").write_text(drifting)
-    target = "/opt/paddleship/app/paddleship/shipped/runtimes"
+    target = "/opt/paddleship/app/paddleship/shipped/computing/runtimes"
     compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/onnx_runtime.py"]'
     lines = ["USER 0", f"COPY onnx_runtime.py {target}/", compile_it, "USER 10001:10001"]
     checkout = derive(*lines, files=[tmp_path / "onnx_runtime.py"], accept={"load_requests": 140})
@@ -271,7 +271,7 @@ def test_a_receipt_that_was_edited_is_refused(packaged, copy_of, stage, change, 
         ("LABEL org.opencontainers.image.created=yesterday", "layers", "has the label org.opencontainers.image.created 'yesterday'"),
         ("COPY note /tmp/note", "layers", "has the layers "),
         ("COPY note /opt/paddleship/model/candidate.json", "contents", "has the digest of /opt/paddleship/model "),
-        ("COPY note /opt/paddleship/app/paddleship/shipped/common/candidate.py", "contents", "has the digest of /opt/paddleship/app "),
+        ("COPY note /opt/paddleship/app/paddleship/shipped/computing/candidate.py", "contents", "has the digest of /opt/paddleship/app "),
     ],
 )
 def test_an_image_that_is_not_the_one_that_was_packaged_is_refused(derive, packaged, stage, tmp_path, line, key, words):

@@ -9,8 +9,8 @@ from pathlib import Path
 import yaml
 
 from paddleship.config import params
+from paddleship.stage.fingerprint import fingerprint
 from paddleship.system import host
-from tasks.fingerprint import fingerprint
 
 
 def read(folder):

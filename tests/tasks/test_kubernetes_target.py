@@ -8,7 +8,7 @@ import yaml
 from paddleship.config.params import Target
 from paddleship.errors import Unavailable
 from paddleship.promotion.ledger import Shipped
-from tasks.kubernetes_target import KubernetesTarget
+from paddleship.rollout.kubernetes_target import KubernetesTarget
 
 KUBECTL = """#!/bin/sh
 echo "$*" >>calls

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from tasks import image, trace
+from paddleship.cli import trace
+from paddleship.containers import image
 from tests import canaries
 from tests.tasks.sealing import measured_again, sealed_again
 
@@ -211,7 +212,7 @@ def test_the_address_for_people_is_one_that_docker_takes(engine, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.long  # that runtime is asked in paddleship/shipped/runtimes, the image of another one in test_accept
+@pytest.mark.long  # that runtime is asked in paddleship/shipped/computing/runtimes, the image of another one in test_accept
 def test_an_image_with_paddle_in_it_serves_too(packaged, copy_of, stage):
     checkout = copy_of(packaged[0])
     choice = checkout / "models/benchmark/choice.json"

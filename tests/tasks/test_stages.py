@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from paddleship.config import params
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import sha256
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.files import sha256
 from paddleship.system import locks
 from tasks import verify
 from tests.tasks.sealing import proved_again, sealed_again

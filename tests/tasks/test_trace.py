@@ -2,8 +2,8 @@
 
 import pytest
 
+from paddleship.cli import trace
 from paddleship.lineage.release import Lineage
-from tasks import trace
 from tests.paddleship.lineage.test_release import FACTS
 
 

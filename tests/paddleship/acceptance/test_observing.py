@@ -17,8 +17,8 @@ from paddleship.config.params import Verify
 from paddleship.errors import RequestError
 from paddleship.proof.evidence import gather
 from paddleship.proof.inputs import Case
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving.app import create_app
 from paddleship.shipped.serving.connections import Guard, make_server
 from paddleship.shipped.serving.limits import ConnectionLimits

@@ -7,8 +7,8 @@ import pytest
 from paddleship.benchmark.participants import Participants
 from paddleship.config import params
 from paddleship.model import eager
-from paddleship.shipped.common.candidate import Candidate, Program
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.candidate import Candidate, Program
+from paddleship.shipped.computing.spec import TensorSpec
 
 REPOSITORY = Path(__file__).parents[3]
 ROWS = {"paddle": {"status": "leaks", "reason": "its memory grows"}}

@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from pyarrow import parquet
 
-from flows.cli import _parser
 from paddleship.benchmark import samples
 from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.sampling import Block, Measurement
 from paddleship.benchmark.system_metrics import OtherLoad
+from paddleship.cli.main import _parser
 from paddleship.errors import BadInput
 from paddleship.reports.statuses import Status
 

@@ -10,7 +10,7 @@ from paddleship.conversion import exporting
 from paddleship.conversion.converting import Converter
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.computing.candidate import Candidate
 from tests.paddleship.conversion.helpers import batch
 
 SOURCE = """

@@ -13,10 +13,9 @@ from paddleship.conversion.converting import convert
 from paddleship.errors import ModelError, RequestError
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.shipped import runtimes
-from paddleship.shipped.common import structure
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing import runtimes, structure
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.system import isolate
 
 SOURCE = """

@@ -11,8 +11,8 @@ from paddleship.conversion import exporting
 from paddleship.conversion.converting import Converter
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.system import isolate
 
 SOURCE = """

@@ -13,7 +13,7 @@ from paddleship.doctor.ast_lint import Suspect
 from paddleship.doctor.examination import Examination, RuntimeRow
 from paddleship.proof import inputs
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.spec import Dimension, TensorSpec
+from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 MODELS = """
 import paddle

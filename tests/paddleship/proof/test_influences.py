@@ -8,7 +8,7 @@ from paddleship.config.params import Model
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.proof import evidence, influences, inputs
-from paddleship.proof.circumstances import Circumstances
+from paddleship.proof.execution_environment import Circumstances
 from paddleship.proof.sources import Setting
 from paddleship.reports.finding import Finding
 from paddleship.system.isolate import Isolated

@@ -13,7 +13,7 @@ from paddleship.errors import ProcessDied
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
 from paddleship.proof import inputs, searching
-from paddleship.proof.forms import ReferenceWorker
+from paddleship.proof.eager_variants import ReferenceWorker
 from paddleship.proof.searching import Search
 
 MODELS = """

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from paddleship.config import params
-from tasks.tracking.run import Tracker
+from paddleship.tracking.run import Tracker
 
 if __name__ == "__main__":
     store, spool = sys.argv[1:]

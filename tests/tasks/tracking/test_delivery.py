@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError, Unavailable
-from tasks.tracking import client as client_module
-from tasks.tracking import run, sending, spool
-from tasks.tracking.run import bury, deliver
+from paddleship.tracking import client as client_module
+from paddleship.tracking import run, sending, spool
+from paddleship.tracking.run import bury, deliver
 from tests.tasks.tracking.helpers import children, client, runs
 
 REPOSITORY = Path(__file__).parents[3]
@@ -174,12 +174,12 @@ def test_a_run_that_was_killed_while_it_was_created_is_one_run(start, store, tmp
 @pytest.mark.long  # who lives is asked in paddleship/system/test_processes, a killed run is buried in flows/test_pipeline
 def test_a_run_whose_process_was_killed_is_buried_in_another_pid_namespace_and_a_living_one_is_not(store, tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from paddleship.config import params; from tasks.tracking.run import Tracker; "
+        "import sys, time; from pathlib import Path; from paddleship.config import params; from paddleship.tracking.run import Tracker; "
         "tracker = Tracker.start(params.load(Path('params.yaml')), tracking_uri=sys.argv[1], "
         "artifact_root='file://' + sys.argv[2], spool=Path(sys.argv[2]), tags={}); print(tracker.run_id, flush=True); time.sleep(600)"
     )
     closing = (
-        "import sys; from pathlib import Path; from tasks.tracking.run import bury; "
+        "import sys; from pathlib import Path; from paddleship.tracking.run import bury; "
         "print(*bury(Path(sys.argv[2]), tracking_uri=sys.argv[1]))"
     )
     arguments = [store, str(tmp_path / "spool")]
@@ -203,8 +203,8 @@ import os, signal, sys
 from pathlib import Path
 from paddleship.config import params
 from paddleship.reports.report import Report
-from tasks.tracking.live import live_metrics
-from tasks.tracking.run import Tracker
+from paddleship.tracking.live import live_metrics
+from paddleship.tracking.run import Tracker
 
 _, store, spool, reports = sys.argv
 root = Path(spool).with_name("artifacts").as_uri()
