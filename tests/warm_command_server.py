@@ -50,14 +50,20 @@ _PRELOAD = (
     *(
         "paddleship.cli.command_context",
         "paddleship.cli.ci_report",
-        "paddleship.cli.runs",
+        "paddleship.cli.run_tables",
         "paddleship.execution.cleanup",
         "paddleship.cli.promotion",
         "paddleship.orchestration.deployment",
         "paddleship.rollout.rollback",
         "paddleship.orchestration.drift_check",
     ),
-    *("paddleship.stage.fingerprint", "paddleship.cli.trace", "paddleship.tracking.run", "paddleship.config.preflight", "paddleship.config.catalogue"),
+    *(
+        "paddleship.stage.fingerprint",
+        "paddleship.cli.image_lineage",
+        "paddleship.tracking.run",
+        "paddleship.config.preflight",
+        "paddleship.config.catalogue",
+    ),
 )
 _FLOWS = tuple(f"flows.{name}" for name in ("pipeline", "promote", "sweep", "retrain"))
 _PREFECT = tuple(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship.cli.runs import benchmarks_differ, change, number, rows_differ
+from paddleship.cli.run_tables import benchmarks_differ, change, number, rows_differ
 from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 from paddleship.execution import snapshots
 from paddleship.orchestration.pending_changes import lines

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from paddleship.cli import options
 from paddleship.cli.command_context import end, here, load_flow, run_flow
 from paddleship.config import params_overlay
 from paddleship.errors import BadInput, Unavailable
@@ -19,36 +21,28 @@ if TYPE_CHECKING:
     from paddleship.promotion.ledger import Entry, Ledger
 
 
-def add(commands: Any) -> None:
-    """The three commands and what they are given."""
-    promote = commands.add_parser("promote", help="judge a model version against the champion, and put it in its place")
-    promote.add_argument("version", nargs="?", default="challenger", metavar="VERSION|ALIAS", help="model version (default: challenger)")
-    promote.set_defaults(command=_promote)
-    rollback = commands.add_parser("rollback", help="bring a former champion back")
-    rollback.add_argument("version", nargs="?", metavar="VERSION", help="model version (default: the champion before this one)")
-    rollback.add_argument("--reason", default="", metavar="TEXT", help="why, for the ledger")
-    rollback.set_defaults(command=_rollback)
-    ledger = commands.add_parser("ledger", help="what serves and served, since when and why")
-    ledger.add_argument("--at", metavar="TIME", help="what served then: 2026-11-20 (at the end of that day, UTC) or 2026-11-20T14:30")
-    ledger.set_defaults(command=_ledger)
-    for command in (promote, rollback, ledger):
-        command.add_argument("--params", metavar="FILE", help="a file laid over params.yaml, such as examples/linear/params.yaml")
+@click.command()
+@click.argument("version", default="challenger", metavar="[VERSION|ALIAS]")
+@options.OVERLAY
+def promote(version: str, params: str | None) -> int:
+    """Judge a model version (default: challenger) against the champion, and put it in its place."""
+    return _run("promote", version, params)
 
 
-def _promote(arguments: argparse.Namespace) -> int:
-    return _run("promote", arguments)
-
-
-def _rollback(arguments: argparse.Namespace) -> int:
-    """As a flow run where a Prefect server shows it; none is started or waited for, since that takes seconds."""
+@click.command()
+@click.argument("version", required=False)
+@click.option("--reason", default="", metavar="TEXT", help="why, for the ledger")
+@options.OVERLAY
+def rollback(version: str | None, reason: str, params: str | None) -> int:
+    """Bring a former champion back (default: the one before this one)."""
     checkout, local = here()
-    if (url := local.prefect_url()) is not None and _answers(url):
-        return _run("rollback", arguments, reason=arguments.reason)
-    overlay = params_overlay.path_in(checkout, arguments.params)
+    if (url := local.prefect_url()) is not None and _answers(url):  # none is started, since that takes seconds
+        return _run("rollback", version, params, reason=reason)
+    overlay = params_overlay.path_in(checkout, params)
     os.chdir(checkout)
     from paddleship.rollout.rollback import roll_back
 
-    print(roll_back(arguments.version, overlay, reason=arguments.reason, step=_timed, say=_say))
+    print(roll_back(version, overlay, reason=reason, step=_timed, say=_say))
     return 0
 
 
@@ -65,9 +59,9 @@ def _answers(url: str) -> bool:
 
 
 def _timed(name: str, work: Callable[[], Any]) -> Any:
-    began = time.monotonic()
+    began = monotonic()
     result = work()
-    _say(f"{name}: {time.monotonic() - began:.1f} s")
+    _say(f"{name}: {monotonic() - began:.1f} s")
     return result
 
 
@@ -75,41 +69,45 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _run(name: str, arguments: argparse.Namespace, **more: str) -> int:
+def _run(name: str, version: str | None, params: str | None, **more: str) -> int:
     checkout, local = here()
-    overlay = params_overlay.path_in(checkout, arguments.params)
+    overlay = params_overlay.path_in(checkout, params)
     if name == "promote" and params_overlay.load(checkout, overlay).promote.approval == "human" and local.prefect_url() is None:
         raise BadInput("promote.approval is 'human', and no Prefect server shows the form: run `make ui`, or set promote.approval: none")
     flow = getattr(load_flow(checkout, local, "flows.promote"), name)
-    state = run_flow(local, flow, version=arguments.version, params_file=overlay, **more)
+    state = run_flow(local, flow, version=version, params_file=overlay, **more)
     code = end(state)
     if not code:
         print(state.message)
     return code
 
 
-def _ledger(arguments: argparse.Namespace) -> int:
+@click.command("ledger")
+@click.option("--at", "time", metavar="TIME", help="what served then: 2026-11-20 (at the end of that day, UTC) or 2026-11-20T14:30")
+@options.OVERLAY
+def ledger(time: str | None, params: str | None) -> int:
+    """What serves and served, since when and why."""
     checkout, local = here()
     from paddleship.promotion.ledger import Ledger
     from paddleship.tracking.champion import Registry
 
-    at = _moment(arguments.at) if arguments.at else None
-    params = params_overlay.load(checkout, params_overlay.path_in(checkout, arguments.params))
+    at = _moment(time) if time else None
+    settings = params_overlay.load(checkout, params_overlay.path_in(checkout, params))
     try:
-        elsewhere = Registry(local.tracking_uri(), params.name, artifact_root=local.artifact_root).entries()
+        elsewhere = Registry(local.tracking_uri(), settings.name, artifact_root=local.artifact_root).entries()
     except Unavailable as trouble:
         print(f"only the entries of this machine's ledger file: {trouble}", file=sys.stderr)
         elsewhere = []
-    ledger = Ledger(checkout / params.promote.ledger, params.name, elsewhere=elsewhere)
+    entries = Ledger(checkout / settings.promote.ledger, settings.name, elsewhere=elsewhere)
     if at is None:
-        lines = [_line(entry, before) for before, entry in pairwise([None, *ledger.entries]) if entry]
-        print("\n".join(lines) or f"nothing was promoted of {params.name!r} yet; for another model: --params FILE")
+        lines = [_line(entry, before) for before, entry in pairwise([None, *entries.entries]) if entry]
+        print("\n".join(lines) or f"nothing was promoted of {settings.name!r} yet; for another model: --params FILE")
         return 0
-    serving, unfinished = ledger.serving(at), ledger.unfinished(at)
+    serving, unfinished = entries.serving(at), entries.unfinished(at)
     if serving is None:
-        print(f"nothing of {params.name!r} served at {at:%Y-%m-%d %H:%M} UTC")
+        print(f"nothing of {settings.name!r} served at {at:%Y-%m-%d %H:%M} UTC")
     else:
-        print(*_told(serving), *_elsewhere(ledger, serving, at), sep="\n")
+        print(*_told(serving), *_elsewhere(entries, serving, at), sep="\n")
     if unfinished is not None and (serving is None or unfinished.shipped != serving.shipped):
         print(f"version {unfinished.shipped.version} was being put in its place since {unfinished.at:%H:%M:%S} UTC")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from paddleship.cli.runs import (
+from paddleship.cli.run_tables import (
     FACTS,
     IMAGE,
     P50,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Callable
 from typing import Any
 
+import click
+
+from paddleship.cli import options
 from paddleship.cli.command_context import end, here, load_flow, run_flow
 from paddleship.config import params_overlay
 
@@ -18,24 +21,27 @@ _SETTINGS = {
 """Keys of the section `sweep` of params.yaml, which says what they may be."""
 
 
-def add(commands: Any) -> None:
-    """The command and what it is given."""
-    sweep = commands.add_parser("sweep", help="run variants of the params, compare their scores, latencies and sizes, and choose one")
-    sweep.add_argument("--params", metavar="FILE", help="a file laid over params.yaml; its section `sweep` names the variants")
-    for name, (values, words) in _SETTINGS.items():
-        sweep.add_argument(f"--{name}", metavar=values, help=f"{words} (default: as in params.yaml)")
-    sweep.add_argument("--commit", metavar="NAME", help="a commit, branch or tag to run (default: the checked-out commit)")
-    sweep.add_argument("--deployment", metavar="NAME", help="let workers run the variants, such as develop-to-deploy/local")
-    sweep.set_defaults(command=_sweep)
+def _settings(command: Callable[..., int]) -> Callable[..., int]:
+    for name, (values, text) in reversed(_SETTINGS.items()):
+        command = click.option(f"--{name}", metavar=values, help=f"{text}  [default: as in params.yaml]")(command)
+    return command
 
 
-def _sweep(arguments: argparse.Namespace) -> int:
+@click.command()
+@options.OVERLAY
+@_settings
+@click.option("--commit", metavar="NAME", help="a commit, branch or tag to run  [default: the checked-out commit]")
+@click.option("--deployment", metavar="NAME", help="let workers run the variants, such as develop-to-deploy/local")
+def sweep(params: str | None, commit: str | None, deployment: str | None, **settings: Any) -> int:
+    """Run variants of the params, compare their scores, latencies and sizes, and choose one.
+
+    The section `sweep` of params.yaml names the variants.
+    """
     checkout, local = here()
     from paddleship.orchestration import sweep_params
 
-    overlay = params_overlay.path_in(checkout, arguments.params)
-    settings = {name: value for name in _SETTINGS if (value := getattr(arguments, name)) is not None}
-    sweep_params.read(checkout, params_file=overlay, settings=settings, commit=arguments.commit)  # a mistake needs no Prefect server
+    overlay = params_overlay.path_in(checkout, params)
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    sweep_params.read(checkout, params_file=overlay, settings=chosen, commit=commit)  # a mistake needs no Prefect server
     flow = load_flow(checkout, local, "flows.sweep").sweep
-    given = {"params_file": overlay, "commit": arguments.commit, "deployment": arguments.deployment}
-    return end(run_flow(local, flow, settings=settings or None, **given))
+    return end(run_flow(local, flow, settings=chosen or None, params_file=overlay, commit=commit, deployment=deployment))

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from paddleship.cli import trace
+from paddleship.cli import image_lineage
 from paddleship.containers import image
 from tests import canaries
 from tests.tasks.sealing import measured_again, sealed_again
@@ -77,7 +77,7 @@ def test_two_builds_give_identical_layers_and_an_image_without_a_name_that_anybo
 
 def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engine):
     _, receipt = packaged
-    what, lineage = trace.trace(receipt["image_id"])
+    what, lineage = image_lineage.trace(receipt["image_id"])
     assert what.startswith("image ")
     assert lineage.model_dump() == receipt["lineage"]
     assert lineage.mlflow_run_id == "mlflow-1"
@@ -86,7 +86,7 @@ def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engi
     labels = engine.images.get(receipt["image_id"]).labels
     assert labels["org.opencontainers.image.revision"] == lineage.git_commit
     assert labels["org.opencontainers.image.base.name"] == "python:3.11-slim"
-    text = trace.describe(what, lineage)
+    text = image_lineage.describe(what, lineage)
     assert lineage.data_sha256 in text
     assert "noise ratio" in text
 
@@ -189,8 +189,8 @@ def test_an_image_is_called_as_it_was_asked_for(packaged, engine):
     try:
         for name in names:
             found.tag(name)
-        assert [trace.trace(name)[0] for name in names] == [f"image {name}" for name in names]
-        assert trace.trace(found.id)[0].removeprefix("image ") in {*found.tags, *names}
+        assert [image_lineage.trace(name)[0] for name in names] == [f"image {name}" for name in names]
+        assert image_lineage.trace(found.id)[0].removeprefix("image ") in {*found.tags, *names}
     finally:
         for name in names:
             engine.images.remove(name)
@@ -200,9 +200,9 @@ def test_what_is_not_in_the_engine_or_not_ours_cannot_be_traced(engine):
     from paddleship.errors import BadInput
 
     with pytest.raises(BadInput, match="neither a container nor an image"):
-        trace.trace("paddleship/nothing:here")
+        image_lineage.trace("paddleship/nothing:here")
     with pytest.raises(BadInput, match="carries no lineage"):
-        trace.trace("python:3.11-slim")
+        image_lineage.trace("python:3.11-slim")
 
 
 def test_the_address_for_people_is_one_that_docker_takes(engine, monkeypatch):
