@@ -44,7 +44,7 @@ class Checkout:
 
     def env(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        library = str(self.root) if (self.root / "flows").is_dir() else str(REPOSITORY)
+        library = str(self.root) if (self.root / "paddleship").is_dir() else str(REPOSITORY)
         own = {"PYTHONPATH": library, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}", "COLUMNS": "200"}
         return {**kept, **own, locks.FOLDER: str(self.root.parent / "locks"), _MARK: self.mark, **self.environment}
 

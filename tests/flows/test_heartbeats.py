@@ -6,7 +6,7 @@ from pathlib import Path
 
 SCRIPT = """
 import threading
-from flows import heartbeats
+from paddleship.orchestration import heartbeats
 from paddleship.cli.command_context import here, run_flow
 
 _, local = here()

@@ -171,7 +171,7 @@ def test_an_interrupt_ends_the_stage_and_what_it_started(fetched, let):
 
 def test_a_flow_that_is_killed_outright_takes_its_stage_along_and_the_next_run_resumes(fetched, let):
     let("prepare", "hang")
-    code = "from pathlib import Path; from flows import stages; "
+    code = "from pathlib import Path; from paddleship.execution import stages; "
     code += "stages.run(Path('.'), stages.Stage('prepare', 'prepare', ()), environment={}, on_line=print)"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=fetched, stdout=subprocess.DEVNULL)
     pids = [*hanging(fetched), *(child.pid for child in psutil.Process(process.pid).children())]

@@ -118,7 +118,7 @@ def test_a_folder_without_a_commit_cannot_have_isolated_runs(tmp_path):
 
 def test_the_worktree_of_a_living_run_is_left_alone_and_that_of_a_dead_one_goes_with_its_lineage_kept(toy):
     code = (
-        "import sys, time; from pathlib import Path; from flows import workspace; "
+        "import sys, time; from pathlib import Path; from paddleship.execution import workspace; "
         "place = workspace.isolate(Path.cwd(), sys.argv[1], {'train': {'epochs': 11}}); print(place.root, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, "0123456789"], cwd=toy, stdout=subprocess.PIPE, text=True) as process:
