@@ -146,6 +146,18 @@ def require_base(client: Any, image: str, *, recipe: str = "infra/base_image.sh"
         ) from None
 
 
+def python_version(client: Any, image: str) -> str:
+    """The version of the Python in an image, from a run of it. Raises BadInput if it does not run."""
+    import docker
+
+    ask = "import platform; print(platform.python_version())"
+    try:
+        answer = client.containers.run(image, ["-c", ask], entrypoint="python", remove=True, network_disabled=True, labels=_labels())
+    except (docker.errors.ContainerError, docker.errors.APIError) as error:
+        raise BadInput(f"the Python of the base image does not run ({reason(error)}): set package.base_image to an image with Python") from None
+    return str(answer.decode().strip())
+
+
 def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str], quiet: bool = False) -> Any:
     """Build the Dockerfile in `context`; the image has no tag. Raises PaddleshipError, Unavailable."""
     if not quiet:
