@@ -46,7 +46,7 @@ packages=(base-files libc6 libgcc-s1 libstdc++6 libcrypt1 zlib1g libbz2-1.0 libl
     "lib$python-minimal" "lib$python-stdlib" "$python-minimal" "$python")
 if known libssl3t64; then # Debian 13 added t64 to the names of some libraries
     for index in "${!packages[@]}"; do if known "${packages[index]}t64"; then packages[index]+=t64; fi; done
-    packages+=(libzstd1)
+    packages+=(libcap2 libzstd1)
 fi
 if ! (cd "$work/debs" && apt-get download -qq -o APT::Sandbox::User=root "${packages[@]}") >"$work/log" 2>&1; then
     say "error: the packages of the stand-in cannot be downloaded ($(grep '^E:' "$work/log" | tail -n 1)):" \

@@ -154,7 +154,9 @@ def python_version(client: Any, image: str) -> str:
     try:
         answer = client.containers.run(image, ["-c", ask], entrypoint="python", remove=True, network_disabled=True, labels=_labels())
     except (docker.errors.ContainerError, docker.errors.APIError) as error:
-        raise BadInput(f"the Python of the base image does not run ({reason(error)}): set package.base_image to an image with Python") from None
+        raise BadInput(
+            f"the Python of the base image does not run ({reason(error)}): set package.base_image to an image with Python"
+        ) from None
     return str(answer.decode().strip())
 
 

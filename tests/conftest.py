@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import yaml
 from flows import servers
 from flows.local import Local
 from paddleship.config import params
+from paddleship.image import python_version
 from paddleship.system import isolate, locks
 from tests import warm, warm_command
 from tests.hanging import pytest_runtest_protocol  # noqa: F401 a hook
@@ -279,7 +281,7 @@ def engine():
     """A client of a real engine that has the base image; started by the same scripts that people use."""
     from tasks import image
 
-    for command in (["infra/engine.sh", "start"], ["infra/base_image.sh", "python:3.11-slim"]):
+    for command in (["infra/engine.sh", "start"], ["infra/base_image.sh", python_version.base_image(platform.python_version())]):
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
         if done.returncode == 4:
             pytest.skip(done.stderr.strip().splitlines()[-1])

@@ -13,6 +13,7 @@ def test_another_patch_version_is_accepted():
 
 
 def test_another_minor_version_is_refused_with_what_to_do():
-    with pytest.raises(CandidateError, match=r"^the base image 'a:b' has Python 3\.11\.2, but verify ran with 3\.13\.0.* package.base_image") as caught:
+    words = r"^the base image 'a:b' has Python 3\.11\.2, but verify ran with 3\.13\.0.* package.base_image"
+    with pytest.raises(CandidateError, match=words) as caught:
         python_version.require_proven("the base image 'a:b'", "3.11.2", "3.13.0")
     assert caught.value.exit_code == 2
