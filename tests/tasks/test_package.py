@@ -143,8 +143,9 @@ def test_a_base_image_with_another_python_than_was_proven_is_refused(packaged, c
 
 def test_a_base_image_without_python_is_refused(packaged, copy_of, stage, engine, tmp_path):
     (tmp_path / "build").mkdir()
-    (tmp_path / "build/Dockerfile").write_text('FROM scratch\nCMD ["x"]\n')
-    image.build(engine, tmp_path / "build", base_image="scratch", labels={}).tag("paddleship-test/no-python")
+    base = json.loads((packaged[0] / "image.json").read_text())["base_image"]
+    (tmp_path / "build/Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nENV PATH=/nowhere\n")
+    image.build(engine, tmp_path / "build", base_image=base, labels={}).tag("paddleship-test/no-python")
     checkout = copy_of(packaged[0], package={"base_image": "paddleship-test/no-python"})
     line = failure(stage(checkout, "package"), 2)
     engine.images.remove("paddleship-test/no-python", noprune=True)
