@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from paddleship.config import params
+from paddleship.image import python_version
 from paddleship.servers import background
 from paddleship.servers.local_state import Local
 from paddleship.system import isolate, locks
@@ -279,7 +281,7 @@ def engine():
     """A client of a real engine that has the base image; started by the same scripts that people use."""
     from paddleship.containers import image
 
-    for command in (["infra/engine.sh", "start"], ["infra/base_image.sh", "python:3.11-slim"]):
+    for command in (["infra/engine.sh", "start"], ["infra/base_image.sh", python_version.base_image(platform.python_version())]):
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
         if done.returncode == 4:
             pytest.skip(done.stderr.strip().splitlines()[-1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import random
 import subprocess
 import tempfile
@@ -25,10 +26,11 @@ from benchmarks.chaos.means import at_work, fill, small_disk, well
 from benchmarks.chaos.toy import REPOSITORY
 from paddleship.config import params
 from paddleship.errors import Unavailable
+from paddleship.image import python_version
 from paddleship.promotion.ledger import Event, Ledger
 from paddleship.reports.order import STAGES
 
-_BASE = "python:3.11-slim"
+_BASE = python_version.base_image(platform.python_version())
 _DISK_BYTES = 500_000_000
 _ENGINE_DISK_BYTES = 3_000_000_000
 _QUICK: dict[str, Any] = {

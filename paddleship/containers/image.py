@@ -146,6 +146,25 @@ def require_base(client: Any, image: str, *, recipe: str = "infra/base_image.sh"
         ) from None
 
 
+def python_version(client: Any, image: str) -> str:
+    """The version of the Python in an image, from a run of it. Raises BadInput if it does not run."""
+    import docker
+
+    ask = ["python", "-c", "import platform; print(platform.python_version())"]
+    container = client.containers.create(image, entrypoint=ask, network_disabled=True, labels=_labels())
+    try:
+        container.start()
+        failed = container.wait()["StatusCode"]
+        answer = container.logs(stderr=bool(failed)).decode(errors="replace").strip()
+    except docker.errors.APIError as error:
+        failed, answer = 1, reason(error)
+    finally:
+        remove_container(container)
+    if failed:
+        raise BadInput(f"the Python of the base image does not run ({reason(answer)}): set package.base_image to an image with Python")
+    return str(answer)
+
+
 def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str], quiet: bool = False) -> Any:
     """Build the Dockerfile in `context`; the image has no tag. Raises PaddleshipError, Unavailable."""
     if not quiet:

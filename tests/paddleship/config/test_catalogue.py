@@ -54,6 +54,14 @@ def test_half_an_extra_is_named_by_the_package_that_lacks(monkeypatch):
     assert catalogue.chosen(["openvino"]) == ["openvino"]
 
 
+def test_without_the_converter_no_candidate_made_from_onnx_takes_part_and_naming_one_says_which_python_has_it(monkeypatch):
+    monkeypatch.setattr(catalogue, "installed", lambda package: package != "paddle2onnx")
+    assert not [name for name in catalogue.chosen(None) if name.startswith(("onnxruntime", "openvino"))]
+    assert catalogue.left_out(catalogue.chosen(None))["onnxruntime"] == "paddle2onnx is not installed"
+    with pytest.raises(ParamsError, match=r"paddle2onnx is not installed: it has wheels for Python 3.11 and 3.12 \(`make setup"):
+        catalogue.chosen(["onnxruntime"])
+
+
 def test_a_name_twice_is_one_candidate():
     assert catalogue.chosen(["paddle", "onnxruntime", "paddle"]) == ["paddle", "onnxruntime"]
 
