@@ -20,11 +20,11 @@ context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
 mkdir -p "$context/rootfs/site" "$context/rootfs/app" "$context/rootfs/lib"
 printf "%s; sys_platform == 'never'\n" triton cuda-bindings nvidia-cusolver nvidia-cuda-cccl nvidia-nvtx >"$context/overrides.txt"
-git -C "$here" archive HEAD paddleship tasks flows examples params.yaml dvc.yaml pyproject.toml README.md LICENSE | tar -x -C "$context/rootfs/app"
+git -C "$here" archive HEAD paddleship tasks flows examples benchmarks/__init__.py benchmarks/graph_modes params.yaml dvc.yaml pyproject.toml README.md LICENSE | tar -x -C "$context/rootfs/app"
 (cd "$here" && "$python" -m uv pip install --quiet --python "$python" --target "$context/rootfs/site" --compile-bytecode \
     --overrides "$context/overrides.txt" -c constraints.txt ${PADDLE_INDEX:+--index "$PADDLE_INDEX"} "$context/rootfs/app[$extras]")
 cp "$(ldconfig -p | awk '/libgomp\.so\.1 /{print $NF; exit}')" "$context/rootfs/lib/"  # Paddle needs it, and slim base images lack it
-rm -rf "$context/rootfs/app/build" "$context/rootfs/app/"*.egg-info "$context/rootfs/site/"{paddleship,tasks,flows}  # the image's own copy is in /opt/paddleship
+rm -rf "$context/rootfs/app/build" "$context/rootfs/app/"*.egg-info "$context/rootfs/site/paddleship  # the image's own copy is in /opt/paddleship
 rm -rf "$context/rootfs/site/bin"                                                                                     # its scripts name this machine's Python
 cp "$here/docker/train.Dockerfile" "$context/Dockerfile"
 docker build --tag "$tag" --build-arg "BASE_IMAGE=$base" "$context"
