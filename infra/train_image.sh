@@ -24,7 +24,7 @@ git -C "$here" archive HEAD paddleship tasks flows examples benchmarks/__init__.
 (cd "$here" && "$python" -m uv pip install --quiet --python "$python" --target "$context/rootfs/site" --compile-bytecode \
     --overrides "$context/overrides.txt" -c constraints.txt ${PADDLE_INDEX:+--index "$PADDLE_INDEX"} "$context/rootfs/app[$extras]")
 cp "$(ldconfig -p | awk '/libgomp\.so\.1 /{print $NF; exit}')" "$context/rootfs/lib/"  # Paddle needs it, and slim base images lack it
-rm -rf "$context/rootfs/app/build" "$context/rootfs/app/"*.egg-info "$context/rootfs/site/paddleship  # the image's own copy is in /opt/paddleship
+rm -rf "$context/rootfs/app/build" "$context/rootfs/app/"*.egg-info "$context/rootfs/site/paddleship"  # the image's own copy is in /opt/paddleship
 rm -rf "$context/rootfs/site/bin"                                                                                     # its scripts name this machine's Python
 cp "$here/docker/train.Dockerfile" "$context/Dockerfile"
 docker build --tag "$tag" --build-arg "BASE_IMAGE=$base" "$context"
