@@ -19,7 +19,13 @@ from paddleship.acceptance.http_load import LoadResult
 from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
 from paddleship.benchmark.load_scenarios import ScenarioResults
-from paddleship.config.params import Accept, Package, Promote, Select, Sweep, Train, Verify
+from paddleship.config.sections.accept import Accept
+from paddleship.config.sections.package import Package
+from paddleship.config.sections.promote import Promote
+from paddleship.config.sections.select import Select
+from paddleship.config.sections.sweep import Sweep
+from paddleship.config.sections.train import Train
+from paddleship.config.sections.verify import Verify
 from paddleship.containers import image_test
 from paddleship.conversion.converting import ConversionResult
 from paddleship.data.dataset import Rows

@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from paddleship.config import params_overlay, preflight, rules
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.doctor import declaring, examining
 from paddleship.errors import ParamsError
 

@@ -194,10 +194,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _require_params(checkout: Path, file: str, commit: str) -> None:
     """Check a file that is laid over the params of a commit before anything starts. Raises ParamsError."""
-    from paddleship.config import params
+    from paddleship.config import loading
     from paddleship.execution import workspace
 
-    workspace.overlaid(checkout, params.read(checkout / file), origin=file, commit=commit)
+    workspace.overlaid(checkout, loading.read(checkout / file), origin=file, commit=commit)
 
 
 def _pools(pairs: list[str]) -> dict[str, str]:
@@ -281,22 +281,22 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _compare_graph_modes(arguments: argparse.Namespace) -> int:
     checkout, local = here()
-    from paddleship.config import params
+    from paddleship.config import loading
 
     given = {name: getattr(arguments, name) for name in ("full", "networks", "modes", "rounds", "threads", "torch_site")}
     state = run_flow(local, load_flow(checkout, local, "flows.compare_graph_modes").compare_graph_modes, **given)
     if not state.is_completed():
         return end(state)
-    print(f"{state.message}: see {params.load(checkout / 'params.yaml').paths.reports}/compare-graph-modes.md")
+    print(f"{state.message}: see {loading.load(checkout / 'params.yaml').paths.reports}/compare-graph-modes.md")
     return 0
 
 
 def _compare(arguments: argparse.Namespace) -> int:
     from paddleship.benchmark import samples
-    from paddleship.config import params
+    from paddleship.config import loading
     from paddleship.statistics.estimates import Difference
 
-    later = arguments.later or Path(params.load(Path("params.yaml")).paths.benchmark)
+    later = arguments.later or Path(loading.load(Path("params.yaml")).paths.benchmark)
     changes = samples.compare(arguments.earlier, later)
     print(f"{'speedup over the baseline':26} {'earlier':>8} {'later':>8}   change")
     print("\n".join(map(str, changes)) or "no participant is in both")

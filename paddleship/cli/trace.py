@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.containers import image
 from paddleship.custody import sources
 from paddleship.errors import BadInput, PaddleshipError, without_credentials
@@ -65,7 +65,7 @@ def compared(lineage: Lineage) -> list[str]:
         return []
     code = "?"
     try:
-        values = params.load(Path("params.yaml"))
+        values = loading.load(Path("params.yaml"))
         if values.name != lineage.model:
             other = f"of another model, {values.name!r}, so nothing else is compared"
             return ["", "in this folder:", _told("commit", _commit(lineage), lineage.git_commit), f"  {'params':13} {other}"]

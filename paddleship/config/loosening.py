@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from paddleship.config.params import Accept, Params, Verify
+from paddleship.config.params import Params
+from paddleship.config.sections.accept import Accept
+from paddleship.config.sections.verify import Verify
 
 _AT_MOST = ("noise_limit", "typical_limit", "invariance_limit", "max_flip_rate", "max_metric_drop")
 _AT_LEAST = ("samples", "threads")

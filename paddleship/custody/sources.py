@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from paddleship.config.params import Code
+from paddleship.config.sections.code import Code
 from paddleship.errors import BadInput
 from paddleship.shipped.computing.files import sha256, tree_sha256
 

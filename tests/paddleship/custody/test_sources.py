@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddleship.config.params import Code
+from paddleship.config.sections.code import Code
 from paddleship.custody import sources
 
 
