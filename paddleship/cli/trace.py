@@ -42,6 +42,7 @@ def describe(what: str, lineage: Lineage, *, store: str | None = None) -> str:
         f"  weights       sha256 {lineage.weights_sha256}",
         f"  your code     sha256 {lineage.code_sha256}",
         f"  library       sha256 {lineage.library_sha256}",
+        f"  server        sha256 {lineage.server_sha256}",
         f"  candidate     {lineage.candidate} ({lineage.runtime}), {lineage.candidate_digest}",
         f"  parity        noise ratio {lineage.noise_ratio:.2f} (eager float32 = 1)",
         f"  benchmark     {lineage.speedup:.1f}× eager (95% interval {lineage.speedup_low:.1f} to {lineage.speedup_high:.1f})"
