@@ -13,6 +13,7 @@ from pathlib import Path
 from paddleship.config import loading, preflight, workspace_paths
 from paddleship.config.params import Params
 from paddleship.errors import BadInput, GateFailed, PaddleshipError
+from paddleship.reports import gate
 from paddleship.reports.report import Report
 from paddleship.shipped.computing import files
 from paddleship.shipped.computing.paddle_logs import silence_paddle
@@ -31,7 +32,7 @@ def run(verb: Verb, values: Params) -> Report:
     report.started_at = started_at
     report.seconds = round(time.perf_counter() - clock, 3)
     report.host = host.fingerprint()
-    report.gate(values.verify.fail_on)
+    report.verdict = gate.verdict(report, values.verify.fail_on)
     report.write(Path(values.paths.reports))
     for finding in report.serious():
         print(f"{report.stage}: {finding}")
