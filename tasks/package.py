@@ -18,7 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from paddleship.benchmark import samples
-from paddleship.config.params import Package, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.package import Package
 from paddleship.containers import image
 from paddleship.custody import candidates, chain, sources
 from paddleship.data import dataset

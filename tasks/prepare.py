@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from paddleship.config import watched
-from paddleship.config.params import Params, Preprocess
+from paddleship.config.params import Params
+from paddleship.config.sections.preprocess import Preprocess
 from paddleship.custody import chain
 from paddleship.data import dataset, near_repeats, profile
 from paddleship.data.dataset import Rows

@@ -14,7 +14,7 @@ import psutil
 import pytest
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.image import python_version
 from paddleship.servers import background
 from paddleship.servers.local_state import Local
@@ -107,7 +107,7 @@ def base_params():
 @pytest.fixture(scope="session")
 def reviews_params(base_params):
     """The repository's params with an overlay."""
-    return lambda overlay=None: params.parse(params.merge(base_params, overlay or {}))
+    return lambda overlay=None: loading.parse(loading.merge(base_params, overlay or {}))
 
 
 @pytest.fixture(scope="session")
@@ -154,7 +154,7 @@ def linear_checkout_of(checkout_of, base_params):
             "accept": {"load_requests": 50},
             "graph_modes": {"starts": 1},
         }
-        values = params.merge(params.merge(params.merge(base_params, overlay), quick), changes)
+        values = loading.merge(loading.merge(loading.merge(base_params, overlay), quick), changes)
         (checkout / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
         return checkout
 

@@ -13,7 +13,8 @@ from typing import Any
 from paddleship.acceptance import judging
 from paddleship.acceptance.client import Client, ServerError
 from paddleship.acceptance.observing import Observed, observe
-from paddleship.config.params import Accept, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.accept import Accept
 from paddleship.containers import image
 from paddleship.data import dataset
 from paddleship.errors import PaddleshipError

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Data, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.data import Data
 from paddleship.data import ranges
 from paddleship.data.rounding import RoundingCounter
 from paddleship.data.row_counts import RowCounts

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Data, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.data import Data
 from paddleship.data.class_labels import ClassLabels
 from paddleship.data.row_faults import RowFault, where
 from paddleship.errors import DataError, RequestError

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config.catalogue import PROGRAM
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.diagnosis import passes, program_contents, replay, symptoms
 from paddleship.diagnosis.replay import LayerError, Located
 from paddleship.errors import BadInput, OutOfTime

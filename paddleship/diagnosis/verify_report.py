@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config import loosening
-from paddleship.config.params import Params, Verify
+from paddleship.config.params import Params
+from paddleship.config.sections.verify import Verify
 from paddleship.diagnosis import explaining, plots
 from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.proof import coverage

@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from paddleship.config.catalogue import PROGRAM
-from paddleship.config.params import Model, Verify
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.verify import Verify
 from paddleship.controlflow import regions
 from paddleship.conversion import converting, exporting
 from paddleship.conversion.converting import ConversionResult

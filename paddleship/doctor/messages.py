@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from paddleship.config.params import Input, Model
+from paddleship.config.sections.model import Input, Model
 from paddleship.conversion.converting import ConversionResult
 from paddleship.conversion.exporting import RankError, SavedProgram
 from paddleship.doctor import case_runner, graph_breaks

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.errors import ModelError, OutputError
 from paddleship.model import overrides, scalars
 from paddleship.shipped.computing import arguments, layers

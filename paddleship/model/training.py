@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Train
+from paddleship.config.sections.train import Train
 from paddleship.errors import ModelError
 from paddleship.model import building
 from paddleship.numerics import differences

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddleship.config.params import Channel, Notify, Occasion
+from paddleship.config.sections.notify import Channel, Notify, Occasion
 from paddleship.errors import BadInput
 from paddleship.orchestration.automations import EVENT
 

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from paddleship.config import loosening
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array
 from paddleship.proof import parity

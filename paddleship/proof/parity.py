@@ -24,7 +24,7 @@ from functools import reduce
 
 import numpy as np
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.errors import CandidateError
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array, OutputErrors, wide

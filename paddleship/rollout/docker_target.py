@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
 from paddleship.containers import image
 from paddleship.errors import BadInput, Unavailable
 from paddleship.image import requirements

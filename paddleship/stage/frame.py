@@ -10,9 +10,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from paddleship.config import params, preflight, workspace_paths
+from paddleship.config import loading, preflight, workspace_paths
 from paddleship.config.params import Params
 from paddleship.errors import BadInput, GateFailed, PaddleshipError
+from paddleship.reports import gate
 from paddleship.reports.report import Report
 from paddleship.shipped.computing import files
 from paddleship.shipped.computing.paddle_logs import silence_paddle
@@ -31,7 +32,7 @@ def run(verb: Verb, values: Params) -> Report:
     report.started_at = started_at
     report.seconds = round(time.perf_counter() - clock, 3)
     report.host = host.fingerprint()
-    report.gate(values.verify.fail_on)
+    report.verdict = gate.verdict(report, values.verify.fail_on)
     report.write(Path(values.paths.reports))
     for finding in report.serious():
         print(f"{report.stage}: {finding}")
@@ -73,7 +74,7 @@ def _run_here(verb: Verb, path: Path) -> Report:
     """Run one verb with a params file, alone in this folder. A disk that is full or not writable is Unavailable, not a defect."""
     try:
         preflight.require_one_paddle()
-        values = params.load(path)
+        values = loading.load(path)
         workspace_paths.require_inside(values, Path.cwd())
         sys.path.insert(0, str(Path(values.code.root).resolve()))
         with files.home(), locks.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):

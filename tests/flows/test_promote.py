@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 import pytest
 
 from benchmarks.promote.constant_load import sending
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
 from paddleship.containers import image
 from paddleship.drift import samples
 from paddleship.promotion.ledger import Ledger

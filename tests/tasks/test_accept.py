@@ -249,6 +249,8 @@ def test_an_image_with_another_configuration_than_its_dockerfile_gives_is_refuse
     ("change", "words"),
     [
         (lambda receipt: receipt["lineage"].update(noise_ratio=0.01), "has the noise_ratio 0.01, but the stages' outs give "),
+        (lambda receipt: receipt["lineage"].update(server_sha256="0" * 64), "has the server_sha256 '0000"),
+        (lambda receipt: receipt["lineage"].pop("server_sha256"), "has the server_sha256 None"),
         (lambda receipt: receipt["lineage"].update(speedup=99.0), "has the speedup 99.0, but the stages' outs give "),
         (lambda receipt: receipt["lineage"].update(git_commit="0" * 40), "has the label io.paddleship.git-commit="),
         (lambda receipt: receipt["labels"].update(approved="yes"), "has the label approved='yes', but its lineage gives None"),

@@ -8,7 +8,7 @@ import pytest
 
 from paddleship.benchmark import load_scenarios
 from paddleship.benchmark.workload import Workload
-from paddleship.config.params import Benchmark
+from paddleship.config.sections.benchmark import Benchmark
 from paddleship.shipped.computing.preprocess import Tensors
 from paddleship.shipped.computing.spec import TensorSpec
 

@@ -1,6 +1,6 @@
 import pytest
 
-from paddleship.config import catalogue, params
+from paddleship.config import catalogue, optional_params
 from paddleship.errors import ParamsError
 
 
@@ -74,7 +74,7 @@ def test_a_candidate_that_no_runtime_registers_is_refused_with_those_that_are(na
 
 
 def test_a_form_offers_the_registered_candidates_and_still_every_key_is_optional():
-    form = params.overrides(list(catalogue.kinds()))
+    form = optional_params.overrides(list(catalogue.kinds()))
     assert form.model_validate({}).model_dump(exclude_unset=True) == {}
     schema = form.model_json_schema()
     (offered,) = [

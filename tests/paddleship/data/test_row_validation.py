@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from paddleship.config.params import Data
+from paddleship.config.sections.data import Data
 from paddleship.data import dataset, row_validation
 from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError

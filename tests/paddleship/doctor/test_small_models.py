@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.conversion import exporting, to_onnx
 from paddleship.doctor import examining, graph_breaks, memory, messages
 from paddleship.doctor.ast_lint import Suspect

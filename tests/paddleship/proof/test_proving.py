@@ -10,7 +10,8 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model, Verify
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.verify import Verify
 from paddleship.controlflow import regions
 from paddleship.errors import ModelError
 from paddleship.model import building
