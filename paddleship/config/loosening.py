@@ -22,12 +22,24 @@ def of(params: Params) -> list[str]:
     return [*of_verify(params.verify), *of_accept(params.accept)]
 
 
+def in_headline(params: Params) -> str:
+    """The end of a headline that names each loosened param; empty if there is none."""
+    return f". Loosened: {', '.join(found)}" if (found := of(params)) else ""
+
+
 def of_verify(verify: Verify) -> list[str]:
     """The limits that are higher and the sample sizes that are smaller than by default."""
     usual = type(verify)()
-    loose = [name for name in _AT_MOST if getattr(verify, name) > getattr(usual, name)]
-    loose += [name for name in _AT_LEAST if getattr(verify, name) < getattr(usual, name)]
-    return [_said("verify", name, getattr(verify, name), getattr(usual, name)) for name in loose]
+    fewer = [name for name in _AT_LEAST if getattr(verify, name) < getattr(usual, name)]
+    return [*raised(verify, *_AT_MOST), *(_said("verify", name, getattr(verify, name), getattr(usual, name)) for name in fewer)]
+
+
+def raised(verify: Verify, *names: str) -> list[str]:
+    """Those of these limits that are higher than by default."""
+    usual = type(verify)()
+    return [
+        _said("verify", name, getattr(verify, name), getattr(usual, name)) for name in names if getattr(verify, name) > getattr(usual, name)
+    ]
 
 
 def of_accept(accept: Accept) -> list[str]:

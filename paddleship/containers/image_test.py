@@ -13,6 +13,7 @@ from typing import Any
 from paddleship.acceptance import judging
 from paddleship.acceptance.client import Client, ServerError
 from paddleship.acceptance.observing import Observed, observe
+from paddleship.config import loosening
 from paddleship.config.params import Params
 from paddleship.config.sections.accept import Accept
 from paddleship.containers import image
@@ -66,6 +67,7 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
             f"{len(seen.observed.answers)} batches of up to {seen.observed.max_batch} rows over HTTP as eager"
             f"{f' ({left_out} left out for their size)' if left_out else ''}, "
             f"cold start {seen.cold_start_ms:.0f} ms, {seen.observed.load.throughput_per_s:,.0f} requests/s"
+            f"{loosening.in_headline(params)}"
         )
         if verdict
         else f"refused: {verdict.failures[0]}",

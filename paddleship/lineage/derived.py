@@ -43,7 +43,8 @@ def require_receipt(receipt: Mapping[str, Any], expected: Mapping[str, Any], inp
     for key, value in expected.items():
         _require(f"the {key} {receipt['lineage'].get(key)!r}", receipt["lineage"].get(key), value, f"the stages' outs give {value!r}")
     for stage, digest in inputs.items():
-        _require(f"another out of {stage}", receipt.get("inputs", {}).get(stage), digest, "there is a newer one")
+        if receipt.get("inputs", {}).get(stage) != digest:
+            raise BadInput(f"the image was not built from the present result of {stage}: {_AGAIN}")
     labels = receipt["labels"]
     lineage = Lineage.model_validate(receipt["lineage"])
     again = lineage.labels(base_image=receipt["base_image"], created=_time(labels.get(CREATED)), source=labels.get(SOURCE))

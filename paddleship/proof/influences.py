@@ -114,8 +114,10 @@ class _Search:
             reads = child.call("reads")
             self._found.facts["calls"] = calls
             if moved := self._moved(first, last):
-                lines = [*changed, *(read.where for read in reads if read.cause is Cause.RANDOM)]
-                self._add(Cause.HISTORY, f"earlier calls: after {calls} calls, with the same seeds and time, {moved}", lines)
+                random = [read.where for read in reads if read.cause is Cause.RANDOM and read.in_forward]
+                cause = Cause.RANDOM if random and not changed else Cause.HISTORY
+                source = f"the {cause}" if cause is Cause.RANDOM else "earlier calls"
+                self._add(cause, f"{source}: after {calls} calls, with the same seeds and time, {moved}", [*changed, *random])
                 return reads, True
             self._end = time.monotonic() + _TRIES_S
             child.call("forget")
