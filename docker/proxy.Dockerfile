@@ -1,4 +1,4 @@
-# HAProxy with the configuration of a target: `tasks/docker_target.py` builds it.
+# HAProxy with the configuration of a target: `paddleship/rollout/docker_target.py` builds it.
 ARG BASE_IMAGE=haproxy:2.6
 FROM ${BASE_IMAGE}
 

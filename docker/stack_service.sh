@@ -60,8 +60,8 @@ worker)
     dvc remote add --quiet --local --force --default stack s3://dvc
     dvc remote modify --quiet --local stack endpointurl http://store:9000
     export PYTHONPATH=/data/clone
-    python -m flows.cli deploy
-    exec python -m flows.cli worker --pool "$POOL"
+    python -m paddleship.cli.main deploy
+    exec python -m paddleship.cli.main worker --pool "$POOL"
     ;;
 *)
     echo "usage: stack-service postgres|prefect|mlflow|store|registry|worker" >&2

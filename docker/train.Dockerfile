@@ -18,4 +18,4 @@ ENV PYTHONPATH=/opt/paddleship:/opt/site \
 
 USER 10001:10001
 WORKDIR /opt/paddleship
-CMD ["python", "-m", "tasks.compare_graph_modes"]
+CMD ["python", "-m", "benchmarks.graph_modes"]

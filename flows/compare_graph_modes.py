@@ -16,15 +16,15 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import artifact, dead_runs, outcome, run_names
-from flows.local import Local
 from paddleship import errors
-from paddleship.config import params, workspace_paths
+from paddleship.config import loading, workspace_paths
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.config.params import Params
 from paddleship.errors import GateFailed, PaddleshipError
+from paddleship.orchestration import artifact, crashed_runs, run_names, run_state
 from paddleship.reports.report import Report
-from tasks.tracking.run import Tracker
+from paddleship.servers.local_state import Local
+from paddleship.tracking.run import Tracker
 
 NAME = "compare-graph-modes"
 
@@ -54,9 +54,9 @@ def compare_graph_modes(
     try:
         values = _values(root, given)
     except PaddleshipError as error:
-        return outcome.failed(error)
+        return run_state.failed(error)
     local = Local.of(root)
-    dead_runs.hold(local)
+    crashed_runs.hold(local)
     name = run_names.give(f"graph modes of {', '.join(values.graph_modes.networks)}")
     tags = {"mlflow.runName": name, "prefect_flow_run": str(flow_run.id)}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
@@ -73,7 +73,7 @@ def compare_graph_modes(
         raise
     tracker.finish(failure)
     if failure is not None:
-        return outcome.failed(failure)
+        return run_state.failed(failure)
     return Completed(message=report.headline if report else "")
 
 
@@ -85,7 +85,7 @@ def compare(values: Params, root: Path) -> PaddleshipError | None:
         file = Path(folder) / "params.yaml"
         file.write_text(yaml.safe_dump(values.model_dump(mode="json"), sort_keys=False, allow_unicode=True), encoding="utf-8")
         process = subprocess.Popen(
-            [sys.executable, "-m", "tasks.compare_graph_modes", "--params", str(file)],
+            [sys.executable, "-m", "benchmarks.graph_modes", "--params", str(file)],
             cwd=root,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
@@ -109,7 +109,7 @@ def compare(values: Params, root: Path) -> PaddleshipError | None:
 def _values(root: Path, given: dict[str, Any]) -> Params:
     """params.yaml with what this run was given, under the name of the flow. Raises ParamsError."""
     overlay = {"name": NAME, "graph_modes": given}
-    values = params.parse(params.merge(params.read(root / "params.yaml"), overlay))
+    values = loading.parse(loading.merge(loading.read(root / "params.yaml"), overlay))
     workspace_paths.require_inside(values, root)
     return values
 

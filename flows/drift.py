@@ -8,9 +8,11 @@ from typing import Any
 from prefect import State, flow, get_run_logger
 from prefect.states import Completed
 
-from flows import artifact, dead_runs, drift_check, here, outcome, run_names, workspace
-from flows.local import Local
+from paddleship.config import params_overlay
 from paddleship.errors import PaddleshipError
+from paddleship.execution import workspace
+from paddleship.orchestration import artifact, crashed_runs, drift_check, run_names, run_state
+from paddleship.servers.local_state import Local
 
 
 @flow(name="drift", validate_parameters=True, log_prints=False)
@@ -32,13 +34,13 @@ def drift(
     """
     try:
         checkout = workspace.checkout_of(Path.cwd())
-        dead_runs.hold(Local.of(checkout))
-        values = here.values(checkout, params_file)
+        crashed_runs.hold(Local.of(checkout))
+        values = params_overlay.load(checkout, params_file)
         run_names.give(f"{values.name}: requests of {hours or values.drift.hours} hours")
         result = drift_check.check(checkout, values, sample=sample, candidate=candidate, hours=hours)
         new = drift_check.tell(Local.of(checkout), result, params_file=params_file) if retrain else []
     except PaddleshipError as error:
-        return outcome.failed(error)
+        return run_state.failed(error)
     _publish(checkout / values.paths.reports)
     get_run_logger().info("%s%s", result.headline, f"; new: {', '.join(new)}" if new else "")
     return Completed(message=result.headline)

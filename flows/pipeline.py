@@ -13,34 +13,21 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import PositiveInt
 
-from flows import (
-    artifact,
-    dead_runs,
-    dvc_process,
-    leftovers,
-    legs,
-    outcome,
-    run_names,
-    snapshots,
-    stage_runs,
-    stages,
-    summary,
-    unchanged,
-    workspace,
-)
-from flows.local import Local
-from flows.repro import StageStatus
-from flows.stages import Stage, Until
-from flows.summary import Row
-from flows.workspace import Workspace
-from paddleship.config import catalogue, params, workspace_paths
+from paddleship.config import catalogue, loading, optional_params, params, workspace_paths
 from paddleship.errors import BadInput, DataError, PaddleshipError
+from paddleship.execution import cleanup, dvc_process, snapshots, stages, workspace
+from paddleship.execution.repro import StageStatus
+from paddleship.execution.stages import Stage, Until
+from paddleship.execution.workspace import Workspace
+from paddleship.orchestration import artifact, crashed_runs, run_names, run_state, stage_groups, stage_tasks, summary, up_to_date
+from paddleship.orchestration.summary import Row
+from paddleship.servers.local_state import Local
+from paddleship.stage.fingerprint import fingerprint
 from paddleship.system import disk
 from paddleship.system.deadline import Deadline
-from tasks.fingerprint import fingerprint
-from tasks.tracking.run import Tracker, bury
+from paddleship.tracking.run import Tracker, bury
 
-Overrides = params.overrides(list(catalogue.kinds()))
+Overrides = optional_params.overrides(list(catalogue.kinds()))
 
 
 @flow(name="develop-to-deploy", validate_parameters=True, log_prints=False)
@@ -79,7 +66,7 @@ def develop_to_deploy(
         finally:
             _leave(place, there)
     except PaddleshipError as error:
-        return outcome.failed(error)
+        return run_state.failed(error)
 
 
 @disk.full_is_unavailable("the run")
@@ -96,12 +83,12 @@ def _begin(
     """The place of the run, and the pools of the stages that other workers run. Raises PaddleshipError before anything starts."""
     checkout = workspace.checkout_of(Path.cwd())
     overlay = _overlay(checkout, overrides, params_file)
-    dead_runs.hold(Local.of(checkout))
-    leftovers.sweep(checkout, on_line=get_run_logger().warning)
+    crashed_runs.hold(Local.of(checkout))
+    cleanup.sweep(checkout, on_line=get_run_logger().warning)
     origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
     if beyond := sorted(set(again) - set(stages.up_to(until))):
         raise BadInput(f"again names {beyond[0]!r}, and this run ends with {until!r}: leave it out, or run until a later stage")
-    there = legs.elsewhere(pools, until=until, checkout=checkout)
+    there = stage_groups.elsewhere(pools, until=until, checkout=checkout)
     here = [name for name in stages.up_to(until) if name not in there]
     return _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit), there
 
@@ -156,9 +143,9 @@ def _run(
     if failure is not None:
         if place.isolated:
             summary.say(f"the run's folder is kept until the next run: {place.root}")
-        return outcome.failed(failure)
+        return run_state.failed(failure)
     if not place.isolated and not tracker.undelivered:
-        unchanged.note(place.root, local, until, registered=register, links={"last run": tracker.url, "all runs": tracker.view_url})
+        up_to_date.note(place.root, local, until, registered=register, links={"last run": tracker.url, "all runs": tracker.view_url})
     place.remove()
     changed = [row.stage for row in rows if row.status == StageStatus.RAN]
     return Completed(message=f"{', '.join(changed)} ran" if changed else "nothing changed")
@@ -166,9 +153,9 @@ def _run(
 
 def _overlay(checkout: Path, overrides: Any, params_file: str | None) -> dict[str, Any]:
     """The values laid over params.yaml: first the file, then the overrides. Raises ParamsError."""
-    overlay = params.read(checkout / params_file) if params_file else {}
+    overlay = loading.read(checkout / params_file) if params_file else {}
     if overrides is not None:
-        overlay = params.merge(overlay, overrides.model_dump(exclude_unset=True, mode="json"))
+        overlay = loading.merge(overlay, overrides.model_dump(exclude_unset=True, mode="json"))
     return overlay
 
 
@@ -188,7 +175,7 @@ def _place(checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bo
 def _require(values: params.Params, names: Iterable[str], checkout: Path) -> None:
     """Check before anything starts what a stage would refuse later. Raises ParamsError."""
     workspace_paths.require_inside(values, checkout)
-    stage_runs.require(values, names)
+    stage_tasks.require(values, names)
 
 
 def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -> None:
@@ -230,13 +217,13 @@ def _run_stages(
             tracker.log_report(row.report, reports, cached=row.status in (StageStatus.UNCHANGED, StageStatus.RESTORED))
 
     there = [stage for stage in graph if stage.name in pools]
-    for leg in legs.split(graph, pools):
+    for leg in stage_groups.split(graph, pools):
         if leg.pool is not None:
-            failure = legs.run(leg, place, values, environment, apart_from=there, on_row=note)
+            failure = stage_groups.run(leg, place, values, environment, apart_from=there, on_row=note)
         else:
             if there:
                 stages.fetch(place.root, stages.inputs(place.root, leg.stages))
-            failure = stage_runs.run_each(leg.stages, place, values, environment, on_row=note)
+            failure = stage_tasks.run_each(leg.stages, place, values, environment, on_row=note)
         if failure is not None:
             rows += [Row(stage.name, StageStatus.NOT_RUN, None) for stage in graph[len(rows) :]]
             return failure

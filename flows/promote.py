@@ -18,20 +18,22 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import Field
 
-from flows import artifact, dead_runs, leftovers, outcome, promotion_evidence, run_names, workspace
-from flows.local import Local
-from flows.rolling_back import REASON_CHARACTERS, carry_out, kept, roll_back, settings
 from paddleship.config.params import Params
+from paddleship.containers import image
 from paddleship.errors import GateFailed, PaddleshipError, Unavailable
+from paddleship.execution import cleanup, workspace
+from paddleship.orchestration import artifact, crashed_runs, run_names, run_state
 from paddleship.promotion import answers
 from paddleship.promotion.answers import Recording
 from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped
 from paddleship.reports.report import Report
+from paddleship.rollout import challenger_evidence
+from paddleship.rollout.promotion_gate import challenge
+from paddleship.rollout.rollback import REASON_CHARACTERS, carry_out, kept, roll_back, settings
+from paddleship.rollout.rollout_steps import Place, full_acceptance, send, target_of
+from paddleship.servers.local_state import Local
 from paddleship.system import host, locks
-from tasks import image
-from tasks.challenge import challenge
-from tasks.put_in_place import Place, full_acceptance, send, target_of
-from tasks.tracking.champion import Registry
+from paddleship.tracking.champion import Registry
 
 _POLL_S = 2  # between two looks whether a person has approved
 _EVIDENCE_CHARACTERS = 400  # of a check in the ledger
@@ -73,15 +75,15 @@ def rollback(version: str | None = None, params_file: str | None = None, reason:
 def _flow_run(work: Callable[[], str]) -> State[Any]:
     """Work as a flow run that a later command marks as crashed if this process is killed."""
     try:
-        dead_runs.hold(Local.of(workspace.checkout_of(Path.cwd())))
+        crashed_runs.hold(Local.of(workspace.checkout_of(Path.cwd())))
         return Completed(message=work())
     except PaddleshipError as error:
-        return outcome.failed(error)
+        return run_state.failed(error)
 
 
 def _promote(version: str, params_file: str | None) -> str:
     checkout, values, local = settings(params_file)
-    leftovers.sweep(checkout, on_line=get_run_logger().warning)
+    cleanup.sweep(checkout, on_line=get_run_logger().warning)
     registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
     ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries())
     challenger, champion = registry.version(version), registry.champion()
@@ -98,7 +100,7 @@ def _promote(version: str, params_file: str | None) -> str:
         _require_settled(ledger, champion)
         if (target := target_of(values, client)) is not None:
             target.require_address()
-        with promotion_evidence.of(checkout, values, client, challenger) as judged:
+        with challenger_evidence.of(checkout, values, client, challenger) as judged:
             report, recording = _task("challenge", lambda: _report(judged, client, challenger, champion, checkout / values.paths.reports))
             get_run_logger().info(report.headline)
             decision = _decide(report, judged, registry, ledger, challenger, champion)
@@ -202,7 +204,7 @@ def _task(name: str, work: Callable[[], Any]) -> Any:
             result = work()
         except PaddleshipError as error:
             errors.append(error)
-            return outcome.failed(error)
+            return run_state.failed(error)
         get_run_logger().info("%s: %.1f s", name, time.monotonic() - began)
         return [result]
 

@@ -9,12 +9,13 @@ from prefect import State, flow, get_client, get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import ci, current, dead_runs, leftovers, outcome, workspace
-from flows.local import Local
 from flows.pipeline import develop_to_deploy
-from flows.stages import Until
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.errors import BadInput, GateFailed, PaddleshipError
+from paddleship.execution import cleanup, workspace
+from paddleship.execution.stages import Until
+from paddleship.orchestration import crashed_runs, pending_changes, run_state
+from paddleship.servers.local_state import Local
 
 _NAME_CHARACTERS = 80
 _ENDED = ("Completed", BadInput.outcome, GateFailed.outcome)  # another run of the same version would end in the same way
@@ -51,30 +52,30 @@ def retrain(
     try:
         checkout = workspace.checkout_of(Path.cwd())
         local = Local.of(checkout)
-        dead_runs.hold(local)
-        leftovers.sweep(checkout, on_line=log.warning)
-        overlay = params.read(checkout / params_file) if params_file else {}
-        found = current.look(checkout, str(flow_run.id), commit=commit, overlay=overlay, until=until)
+        crashed_runs.hold(local)
+        cleanup.sweep(checkout, on_line=log.warning)
+        overlay = loading.read(checkout / params_file) if params_file else {}
+        found = pending_changes.look(checkout, str(flow_run.id), commit=commit, overlay=overlay, until=until)
     except PaddleshipError as error:
-        return outcome.failed(error)
+        return run_state.failed(error)
     if not force and (idle := _nothing_new(local, found, only_data=watch == "data")):
         log.info(idle)
         return Completed(name="NothingNew", message=idle)
-    log.info("%s: %s", trigger, "; ".join(ci.lines(found.changed)) or "nothing changed, and force is set")
+    log.info("%s: %s", trigger, "; ".join(pending_changes.lines(found.changed)) or "nothing changed, and force is set")
     given: dict[str, Any] = {"params_file": params_file, "until": until, "register_model": register_model}
     state: State[Any] = develop_to_deploy(**given, isolated=True, commit=found.commit, trigger=trigger, return_state=True)
     if state.name in _ENDED:
-        current.note(local, found.version, run=str(flow_run.name), outcome=str(state.name))
+        pending_changes.note(local, found.version, run=str(flow_run.name), outcome=str(state.name))
     return type(state)(type=state.type, name=state.name, message=state.message)
 
 
-def _nothing_new(local: Local, found: current.Current, *, only_data: bool) -> str | None:
+def _nothing_new(local: Local, found: pending_changes.Current, *, only_data: bool) -> str | None:
     """Why there is nothing to run; None if there is something."""
     if not found.changed:
         return "nothing new: params, code, data and installed versions are those of dvc.lock"
     if only_data and not found.data:
         return "nothing new: data.raw is that of dvc.lock"
-    if earlier := current.before(local, found.version):
+    if earlier := pending_changes.before(local, found.version):
         return f"nothing new: the same params, code, data and versions were run on {earlier.at} ({earlier.run}: {earlier.outcome})"
     return None
 

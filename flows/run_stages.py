@@ -18,19 +18,20 @@ from prefect.client.schemas.objects import StateType
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import dead_runs, evidence, leftovers, legs, outcome, snapshots, stage_runs, stages, workspace
-from flows.local import Local
-from flows.repro import StageStatus
-from flows.summary import Row
-from flows.workspace import Workspace
 from paddleship.errors import PaddleshipError, Unavailable
-from tasks.fingerprint import fingerprint
+from paddleship.execution import cleanup, failed_stage_reports, snapshots, stages, workspace
+from paddleship.execution.repro import StageStatus
+from paddleship.execution.workspace import Workspace
+from paddleship.orchestration import crashed_runs, run_state, stage_groups, stage_tasks
+from paddleship.orchestration.summary import Row
+from paddleship.servers.local_state import Local
+from paddleship.stage.fingerprint import fingerprint
 
 _WATCH_S = 15
 _GRACE_S = 30
 
 
-@flow(name=legs.DEPLOYMENT, validate_parameters=True, log_prints=False)
+@flow(name=stage_groups.DEPLOYMENT, validate_parameters=True, log_prints=False)
 def run_stages(run: str, ref: str, names: list[str], again: list[str], versions: dict[str, str], settings: dict[str, str]) -> State[Any]:
     """Run stages of another flow run here, and hand back what they made. A run with `pools` starts it; it is not started by hand.
 
@@ -48,8 +49,8 @@ def run_stages(run: str, ref: str, names: list[str], again: list[str], versions:
     try:
         _require_versions(versions)
         checkout = workspace.checkout_of(Path.cwd())
-        dead_runs.hold(Local.of(checkout))
-        leftovers.sweep(checkout, on_line=get_run_logger().warning)
+        crashed_runs.hold(Local.of(checkout))
+        cleanup.sweep(checkout, on_line=get_run_logger().warning)
         commit = snapshots.fetch(checkout, ref)
         place = workspace.isolate(checkout, f"{workspace.LEG}{flow_run.id}", {}, snapshots.base(checkout, commit))
         try:
@@ -59,7 +60,7 @@ def run_stages(run: str, ref: str, names: list[str], again: list[str], versions:
             snapshots.drop(checkout, ref)
             place.leave()
     except PaddleshipError as error:
-        return outcome.failed(error)
+        return run_state.failed(error)
 
 
 def _ended_before() -> State[Any] | None:
@@ -81,7 +82,7 @@ class _Handover:
         """Push the outs of a finished stage, or the evidence of a failed one, and then the snapshot. Raises Unavailable."""
         root = self._place.root
         failed = row.status == StageStatus.FAILED
-        also = evidence.pack(root, reports, row.stage) if failed else []
+        also = failed_stage_reports.pack(root, reports, row.stage) if failed else []
         if not failed:
             stages.send(root, [address])
         self._done[row.stage] = {"status": row.status, "host": platform.node()}
@@ -93,15 +94,15 @@ class _Handover:
 def _run(place: Workspace, names: list[str], again: list[str], hand_back: _Handover, settings: dict[str, str], run: str) -> State[Any]:
     values = place.params()
     wanted = [replace(stage, again=stage.name in again) for stage in stages.graph(place.root) if stage.name in names]
-    stage_runs.require(values, names)
+    stage_tasks.require(values, names)
     fingerprint(values, place.root)
     addresses = {stage.name: stage.address for stage in wanted}
     reports = place.root / values.paths.reports
     with _Watch(run):
         stages.fetch(place.root, stages.inputs(place.root, wanted))
-        failure = stage_runs.run_each(wanted, place, values, settings, on_row=lambda row: hand_back(row, addresses[row.stage], reports))
+        failure = stage_tasks.run_each(wanted, place, values, settings, on_row=lambda row: hand_back(row, addresses[row.stage], reports))
     place.remove()
-    return outcome.failed(failure) if failure else Completed(message=f"{', '.join(names)} on {platform.node()}")
+    return run_state.failed(failure) if failure else Completed(message=f"{', '.join(names)} on {platform.node()}")
 
 
 class _Watch:
@@ -130,7 +131,7 @@ class _Watch:
 
 def _require_versions(theirs: dict[str, str]) -> None:
     """Raise Unavailable if this machine has other versions than the one that started the run."""
-    ours = legs.versions()
+    ours = stage_groups.versions()
     for name in theirs:
         if ours.get(name) != theirs[name]:
             raise Unavailable(

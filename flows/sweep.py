@@ -15,39 +15,39 @@ from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows import (
+from paddleship import errors
+from paddleship.config import optional_params, workspace_paths
+from paddleship.config.sections.sweep import Sweep
+from paddleship.errors import GateFailed, PaddleshipError
+from paddleship.execution import cleanup, stages, workspace
+from paddleship.orchestration import (
     artifact,
-    current,
-    dead_runs,
-    leftovers,
-    outcome,
+    crashed_runs,
+    pending_changes,
     run_names,
-    stage_runs,
-    stages,
+    run_state,
+    stage_tasks,
     summary,
     sweep_params,
     terminal,
     variants,
-    workspace,
 )
-from flows.local import FOLDER, Local
-from flows.sweep_params import SweepParams
-from flows.variants import Deployment, Processes, Runner
-from paddleship import errors
-from paddleship.config import params, workspace_paths
-from paddleship.errors import GateFailed, PaddleshipError
+from paddleship.orchestration.sweep_params import SweepParams
+from paddleship.orchestration.variants import Deployment, Processes, Runner
 from paddleship.reports import figures
 from paddleship.reports.report import Report
-from paddleship.sweep import choice, page, space
+from paddleship.servers.local_state import Local
+from paddleship.sweep import choice, space, sweep_page
 from paddleship.sweep.choice import Choice
 from paddleship.sweep.journal import Journal
 from paddleship.sweep.journal import name as name_of
 from paddleship.sweep.study import Study
 from paddleship.sweep.variant import DONE, Ended, Variant
 from paddleship.system import host
-from tasks.tracking.run import Tracker, bury
+from paddleship.system.state_folder import FOLDER
+from paddleship.tracking.run import Tracker, bury
 
-Settings = params.optional(params.Sweep)
+Settings = optional_params.optional(Sweep)
 _POLL_S = 0.5
 _REPORT = "report"  # folder of the page and its picture
 
@@ -71,20 +71,20 @@ def sweep(
     """
     try:
         checkout = workspace.checkout_of(Path.cwd())
-        dead_runs.hold(Local.of(checkout))
+        crashed_runs.hold(Local.of(checkout))
         given: dict[str, Any] = settings.model_dump(exclude_unset=True, mode="json") if settings is not None else {}
         return _sweep(checkout, sweep_params.read(checkout, params_file=params_file, settings=given, commit=commit), deployment)
     except PaddleshipError as error:
-        return outcome.failed(error)
+        return run_state.failed(error)
 
 
 def _sweep(checkout: Path, given: SweepParams, deployment: str | None) -> State[Any]:
     values, commit = given.values, given.commit
     workspace_paths.require_inside(values, checkout)
-    stage_runs.require(values, stages.up_to(values.sweep.until))
+    stage_tasks.require(values, stages.up_to(values.sweep.until))
     if changed := workspace.uncommitted(checkout):
         get_run_logger().warning("%d files with uncommitted changes are not part of this sweep: %s", len(changed), ", ".join(changed[:5]))
-    version = current.version_of(checkout, str(flow_run.id), commit=commit, overlay=given.overlay, until=values.sweep.until)
+    version = pending_changes.version_of(checkout, str(flow_run.id), commit=commit, overlay=given.overlay, until=values.sweep.until)
     name = name_of(values, commit, version)
     run_names.give(f"{name}: {', '.join(path.rpartition('.')[2] for path in values.sweep.space)}")
     journal = Journal(checkout / FOLDER / "sweeps" / name)
@@ -176,7 +176,7 @@ def _start(one: Variant, runner: Runner, journal: Journal, known: dict[int, Vari
             done.put((one, Ended(outcome=PaddleshipError.outcome, reason=f"{type(error).__name__}: {error}")))
             raise
         done.put((one, end))
-        return Completed(message=_told(end)) if end.outcome == DONE else outcome.failed(errors.of_outcome(end.outcome)(end.reason))
+        return Completed(message=_told(end)) if end.outcome == DONE else run_state.failed(errors.of_outcome(end.outcome)(end.reason))
 
     run.submit()
 
@@ -202,8 +202,8 @@ def _conclude(shared: variants.Sweep, found: list[Variant], tracker: Tracker, ru
     failure = _failure(found, chosen)
     if best is not None and shared.values.sweep.until == "accept":
         failure = _register(best, runner)
-    leftovers.sweep(shared.checkout, on_line=get_run_logger().warning)
-    report = page.report(shared.name, found, chosen, shared.folder / _REPORT)
+    cleanup.sweep(shared.checkout, on_line=get_run_logger().warning)
+    report = sweep_page.report(shared.name, found, chosen, shared.folder / _REPORT)
     report.started_at, report.host = flow_run.scheduled_start_time, host.fingerprint()
     report.write(shared.folder / _REPORT)
     tracker.log_report(report, shared.folder / _REPORT, cached=False)
@@ -211,7 +211,7 @@ def _conclude(shared: variants.Sweep, found: list[Variant], tracker: Tracker, ru
     _publish(report, shared.folder / _REPORT, links={"Which variant is better": view, "This sweep in MLflow": tracker.url})
     tracker.finish(failure)
     _show(shared, found, chosen, report, links={"this sweep": tracker.url, "its variants": view})
-    return outcome.failed(failure) if failure is not None else Completed(message=report.headline)
+    return run_state.failed(failure) if failure is not None else Completed(message=report.headline)
 
 
 def _failure(found: Sequence[Variant], chosen: Choice) -> PaddleshipError | None:
@@ -234,7 +234,7 @@ def _register(best: Variant, runner: Runner) -> PaddleshipError | None:
     def run() -> Any:
         log.info("registering variant %d (%s)", best.number, best.label)
         end = runner.run(best, say=lambda words: log.info("registration: %s", words), began=lambda _: None, register=True)
-        return [end] if end.outcome == DONE else outcome.failed(errors.of_outcome(end.outcome)(end.reason))
+        return [end] if end.outcome == DONE else run_state.failed(errors.of_outcome(end.outcome)(end.reason))
 
     state = run(return_state=True)
     return None if state.is_completed() else errors.of_outcome(state.name)(f"register: {state.message}")
@@ -253,7 +253,7 @@ def _show(shared: variants.Sweep, found: Sequence[Variant], chosen: Choice, repo
     terminal.show(_table(found, chosen))
     print(flush=True)
     folder = (shared.folder / _REPORT).relative_to(shared.checkout)
-    summary.say(report.headline, *page.notes(found), "", f"page     {folder / str(report.facts['page'])}")
+    summary.say(report.headline, *sweep_page.notes(found), "", f"page     {folder / str(report.facts['page'])}")
     summary.say(*(f"picture  {folder / name}" for name in report.pictures), *(f"{name} {url}" for name, url in links.items() if url))
     best = next((one for one in found if one.number == chosen.best), None)
     if best is not None and shared.values.sweep.until != "accept":
@@ -267,10 +267,10 @@ def _table(found: Sequence[Variant], chosen: Choice) -> Any:
     from rich.text import Text
 
     made = Table(box=None, header_style="bold", pad_edge=False)
-    for name in page.COLUMNS:
+    for name in sweep_page.COLUMNS:
         made.add_column(name, overflow="fold")
     styles = {one.number: "green" if one.number == chosen.best else "red" if one.figures is None else None for one in found}
-    for row in page.cells(found, chosen):
+    for row in sweep_page.cells(found, chosen):
         made.add_row(*map(Text, row), style=styles[int(row[1])])
     return made
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from paddleship.benchmark import samples
 from paddleship.config.params import Params
+from paddleship.containers import image, image_test
 from paddleship.custody import candidates, chain
 from paddleship.image import requirements
 from paddleship.lineage import derived
 from paddleship.reports.report import Report
-from paddleship.shipped.common.files import read_json, write_text
+from paddleship.shipped.computing.files import read_json, write_text
+from paddleship.stage.frame import main
 from paddleship.system import locks
-from tasks import image, trial
-from tasks.stage import main
 
 
 def accept(params: Params) -> Report:
@@ -34,7 +34,7 @@ def accept(params: Params) -> Report:
     derived.require_receipt(receipt, derived.facts(params, candidate, choice, proven), begun.inputs)
     with image.engine() as client:
         image.require_built(client, receipt, dockerfile=requirements.dockerfile())
-        report, example = trial.attempt(client, receipt, candidate, params)
+        report, example = image_test.attempt(client, receipt, candidate, params)
         with locks.wait_for(locks.of_machine("accepting")):  # so that the name belongs to the image that was accepted last
             if report.verdict:
                 image.name(client, receipt["image_id"], receipt["image"])

@@ -24,11 +24,11 @@ from paddleship.proof.evidence import Evidence
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.files import new_folder, read_json
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.files import new_folder, read_json
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import Arrays
+from paddleship.stage.frame import main
 from paddleship.system import host, locks
-from tasks.stage import main
 
 _NUMBERS = (
     "p50_ms",

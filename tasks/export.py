@@ -15,11 +15,11 @@ from paddleship.model import classes
 from paddleship.model.eager import SourceModel
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.candidate import Candidate, Program
-from paddleship.shipped.common.files import new_folder
-from paddleship.shipped.common.preprocess import Preprocess
-from paddleship.shipped.common.spec import Dimension, TensorSpec, batch_dimension, sizes_of
-from tasks.stage import main
+from paddleship.shipped.computing.candidate import Candidate, Program
+from paddleship.shipped.computing.files import new_folder
+from paddleship.shipped.computing.preprocess import Preprocess
+from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_dimension, sizes_of
+from paddleship.stage.frame import main
 
 
 def export(params: Params) -> Report:

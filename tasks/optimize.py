@@ -19,9 +19,9 @@ from paddleship.model.eager import SourceModel
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import new_folder
-from tasks.stage import main
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.files import new_folder
+from paddleship.stage.frame import main
 
 
 def optimize(params: Params) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import json
 import os
+import platform
 import py_compile
 import shutil
 import subprocess
@@ -17,22 +18,23 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from paddleship.benchmark import samples
-from paddleship.config.params import Package, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.package import Package
+from paddleship.containers import image
 from paddleship.custody import candidates, chain, sources
 from paddleship.data import dataset
 from paddleship.errors import Unavailable, without_credentials
-from paddleship.image import distributions, foreign, requirements
+from paddleship.image import distributions, foreign, python_version, requirements
 from paddleship.image.footprint import not_served
-from paddleship.lineage import derived
+from paddleship.lineage import derived, source
 from paddleship.lineage.release import Lineage
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.candidate import FILE, Candidate
-from paddleship.shipped.common.files import read_json, sha256, tree_sha256, write_text
-from paddleship.shipped.runtimes import registry
-from paddleship.shipped.runtimes.registration import Registration
-from tasks import image, source
-from tasks.stage import main
+from paddleship.shipped.computing.candidate import FILE, Candidate
+from paddleship.shipped.computing.files import read_json, sha256, tree_sha256, write_text
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.runtimes.registration import Registration
+from paddleship.stage.frame import main
 
 
 def package(params: Params) -> Report:
@@ -51,13 +53,17 @@ def package(params: Params) -> Report:
     _, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
     candidates.require_consistent(candidate, params, name=candidate.name, inputs=specs)
     lineage = _lineage(params, candidate, choice, proven)
-    labels = lineage.labels(base_image=params.package.base_image, created=datetime.now(UTC), source=source.origin())
+    python = begun.seals["verify"].versions["python"]
+    python_version.require_proven("this machine", platform.python_version(), python)
+    base_image = params.package.base_image or python_version.base_image(python)
+    labels = lineage.labels(base_image=base_image, created=datetime.now(UTC), source=source.origin())
     name = f"{params.package.repository}:{candidate.digest[:12]}"
     with image.engine() as client, tempfile.TemporaryDirectory() as scratch:
-        base = image.require_base(client, params.package.base_image)
+        base = image.require_base(client, base_image)
+        python_version.require_proven(f"the base image {base_image!r}", image.python_version(client, base.id), python)
         context = Path(scratch)
         contents = _lay_out(context, folder, candidate, proven_with=begun.seals["verify"].versions)
-        built = image.build(client, context, base_image=params.package.base_image, labels=labels)
+        built = image.build(client, context, base_image=base_image, labels=labels)
         unaccepted = f"{params.package.repository}:unaccepted-{built.id.removeprefix('sha256:')[:12]}"
         built.tag(unaccepted)
     size = int(built.attrs["Size"])
@@ -69,7 +75,7 @@ def package(params: Params) -> Report:
         "contents": contents,
         "size_bytes": size,
         "layers": built.attrs["RootFS"]["Layers"],
-        "base_image": params.package.base_image,
+        "base_image": base_image,
         "base_image_id": base.id,
         "base_is_stand_in": "io.paddleship.stand-in" in base.labels,
         "lineage": lineage.model_dump(),

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from paddleship.config import watched
-from paddleship.config.params import Params, Preprocess
+from paddleship.config.params import Params
+from paddleship.config.sections.preprocess import Preprocess
 from paddleship.custody import chain
 from paddleship.data import dataset, near_repeats, profile
 from paddleship.data.dataset import Rows
@@ -20,10 +21,10 @@ from paddleship.plots import charts
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.features import Features
-from paddleship.shipped.common.files import new_folder
-from paddleship.shipped.common.preprocess import Example, normalise
-from tasks.stage import main
+from paddleship.shipped.computing.features import Features
+from paddleship.shipped.computing.files import new_folder
+from paddleship.shipped.computing.preprocess import Example, normalise
+from paddleship.stage.frame import main
 
 
 def prepare(params: Params) -> Report:

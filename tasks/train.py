@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config import watched
-from paddleship.config.params import Params, Train
+from paddleship.config.params import Params
+from paddleship.config.sections.train import Train
 from paddleship.custody import chain
 from paddleship.data import dataset
 from paddleship.model import baseline, building, classes, training
@@ -18,13 +19,13 @@ from paddleship.reports.figures import share
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.arguments import ArgumentForm
-from paddleship.shipped.common.files import new_folder
-from paddleship.shipped.common.preprocess import Preprocess
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.arguments import ArgumentForm
+from paddleship.shipped.computing.files import new_folder
+from paddleship.shipped.computing.preprocess import Preprocess
+from paddleship.shipped.computing.spec import Arrays
+from paddleship.stage.frame import main
 from paddleship.system import isolate
-from tasks.stage import main
-from tasks.tracking.live import live_metrics
+from paddleship.tracking.live import live_metrics
 
 _PROBED = 8  # rows that the model answers before and after training
 _ROUND_TRIP = 1e-5  # of the size of an output: the same kernels in another process

@@ -20,7 +20,7 @@ from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.diagnosis.verify_report import Verified, row
 from paddleship.errors import CandidateError, ModelError
 from paddleship.model.eager import SourceModel
-from paddleship.proof import answering, ids, influences, inputs, limits, proving, regression_cases, rescoring, training_parity
+from paddleship.proof import answering, id_cases, influences, inputs, limits, proving, regression_cases, rescoring, training_parity
 from paddleship.proof.proving import Proof
 from paddleship.proof.reference import TO_STATIC
 from paddleship.proof.searching import Search
@@ -28,14 +28,14 @@ from paddleship.proof.training_parity import TrainingParity
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import new_folder
-from paddleship.shipped.common.preprocess import Batch, Preprocess
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.files import new_folder
+from paddleship.shipped.computing.preprocess import Batch, Preprocess
+from paddleship.shipped.computing.spec import TensorSpec
+from paddleship.stage.frame import main
 from paddleship.weights import candidate_files
 from paddleship.weights.candidate_files import WeightFiles
-from paddleship.weights.comparing import WeightComparison
-from tasks.stage import main
+from paddleship.weights.weight_comparison import WeightComparison
 
 
 def verify(params: Params) -> Report:
@@ -55,7 +55,7 @@ def verify(params: Params) -> Report:
     real = inputs.from_rows(examples, specs, preprocess.collate, max_batch=max_batch, limits=ends)
     known = regression_cases.read(Path(params.paths.regression), specs, dimensions=dimensions, max_batch=max_batch)
     batches = [case.inputs for case in real]
-    cases = [*real, *inputs.edges(specs, batches), *ids.walk(specs, batches, max_batch=max_batch)]
+    cases = [*real, *inputs.edges(specs, batches), *id_cases.walk(specs, batches, max_batch=max_batch)]
     cases += regression_cases.beyond(known, cases)
 
     Candidate.load(Path(params.paths.exported), stage="export")

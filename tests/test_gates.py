@@ -12,35 +12,45 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.graph_modes import __main__
+from benchmarks.graph_modes.comparison import ModeResult
 from paddleship.acceptance import judging
 from paddleship.acceptance.http_load import LoadResult
 from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
 from paddleship.benchmark.load_scenarios import ScenarioResults
-from paddleship.config.params import Accept, Package, Promote, Select, Sweep, Train, Verify
+from paddleship.config.sections.accept import Accept
+from paddleship.config.sections.package import Package
+from paddleship.config.sections.promote import Promote
+from paddleship.config.sections.select import Select
+from paddleship.config.sections.sweep import Sweep
+from paddleship.config.sections.train import Train
+from paddleship.config.sections.verify import Verify
+from paddleship.containers import image_test
 from paddleship.conversion.converting import ConversionResult
 from paddleship.data.dataset import Rows
 from paddleship.diagnosis import verify_report
-from paddleship.graphmodes.comparison import ModeResult
 from paddleship.lineage.release import DIGEST_LABEL
 from paddleship.model.training import History
-from paddleship.promotion import answers, comparing, latency
+from paddleship.promotion import answers, latency, score_comparison
 from paddleship.promotion.ledger import Shipped
-from paddleship.proof import evidence, invariance_checks, parity, proving, rescoring, training_parity, walks
+from paddleship.proof import evidence, id_sweep, invariance_checks, parity, proving, rescoring, training_parity
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.rescoring import Rescored
 from paddleship.proof.training_parity import Trace
 from paddleship.proof.weights import hold_to_checkpoint
+from paddleship.reports import gate
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.candidate import Candidate, Program
+from paddleship.rollout import promotion_gate, rollout_steps
+from paddleship.shipped.computing.candidate import Candidate, Program
 from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Interval
 from paddleship.sweep import choice
-from paddleship.weights.comparing import WeightComparison
-from tasks import benchmark, challenge, compare_graph_modes, export, optimize, package, prepare, put_in_place, train, trial
+from paddleship.weights.weight_comparison import WeightComparison
+from tasks import benchmark, export, optimize, package, prepare, train
 from tests.paddleship.sweep.helpers import figures
 
 REPOSITORY = Path(__file__).parents[1]
@@ -95,8 +105,8 @@ def of_some_rows(**changes):
 
 
 def seen(**changes):
-    right = trial.ContainerFacts(1000.0, None, 1, 0.3, 0)
-    return trial._checks(replace(right, **changes), Accept(max_cold_start_ms=5000))
+    right = image_test.ContainerFacts(1000.0, None, 1, 0.3, 0)
+    return image_test._checks(replace(right, **changes), Accept(max_cold_start_ms=5000))
 
 
 def digest(said):
@@ -113,7 +123,7 @@ def digest(said):
         weights_sha256="0" * 64,
     )
     observed = Observed(1, candidate.digest if said is None else said, [], [], [], None, None, {}, [], {})
-    return [trial._digest_check(observed, candidate)]
+    return [image_test._digest_check(observed, candidate)]
 
 
 def walked(change):
@@ -122,7 +132,7 @@ def walked(change):
     cases = [CASES[0], Case("ids", "ids", {"x": np.arange(32.0, dtype=np.float32)[:, None]}, ())]
     reference = [{"y": table[:1]}, {"y": table}]
     judge = evidence.gather(cases, reference, [{"y": one["y"].astype(np.float64)} for one in reference])
-    return walks.checks(judge, [{"y": table[:1]}, {"y": change(table)}], rounding=parity.ROUNDING)
+    return id_sweep.checks(judge, [{"y": table[:1]}, {"y": change(table)}], rounding=parity.ROUNDING)
 
 
 def one_row_moved(table):
@@ -166,7 +176,7 @@ def measured(proven="measured", eager="measured", wished=None):
 def found(*kinds):
     report = Report(stage="verify", headline="", verdict=Verdict(checks=package.checks(1, LIMITS)))
     report.findings = [Finding(kind, "warning", "seen", "look") for kind in kinds]
-    report.gate(["batch-dependent"])
+    report.verdict = gate.verdict(report, ["batch-dependent"])
     return report.verdict.checks
 
 
@@ -177,14 +187,14 @@ def history(**changes):
 
 def modes(count):
     rows = {mode: ModeResult(mode) for mode in ("paddle-eager", "paddle-sot")}
-    return [compare_graph_modes._enough("mlp", dict([*rows.items()][:count]), None)]
+    return [__main__._enough("mlp", dict([*rows.items()][:count]), None)]
 
 
 def compared(decisions, limits):
     """A challenger that decides so, against a champion that is always right."""
     rows = Rows({"x": list(range(ROWS))}, LABELS, [""] * ROWS)
     before, after = ([{"scores": np.eye(2)[[place]]} for place in chosen] for chosen in (LABELS, decisions))
-    return comparing.checks(comparing.compare(rows, before, after, task="classification", classes=CLASSES), limits)
+    return score_comparison.checks(score_comparison.compare(rows, before, after, task="classification", classes=CLASSES), limits)
 
 
 def raced(speedup):
@@ -194,7 +204,7 @@ def raced(speedup):
 
 
 def asked(fault):
-    return [challenge.answers_check("champion", answers.Answered((), fault), Rows({"x": [1]}, LABELS[:1], [""]))]
+    return [promotion_gate.answers_check("champion", answers.Answered((), fault), Rows({"x": [1]}, LABELS[:1], [""]))]
 
 
 def limited(**limits):
@@ -300,8 +310,8 @@ GATES = {
     ),
     "variants_within_limits": (lambda: limited(max_p50_ms=0.5), lambda: limited(max_p50_ms=2)),
     "image_bytes": (lambda: package.checks(3, LIMITS), lambda: package.checks(2, LIMITS)),
-    "ready": (lambda: trial._refused("ready", "the container exited with code 1", "").verdict.checks, None),
-    "first_answer": (lambda: trial._refused("first_answer", "the server answered 500", "").verdict.checks, None),
+    "ready": (lambda: image_test._refused("ready", "the container exited with code 1", "").verdict.checks, None),
+    "first_answer": (lambda: image_test._refused("first_answer", "the server answered 500", "").verdict.checks, None),
     "unanswered_batches": (lambda: served(faults=["all rows: the server answered 500"]), served),
     "failed_requests": (lambda: served(load=LoadResult((1.0,), 1.0, ("the server answered 500",), ())), served),
     "hostile_requests": (lambda: served(hostile=["no JSON: 500"]), served),
@@ -314,7 +324,10 @@ GATES = {
     "cold_start_ms": (lambda: seen(cold_start_ms=float("inf")), seen),
     "exit_code": (lambda: seen(exit_code=137), lambda: seen(exit_code=143)),
     "candidate_digest": (lambda: digest("another"), lambda: digest(None)),
-    "accepted_image": (lambda: [challenge.image_check(Engine("d2"), SHIPPED)], lambda: [challenge.image_check(Engine(), SHIPPED)]),
+    "accepted_image": (
+        lambda: [promotion_gate.image_check(Engine("d2"), SHIPPED)],
+        lambda: [promotion_gate.image_check(Engine(), SHIPPED)],
+    ),
     "answered_rows": (lambda: asked("row 3: the server answered 400"), lambda: asked("")),
     "champion_metric_drop_high": (lambda: compared(1 - LABELS, Promote()), lambda: compared(LABELS, Promote())),
     "champion_flip_rate_high": (
@@ -322,10 +335,10 @@ GATES = {
         lambda: compared(LABELS, Promote(max_flip_rate=0.1)),
     ),
     "latency_against_champion": (lambda: raced(0.5), lambda: raced(1.0)),
-    "pulled_image": (lambda: [put_in_place.pulled_check(SHIPPED, "sha256:2")], lambda: [put_in_place.pulled_check(SHIPPED, "sha256:1")]),
+    "pulled_image": (lambda: [rollout_steps.pulled_check(SHIPPED, "sha256:2")], lambda: [rollout_steps.pulled_check(SHIPPED, "sha256:1")]),
     "recorded_answers": (
-        lambda: [put_in_place.recorded_check([], []), put_in_place.recorded_check(["another answer"], [{}])],
-        lambda: [put_in_place.recorded_check([], [{}])],
+        lambda: [rollout_steps.recorded_check([], []), rollout_steps.recorded_check(["another answer"], [{}])],
+        lambda: [rollout_steps.recorded_check([], [{}])],
     ),
     "measured_*": (lambda: modes(1), lambda: modes(2)),
 }

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from benchmarks.graph_modes import deploying, mode_worker, network_setup, timing
+from benchmarks.graph_modes.mode_worker import ModeWorker
+from benchmarks.graph_modes.network_setup import NetworkSetup
 from paddleship.benchmark.system_metrics import MemoryMonitor
-from paddleship.config.params import GraphModes
-from paddleship.graphmodes import deploying, mode_worker, network_setup, timing
-from paddleship.graphmodes.mode_worker import ModeWorker
-from paddleship.graphmodes.network_setup import NetworkSetup
+from paddleship.config.sections.graph_modes import GraphModes
 from paddleship.numerics import differences
 from paddleship.system import devices, host, isolate, processes
 from paddleship.system.isolate import Isolated
@@ -97,7 +97,7 @@ def write_weights(setup):
     """Fresh weights of PyTorch's modules, stored as Paddle stores its own: linear ones as (in, out), batch norms under other names."""
     import torch
 
-    from paddleship.graphmodes import torch_modes
+    from benchmarks.graph_modes import torch_modes
 
     torch.manual_seed(setup.seed)
     net = torch_modes.NETWORKS[setup.network](**setup.kwargs)

@@ -24,12 +24,14 @@ BIN = Path(sys.executable).parent
 SERVER = Path(__file__).with_name("warm_command_server.py")
 ADDRESS = "PADDLESHIP_TESTS_WARM_COMMANDS"
 """The variable with the address of the warm process; the commands that it forks start DVC in the same way."""
-_MODULES = ("flows.", "dvc", "tasks.", "benchmarks.", "tests.", "prefect.", "uvicorn")
+_DOORS = tuple(f"paddleship.{name}." for name in ("cli", "execution", "orchestration", "rollout", "servers", "tracking"))
+_MODULES = (*_DOORS, "dvc", "tasks.", "benchmarks.", "tests.", "prefect.", "uvicorn")
 _PYTHON = re.compile(r"python (-m )?(tasks\.\w+|\S+\.py)((?: [\w/.]+)*)")  # a stage's command in dvc.yaml
 _COLD = ("compare-graph-modes",)  # it needs a fresh Paddle
 
 _PROGRAMS = {
-    str(BIN / name): module for name, module in {"paddleship": "flows.cli", "dvc": "dvc", "prefect": "prefect", "mlflow": "mlflow"}.items()
+    str(BIN / name): module
+    for name, module in {"paddleship": "paddleship.cli.main", "dvc": "dvc", "prefect": "prefect", "mlflow": "mlflow"}.items()
 }
 
 spawned = subprocess.Popen
@@ -124,7 +126,7 @@ def _request(command):
     else:
         return None
     words = request["arguments"] or [""]
-    is_cold = request["module"] == "flows.cli" and words[0] in ("", *_COLD)
+    is_cold = request["module"] == "paddleship.cli.main" and words[0] in ("", *_COLD)
     is_mlflows = request["module"] == "uvicorn" and words[-1].startswith("mlflow.")  # it must end with the group of `mlflow server`
     return None if is_cold or is_mlflows else request
 

@@ -47,10 +47,25 @@ _PRELOAD = (
         "tritonclient.http",
     ),
     *("dvc.repo", "dvc.cli", "dvc.cli.parser", "dvc.commands.repro", "dvc.api", "dvc.repo.datasets", "dvc.repo.plots", "dvc.dirs"),
-    *("flows.here", "flows.ci", "flows.runs", "flows.leftovers", "flows.promotion_commands", "flows.deployment", "flows.rolling_back"),
-    *("tasks.fingerprint", "tasks.trace", "tasks.tracking.run", "paddleship.config.preflight", "paddleship.config.catalogue"),
+    *(
+        "paddleship.cli.command_context",
+        "paddleship.cli.ci_report",
+        "paddleship.cli.run_tables",
+        "paddleship.execution.cleanup",
+        "paddleship.cli.promotion",
+        "paddleship.orchestration.deployment",
+        "paddleship.rollout.rollback",
+        "paddleship.orchestration.drift_check",
+    ),
+    *(
+        "paddleship.stage.fingerprint",
+        "paddleship.cli.image_lineage",
+        "paddleship.tracking.run",
+        "paddleship.config.preflight",
+        "paddleship.config.catalogue",
+    ),
 )
-_FLOWS = tuple(f"flows.{name}" for name in ("pipeline", "promote", "rolling_back", "sweep", "retrain", "drift_check"))
+_FLOWS = tuple(f"flows.{name}" for name in ("pipeline", "promote", "sweep", "retrain"))
 _PREFECT = tuple(
     f"prefect.{name}"
     for name in (

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays, TensorSpec
-from paddleship.shipped.runtimes import Runtime
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.runtimes import Runtime
+from paddleship.shipped.computing.spec import Arrays, TensorSpec
 
 _WIDTH, _LAYERS, _ROWS = 512, 4, 96
 

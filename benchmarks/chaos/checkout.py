@@ -44,13 +44,13 @@ class Checkout:
 
     def env(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        library = str(self.root) if (self.root / "flows").is_dir() else str(REPOSITORY)
+        library = str(self.root) if (self.root / "paddleship").is_dir() else str(REPOSITORY)
         own = {"PYTHONPATH": library, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}", "COLUMNS": "200"}
         return {**kept, **own, locks.FOLDER: str(self.root.parent / "locks"), _MARK: self.mark, **self.environment}
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
         """Start a command; its output goes to the file `log`."""
-        command = [*self.prefix, sys.executable, "-m", "flows.cli", *(arguments or ("run", "--until", self.until))]
+        command = [*self.prefix, sys.executable, "-m", "paddleship.cli.main", *(arguments or ("run", "--until", self.until))]
         with self.log.open("wb") as log:
             return subprocess.Popen(command, cwd=self.root, env=self.env() | environment, stdout=log, stderr=log, start_new_session=True)
 

@@ -16,8 +16,8 @@ import psutil
 import yaml
 
 from benchmarks.chaos.checkout import wait_until
+from paddleship.containers import image
 from paddleship.errors import Unavailable
-from tasks import image
 
 _START_S = 60
 REGISTRY = "127.0.0.1:5000"  # of the namespace

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.chaos.checkout import Checkout, Run
-from flows import servers
+from paddleship.servers import background
 
 _SLOW_S = "6"  # of a stage that is disturbed
 _END_S = 30
@@ -27,10 +27,10 @@ class Server:
 
     checkout: Checkout
     name: str
-    port: int = field(default_factory=servers.free_port)
+    port: int = field(default_factory=background.free_port)
 
     def start(self) -> str:
-        from flows.local import Local
+        from paddleship.servers.local_state import Local
 
         local = Local(self.checkout.root, prefect_port=self.port, mlflow_port=self.port)
         return (local._prefect() if self.name == "prefect" else local._mlflow()).start()
@@ -42,7 +42,7 @@ class Server:
         process.wait(_END_S)  # the port is its own until it has ended
 
     def stop(self) -> None:
-        servers.stop(self.checkout.root / ".paddleship", self.name)
+        background.stop(self.checkout.root / ".paddleship", self.name)
         (self.checkout.root / f".paddleship/{self.name}.log").unlink(missing_ok=True)
 
 

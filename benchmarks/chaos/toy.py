@@ -5,13 +5,14 @@ A stage takes TOY_SECONDS_<STAGE> seconds where that is set, with a half-written
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -91,14 +92,14 @@ def make(root: Path) -> Path:
     """Make a committed checkout in a new folder, with the remote of the repository's .dvc/config beside it."""
     for name in ("how", "data", ".dvc"):
         (root / name).mkdir(parents=True)
-    values = params.merge(params.read(REPOSITORY / "params.yaml"), params.read(REPOSITORY / "examples/linear/params.yaml"))
+    values = loading.merge(loading.read(REPOSITORY / "params.yaml"), loading.read(REPOSITORY / "examples/linear/params.yaml"))
     files = {
         "params.yaml": "# the toy's params\n" + yaml.safe_dump(values, sort_keys=False),
         "dvc.yaml": yaml.safe_dump({"stages": GRAPH}, sort_keys=False),
         "data/dvc.yaml": yaml.safe_dump({"stages": {"fetch": FETCH}}),
         "data/source": "rows\n",
         "stage.py": STAGE,
-        ".gitignore": ".paddleship/\n*.txt\n/reports\n/data/raw\n/pids\n/attempts\n",
+        ".gitignore": ".paddleship/\n__pycache__/\n*.txt\n/reports\n/data/raw\n/pids\n/attempts\n",
         ".dvc/config": (REPOSITORY / ".dvc/config").read_text(encoding="utf-8"),
         ".dvc/.gitignore": (REPOSITORY / ".dvc/.gitignore").read_text(encoding="utf-8"),
         ".dvcignore": (REPOSITORY / ".dvcignore").read_text(encoding="utf-8"),
@@ -106,6 +107,7 @@ def make(root: Path) -> Path:
     }
     for name, text in files.items():
         (root / name).write_text(text, encoding="utf-8")
+    shutil.copytree(REPOSITORY / "flows", root / "flows", ignore=shutil.ignore_patterns("__pycache__"))
     who = ["-c", "user.name=toy", "-c", "user.email=toy@localhost", "-c", "commit.gpgsign=false"]
     for command in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-q", "-m", "toy"]):
         subprocess.run(["git", *command], cwd=root, check=True)

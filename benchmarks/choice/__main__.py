@@ -24,7 +24,7 @@ from benchmarks.choice.contest import Result, hold
 from benchmarks.choice.models import MODELS
 from paddleship.config.catalogue import kinds
 from paddleship.errors import ParamsError
-from paddleship.shipped.common.paddle_logs import silence_paddle
+from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.system import host
 
 _SHORT = "recommender"

@@ -15,8 +15,8 @@ from paddleship.errors import BadInput
 from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.parity import Judgement
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.statistics.estimates import Difference, Interval
 from paddleship.system import isolate, locks
 from paddleship.system.isolate import Factory, Isolated

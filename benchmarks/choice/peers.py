@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.peer_environments import Environment, last_line
 from paddleship.conversion import calibration
 from paddleship.errors import CandidateError, ParamsError
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.runtimes import Runtime, registry
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.runtimes import Runtime, registry
 from paddleship.system.isolate import Factory
 
 _FORMS = Path(__file__).with_name("peer_forms.py")
@@ -105,7 +105,7 @@ def load(engine: str, site: Path, folder: Path, ours: Path) -> Runtime:
 def _onnxruntime(folder: Path, candidate: Candidate, site: Path) -> Runtime:
     import onnxruntime
 
-    from paddleship.shipped.runtimes.onnx_runtime import OnnxRuntime
+    from paddleship.shipped.computing.runtimes.onnx_runtime import OnnxRuntime
 
     _require_theirs(onnxruntime.__file__, site)
     onnxruntime.disable_telemetry_events()
@@ -116,7 +116,7 @@ def _onnxruntime(folder: Path, candidate: Candidate, site: Path) -> Runtime:
 
 
 def _openvino(folder: Path, candidate: Candidate, site: Path) -> Runtime:
-    from paddleship.shipped.runtimes import openvino as door
+    from paddleship.shipped.computing.runtimes import openvino as door
 
     openvino = door.module()
     _require_theirs(openvino.__file__, site)

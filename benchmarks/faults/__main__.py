@@ -22,7 +22,7 @@ from benchmarks.faults.faults import FAULTS
 from benchmarks.faults.forge import Forge, Outcome, allclose_refuses
 from benchmarks.faults.models import FLOAT32_ONLY, INPUTS
 from benchmarks.faults.small import SIZES, SMALL
-from paddleship.shipped.common.paddle_logs import silence_paddle
+from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.system import host, isolate
 
 _SHORT = ("TwoTowers", "Tagger", "Branching", "Seasonal")

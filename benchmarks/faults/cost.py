@@ -13,10 +13,10 @@ from typing import Any
 import psutil
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.data import dataset as datasets
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.proof import answering, ids, inputs
+from paddleship.proof import answering, id_cases, inputs
 from paddleship.system import isolate
 
 ROOT = Path(__file__).parents[2]
@@ -98,11 +98,11 @@ def _eager_peak(checkout: Path) -> int:
     import os
 
     os.chdir(checkout)
-    values = params.load(Path("params.yaml"))
+    values = loading.load(Path("params.yaml"))
     preprocess, _, specs = datasets.read_preprocess(Path(values.paths.prepared))
     rows = datasets.encode(preprocess, datasets.read(Path(values.paths.prepared), "test").take(range(values.verify.samples)))
     cases = inputs.from_rows(rows, specs, preprocess.collate, max_batch=values.verify.max_batch)
-    cases += ids.walk(specs, [case.inputs for case in cases], max_batch=values.verify.max_batch)
+    cases += id_cases.walk(specs, [case.inputs for case in cases], max_batch=values.verify.max_batch)
     answering.ask("eager", _Here(Eager(SourceModel.of(values))), cases)
     line = next(line for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024

@@ -14,7 +14,7 @@ import yaml
 
 from benchmarks.faults.fault import Fault
 from paddleship.custody import seals
-from paddleship.shipped.common.files import sha256
+from paddleship.shipped.computing.files import sha256
 
 Damage = Callable[[Path], None]
 _CANDIDATES, _CHECKPOINT, _PREPARED = "models/candidates", "models/checkpoint", "data/prepared"

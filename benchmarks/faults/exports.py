@@ -10,20 +10,20 @@ from typing import Any
 
 from benchmarks.faults.faults import Weights
 from benchmarks.faults.models import FLOAT32_ONLY, INPUTS
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.conversion import exporting, to_onnx
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.proof import evidence as evidences
-from paddleship.proof import ids, inputs
+from paddleship.proof import id_cases, inputs
+from paddleship.proof.eager_variants import ReferenceWorker
 from paddleship.proof.evidence import Evidence
-from paddleship.proof.forms import ReferenceWorker
 from paddleship.proof.inputs import Case
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.weights.candidate_files import WeightsWorker
-from paddleship.weights.comparing import WeightComparison
+from paddleship.weights.weight_comparison import WeightComparison
 
 PROGRAM = "paddle"  # the exported program on eager's own kernels; the others are made from it
 _STALE = 10_000
@@ -42,7 +42,7 @@ class Exports:
         )
         self._save(source_model, seed)
         cases = inputs.generate(self._specs, seed=seed, max_batch=32)
-        cases += ids.walk(self._specs, [case.inputs for case in cases], max_batch=32)
+        cases += id_cases.walk(self._specs, [case.inputs for case in cases], max_batch=32)
         eager = Eager(source_model)
         reference = [eager.run(case.inputs) for case in cases]
         if self._name in FLOAT32_ONLY:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import Arrays
 
 Weights = dict[str, np.ndarray[Any, Any]]
 IMAGES, TEXTS = ("ConvolutionalNet", "DepthwiseNet"), ("Recurrent", "Attention", "Tagger")

@@ -14,7 +14,7 @@ from benchmarks.faults.exports import PROGRAM, Exports
 from benchmarks.faults.faults import FAULTS, Fault, NoInferenceThread
 from benchmarks.faults.models import FLOAT32_ONLY
 from benchmarks.faults.small import SMALL, Small
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.model.eager import SourceModel
 from paddleship.proof import invariance, invariance_checks, proving
 from paddleship.proof.answering import AnswerWorker, ModelUnderTest
@@ -22,9 +22,9 @@ from paddleship.proof.evidence import Evidence
 from paddleship.proof.parity import Judgement
 from paddleship.proof.weights import CHECK as WEIGHTS
 from paddleship.proof.weights import hold_to_checkpoint
-from paddleship.shipped.common.spec import Arrays
-from paddleship.shipped.runtimes import inference_thread
-from paddleship.weights.comparing import WeightComparison
+from paddleship.shipped.computing.runtimes import inference_thread
+from paddleship.shipped.computing.spec import Arrays
+from paddleship.weights.weight_comparison import WeightComparison
 
 SETTINGS = Verify()
 RANDOM_INPUT = "batch of 2"  # the input of the usual checks

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.peer_environments import Environment
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 
 ENVIRONMENT = Environment("polygraphy", ("polygraphy", "numpy<2.4"))
 _ASK = """

@@ -152,7 +152,7 @@ def _all_runs(checkout: Checkout, files: list[Path]) -> None:
     """Runs of one checkout at once, each with params of its own. Raises RuntimeError with what one said that failed."""
     started = []
     for file in files:
-        command = [sys.executable, "-m", "flows.cli", "run", "--until", "export", "--params", file.name]
+        command = [sys.executable, "-m", "paddleship.cli.main", "run", "--until", "export", "--params", file.name]
         output = file.with_suffix(".log")
         with output.open("wb") as log:
             started.append((subprocess.Popen(command, cwd=checkout.root, env=checkout.env(), stdout=log, stderr=log), output))

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.zoo.observing import Observation, examine, observe
 from benchmarks.zoo.specimen import PROVEN, Specimen
 from paddleship.doctor.examination import RuntimeRow
-from paddleship.shipped.common.paddle_logs import silence_paddle
+from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.system import host
 
 _AT_ONCE = 2

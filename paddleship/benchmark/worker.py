@@ -14,8 +14,8 @@ import numpy as np
 
 from paddleship.benchmark import system_metrics
 from paddleship.numerics import differences
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import Arrays
 
 _SETTLE_S = 0.002  # at the start of every block, not measured, because another participant used the caches
 _WINDOWS = 3  # number of successive windows of a warm-up whose medians must agree

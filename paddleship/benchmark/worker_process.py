@@ -9,8 +9,8 @@ from typing import Any
 
 from paddleship.benchmark import system_metrics
 from paddleship.benchmark.worker import WarmUp
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.system.isolate import Isolated
 
 

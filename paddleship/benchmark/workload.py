@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddleship.data import dataset
-from paddleship.shipped.common.preprocess import Batch, Example, Preprocess
+from paddleship.shipped.computing.preprocess import Batch, Example, Preprocess
 
 _ROWS = 64  # distinct rows that each participant answers in turn
 

@@ -36,7 +36,7 @@ class Mode:
         return "torch" if self.name.startswith("torch") else "paddle"
 
 
-_DYNAMIC, _STATIC, _TORCH = (f"paddleship.graphmodes.{name}" for name in ("paddle_dynamic", "paddle_static", "torch_modes"))
+_DYNAMIC, _STATIC, _TORCH = (f"benchmarks.graph_modes.{name}" for name in ("paddle_dynamic", "paddle_static", "torch_modes"))
 MODES: dict[ModeName, Mode] = {
     mode.name: mode
     for mode in (

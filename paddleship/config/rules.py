@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from paddleship.shipped.common.spec import Dimension, TensorSpec, bound, row_dimensions
+from paddleship.shipped.computing.spec import Dimension, TensorSpec, bound, row_dimensions
 
 
 def fault(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> str:

@@ -34,7 +34,7 @@ def require(values: Params, *keys: str) -> None:
 
 def _file_of(reference: str) -> Path | None:
     """The file of a module; None if it has none, or its package cannot be imported."""
-    sys.dont_write_bytecode = True  # as in shipped/common/references.py
+    sys.dont_write_bytecode = True  # as in shipped/computing/references.py
     try:
         spec = importlib.util.find_spec(reference.partition(":")[0])
     except Exception:  # of the user's package, which its import reports

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from paddleship.controlflow.branches import Site
-from paddleship.controlflow.deciding import Decisions
+from paddleship.controlflow.resolved_conditions import Decisions
 from paddleship.controlflow.tracing import BranchKey
 from paddleship.reports.finding import Finding, Severity
-from paddleship.shipped.common.files import read_json
+from paddleship.shipped.computing.files import read_json
 
 FILE = "control_flow.json"
 

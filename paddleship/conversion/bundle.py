@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.params import Code
+from paddleship.config.sections.code import Code
 from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
-from paddleship.shipped.common import layers
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import sha256
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.runtimes.paddle_eager import CODE
+from paddleship.shipped.computing import layers
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.files import sha256
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.runtimes.paddle_eager import CODE
 
 _OURS = Path(__file__).parents[1].resolve()
 

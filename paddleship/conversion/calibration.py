@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from paddleship.data import dataset
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import TensorSpec, sizes_of
-from paddleship.shipped.runtimes import bucketed
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.runtimes import bucketed
+from paddleship.shipped.computing.spec import TensorSpec, sizes_of
 
 _BATCH = 4  # rows of a batch are padded to the longest, so small batches hold little padding
 

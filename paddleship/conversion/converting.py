@@ -15,13 +15,13 @@ from paddleship.custody import libraries
 from paddleship.errors import CandidateError, RegistrationError
 from paddleship.image import distributions, requirements, sandbox
 from paddleship.model.eager import SourceModel
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import new_folder
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.references import resolve
-from paddleship.shipped.runtimes import registry
-from paddleship.shipped.runtimes.registration import Kind
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.files import new_folder
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.references import resolve
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.runtimes.registration import Kind
 from paddleship.system import isolate
 
 Maker = Callable[[Path, Path, Sequence[Batch]], None]

@@ -13,20 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paddleship.controlflow import deciding, regions
-from paddleship.conversion import places, shape_buckets
+from paddleship.controlflow import regions, resolved_conditions
+from paddleship.conversion import shape_buckets, tensor_names
 from paddleship.errors import BadInput, ModelError, OutputError
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.reports.finding import Finding
-from paddleship.shipped import runtimes
-from paddleship.shipped.common import structure
-from paddleship.shipped.common.candidate import Candidate, Program
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.references import explain
-from paddleship.shipped.common.spec import Arrays, TensorSpec
-from paddleship.shipped.common.structure import describe
+from paddleship.shipped.computing import runtimes, structure
+from paddleship.shipped.computing.candidate import Candidate, Program
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.references import explain
+from paddleship.shipped.computing.spec import Arrays, TensorSpec
+from paddleship.shipped.computing.structure import describe
 from paddleship.system import isolate
 
 
@@ -197,9 +196,9 @@ def save_program(source_model: SourceModel, folder: Path, specs: Sequence[Tensor
     weights = building.restore(layer, source_model.checkpoint)
     layer.eval()
     _leave_to_python(layer, skip)
-    names = places.collect(layer)
+    names = tensor_names.collect(layer)
     try:
-        with deciding.watching(layer) as decisions:
+        with resolved_conditions.watching(layer) as decisions:
             sources, constants = convert_layer(
                 layer, folder, building.form(layer, source_model.model).give({spec.name: spec for spec in specs})
             )
@@ -216,7 +215,7 @@ def save_program(source_model: SourceModel, folder: Path, specs: Sequence[Tensor
             f"{factory!r} does not convert to a static graph ({explain(failure)}): {doctor} names the line and what to change"
         ) from None
     regions.write(folder, regions.decisions(decisions))
-    places.write(folder, names)
+    tensor_names.write(folder, names)
     return SavedProgram(weights, sources, constants)
 
 

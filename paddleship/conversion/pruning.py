@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from paddleship.errors import CandidateError
-from paddleship.shipped.common.arguments import ArgumentForm
-from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.computing.arguments import ArgumentForm
+from paddleship.shipped.computing.preprocess import Batch
 
 
 def prune(layer: Any, _form: ArgumentForm, _batches: Sequence[Batch]) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.errors import CandidateError
-from paddleship.shipped.common.preprocess import Batch
+from paddleship.shipped.computing.preprocess import Batch
 
 _DYNAMIC = ("MatMul", "LSTM", "Gather", "Attention", "EmbedLayerNormalization")  # the CPU has no kernel for a dynamic int8 Conv
 _WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Gather")
@@ -63,7 +63,7 @@ def openvino(source: Path, target: Path, batches: Sequence[Batch]) -> None:
 
     Weights use 7 bits, as in `static`.
     """
-    from paddleship.shipped.runtimes import openvino as door
+    from paddleship.shipped.computing.runtimes import openvino as door
 
     ov = door.module()
     import nncf

@@ -11,9 +11,9 @@ from paddleship.conversion import exporting, shape_buckets
 from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
-from paddleship.shipped.common.arguments import ArgumentForm
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.arguments import ArgumentForm
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import TensorSpec
 
 ModelChange = Callable[[Any, ArgumentForm, Sequence[Batch]], Any]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.candidate import Program
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.candidate import Program
+from paddleship.shipped.computing.spec import TensorSpec
 
 _MOST = 8  # programs of one candidate
 _SHARES = (0.5, 0.9, 1.0)  # of the rows that fit into each size

@@ -16,11 +16,11 @@ import numpy as np
 
 from paddleship.errors import CandidateError
 from paddleship.numerics import differences
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import batch_dimension
-from paddleship.shipped.runtimes import registry
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.spec import batch_dimension
 from paddleship.system.isolate import Isolated, threads
 
 THREADS = "threads"

@@ -13,9 +13,9 @@ from paddleship.custody.differing import show_both
 from paddleship.data import dataset
 from paddleship.errors import CandidateError
 from paddleship.model import building
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import sha256
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.files import sha256
+from paddleship.shipped.computing.spec import TensorSpec
 
 
 def require(what: str, found: str, expected: str | None, *, by: str, again: str) -> None:

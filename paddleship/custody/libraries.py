@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from paddleship.errors import RegistrationError
-from paddleship.shipped.common.files import sha256, tree_sha256
-from paddleship.shipped.runtimes import registry
+from paddleship.shipped.computing.files import sha256, tree_sha256
+from paddleship.shipped.computing.runtimes import registry
 from paddleship.system import environment
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.errors import BadInput
-from paddleship.shipped.common import candidate
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import read_json, sha256, write_text
+from paddleship.shipped.computing import candidate
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.files import read_json, sha256, write_text
 
 FILE = "seal.json"
 SCHEMA_VERSION = 1

@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Data, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.data import Data
 from paddleship.data import ranges
 from paddleship.data.rounding import RoundingCounter
 from paddleship.data.row_counts import RowCounts
 from paddleship.data.row_faults import RowFault, summary
 from paddleship.data.row_validation import Empty, RowValidator, content_hash, value_bytes
 from paddleship.errors import DataError, RequestError
-from paddleship.shipped.common.files import sha256
-from paddleship.shipped.common.preprocess import Preprocess, UnicodeForm, build, vocabulary
-from paddleship.shipped.common.references import explain, resolve
-from paddleship.shipped.common.spec import Dimension, TensorSpec
+from paddleship.shipped.computing.files import sha256
+from paddleship.shipped.computing.preprocess import Preprocess, UnicodeForm, build, vocabulary
+from paddleship.shipped.computing.references import explain, resolve
+from paddleship.shipped.computing.spec import Dimension, TensorSpec
 from paddleship.system.progress import Progress
 
 SPLITS = ("train", "validation", "test")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import DataError
-from paddleship.shipped.common.features import Bins, Features
-from paddleship.shipped.common.files import write_text
-from paddleship.shipped.common.preprocess import Example
+from paddleship.shipped.computing.features import Bins, Features
+from paddleship.shipped.computing.files import write_text
+from paddleship.shipped.computing.preprocess import Example
 
 FILE = "profile.json"
 _BINS = 10  # of a feature with many values, with about as many training rows in each

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.errors import DataError
-from paddleship.shipped.common.spec import Dimension, TensorSpec, row_dimensions
+from paddleship.shipped.computing.spec import Dimension, TensorSpec, row_dimensions
 
 Columns = Sequence[Mapping[str, Sequence[Any]]]
 

@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Data, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.data import Data
 from paddleship.data.class_labels import ClassLabels
 from paddleship.data.row_faults import RowFault, where
 from paddleship.errors import DataError, RequestError
-from paddleship.shipped.common.preprocess import Tensors, UnicodeForm, normalise
-from paddleship.shipped.common.spec import Dimension, TensorSpec
+from paddleship.shipped.computing.preprocess import Tensors, UnicodeForm, normalise
+from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 _NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
 _KINDS = "biufU"  # numpy's bools, integers, real numbers and text

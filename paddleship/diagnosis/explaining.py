@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config.catalogue import PROGRAM
-from paddleship.config.params import Verify
-from paddleship.diagnosis import contents, passes, replay, symptoms
+from paddleship.config.sections.verify import Verify
+from paddleship.diagnosis import passes, program_contents, replay, symptoms
 from paddleship.diagnosis.replay import LayerError, Located
 from paddleship.errors import BadInput, OutOfTime
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
 from paddleship.proof.evidence import EPSILON, FLOAT64_TRUTH, NOISE_FLOOR, Evidence
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import sha256
-from paddleship.shipped.common.spec import Arrays
-from paddleship.shipped.runtimes import registry
-from paddleship.shipped.runtimes.registration import OTHER_WEIGHTS, Registration
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.files import sha256
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.runtimes.registration import OTHER_WEIGHTS, Registration
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.system import isolate
-from paddleship.weights.comparing import WeightComparison
+from paddleship.weights.weight_comparison import WeightComparison
 
 _SUFFICIENT = {
     "weights-differ",
@@ -191,12 +191,12 @@ def _weights(compared_weights: WeightComparison | None, inspection: Inspection) 
 
 def _contents(source_model: SourceModel, folder: Path | None, settings: Verify, inspection: Inspection) -> list[Finding]:
     what = "modes, dtypes and inputs of the program"
-    if folder is None or not contents.is_readable(Candidate.load(folder)):
+    if folder is None or not program_contents.is_readable(Candidate.load(folder)):
         inspection.left.append(what)
         return []
     try:
         found: list[Finding] = isolate.run(
-            "reading the candidate", contents.inspect, folder, source_model.checkpoint, timeout_s=settings.timeout_s
+            "reading the candidate", program_contents.inspect, folder, source_model.checkpoint, timeout_s=settings.timeout_s
         )
     except BadInput as obstacle:
         inspection.left.append(f"{what} (they could not be read: {obstacle})")

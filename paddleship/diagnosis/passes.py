@@ -16,10 +16,10 @@ from typing import Any
 
 from paddleship.errors import CandidateError
 from paddleship.reports.finding import Finding
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.system.isolate import Revived, threads
 
 _LOGGED = re.compile(r"Running PIR pass \[(\w+)\]|GraphTransformer (\w+) modified: 1 ")

@@ -19,9 +19,9 @@ from paddleship.errors import BadInput
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.references import is_users
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.references import is_users
+from paddleship.shipped.computing.spec import Arrays
 
 Shape = tuple[int, ...]
 _STATEFUL = 1e-3  # of the scale: more than rounding, so the answer depends on more than the inputs

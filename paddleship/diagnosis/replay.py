@@ -26,12 +26,12 @@ from paddleship.model.eager import SourceModel
 from paddleship.numerics import differences
 from paddleship.proof.evidence import EPSILON, NOISE_FLOOR
 from paddleship.reports.finding import Finding
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays
-from paddleship.shipped.runtimes import registry
-from paddleship.shipped.runtimes.registration import PRUNED
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.runtimes.registration import PRUNED
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.system import isolate
 from paddleship.system.isolate import Revived
 

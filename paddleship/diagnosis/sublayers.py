@@ -17,10 +17,10 @@ from paddleship.diagnosis.recording import Call, given, put
 from paddleship.errors import CandidateError, RegistrationError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.references import explain, is_users, resolve
-from paddleship.shipped.common.spec import TensorSpec
-from paddleship.shipped.runtimes import registry
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.references import explain, is_users, resolve
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.spec import TensorSpec
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in')
 _LAYER_CALL = "/paddle/nn/layer/layers.py"

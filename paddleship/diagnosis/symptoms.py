@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from paddleship.numerics import differences
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.spec import Arrays, TensorSpec
+from paddleship.shipped.computing.spec import Arrays, TensorSpec
 
 _CLEARLY = 4  # times nearer: in a low precision, answers to similar inputs are within each other's error
 

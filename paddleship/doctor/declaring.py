@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from paddleship.config import rules, validation_errors
-from paddleship.config.params import Input, Model, Size
+from paddleship.config.sections.model import Input, Model, Size
 from paddleship.errors import ParamsError
-from paddleship.shipped.common.arguments import NAME
+from paddleship.shipped.computing.arguments import NAME
 
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _BOUND = rf"(?:{_NUMBER}|[A-Za-z_]\w*(?:[-+]\d+)?)"

@@ -22,10 +22,10 @@ from paddleship.model.eager import SourceModel
 from paddleship.numerics import differences
 from paddleship.proof.inputs import Case
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common import layers, structure
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays, TensorSpec, sizes_of
-from paddleship.shipped.common.structure import Tree
+from paddleship.shipped.computing import layers, structure
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import Arrays, TensorSpec, sizes_of
+from paddleship.shipped.computing.structure import Tree
 
 _TRIED = 3  # cases in which the values of an input are exchanged, to see whether an output changes
 

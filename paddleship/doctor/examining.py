@@ -14,18 +14,19 @@ from functools import partial
 from pathlib import Path
 
 from paddleship.config.catalogue import PROGRAM
-from paddleship.config.params import Model, Verify
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.verify import Verify
 from paddleship.controlflow import regions
 from paddleship.conversion import converting, exporting
 from paddleship.conversion.converting import ConversionResult
 from paddleship.conversion.exporting import SavedProgram
 from paddleship.diagnosis import explaining
-from paddleship.doctor import asking, exercising, graph_breaks, messages, sizes
+from paddleship.doctor import case_runner, exercising, graph_breaks, messages, sizes
 from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import OUT_OF_TIME, Examination, RuntimeRow, by_gravity
 from paddleship.errors import BadInput, CandidateError, OutOfTime, ProcessDied, ProcessHung
 from paddleship.model.eager import SourceModel
-from paddleship.proof import answering, ids, influences, inputs, proving
+from paddleship.proof import answering, id_cases, influences, inputs, proving
 from paddleship.proof import evidence as evidences
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.inputs import Case
@@ -34,9 +35,9 @@ from paddleship.proof.reference import TO_STATIC, EarlierAnswers
 from paddleship.proof.searching import Search
 from paddleship.reports.finding import Finding, Severity
 from paddleship.reports.statuses import Status
-from paddleship.shipped.common import structure
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.runtimes import registry
+from paddleship.shipped.computing import structure
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.runtimes import registry
 from paddleship.system import deadline, isolate
 from paddleship.system.deadline import Deadline, carried
 from paddleship.weights import candidate_files
@@ -153,34 +154,34 @@ class Examiner:
         most, rules = min(self._settings.max_batch, _MAX_BATCH), self._source_model.model.rules
         drawn = inputs.generate(specs, seed=self._source_model.seed, max_batch=most, dimensions=rules)
         cases = [case for case in drawn if len(case.rows) in (0, *_BATCHES, most)]
-        return cases + ids.walk(specs, [case.inputs for case in cases], max_batch=self._settings.max_batch)
+        return cases + id_cases.walk(specs, [case.inputs for case in cases], max_batch=self._settings.max_batch)
 
     def _probe(self) -> ProbeResult:
         """Observe eager. If it rejects or crashes on rows, and inputs may hold lengths, they are drawn again as lengths."""
-        lengths = asking.bounded(self._source_model.model)
-        first = self._watch(max_crashes=asking.MAX_CRASHES if lengths is None else 1)
+        lengths = case_runner.bounded(self._source_model.model)
+        first = self._watch(max_crashes=case_runner.MAX_CRASHES if lengths is None else 1)
         if isinstance(first, ProcessDied | ProcessHung):  # outside a case, which says nothing about values
             raise first
-        if lengths is not None and not asking.all_answered(first, self._cases):
+        if lengths is not None and not case_runner.all_answered(first, self._cases):
             drawn, before = self._cases, self._source_model
             self._source_model = replace(before, model=lengths)
             self._cases = self._draw()
             self._say("watching the eager model again, with lengths within the generated rows")
             second = self._watch()
-            if isinstance(second, ProbeResult) and asking.answered(second, self._cases) > asking.answered(first, drawn):
+            if isinstance(second, ProbeResult) and case_runner.answered(second, self._cases) > case_runner.answered(first, drawn):
                 self.findings += messages.lengths(before.model, lengths, first, drawn)
                 return second
             self._cases, self._source_model = drawn, before
-        if isinstance(first, asking.NotSurvivedError):
+        if isinstance(first, case_runner.NotSurvivedError):
             return ProbeResult([messages.killed(first, self._source_model.model)])
         if isinstance(first, BadInput):
             raise first
         return first
 
-    def _watch(self, *, max_crashes: int = asking.MAX_CRASHES) -> ProbeResult | BadInput:
+    def _watch(self, *, max_crashes: int = case_runner.MAX_CRASHES) -> ProbeResult | BadInput:
         most, budget = min(self._settings.timeout_s, _HANGS * self._seconds), _WATCHING * self._seconds
         try:
-            return asking.examine(self._source_model, self._cases, timeout_s=most, budget_s=budget, max_crashes=max_crashes)
+            return case_runner.examine(self._source_model, self._cases, timeout_s=most, budget_s=budget, max_crashes=max_crashes)
         except BadInput as error:
             return error
 

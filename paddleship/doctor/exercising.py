@@ -16,7 +16,7 @@ from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics.differences import Array
 from paddleship.proof import exercise
 from paddleship.proof.inputs import Case
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 
 SECONDS = 10.0
 _SIZES = (1.0, 4.0, 0.3)  # scales of the biases, and factors of matrices and kernels

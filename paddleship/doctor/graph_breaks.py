@@ -20,9 +20,9 @@ from paddleship.errors import ModelError, OutputError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.references import explain, is_users, user_line
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.references import explain, is_users, user_line
+from paddleship.shipped.computing.spec import TensorSpec
 
 _TENSOR_TO_PYTHON = "keep the value a tensor: use a Paddle operation instead (paddle.maximum, paddle.where, paddle.arange, …)"
 _LIKE_SIDES = "give both sides of the `if` the same names, dtypes and ranks, or choose with paddle.where"

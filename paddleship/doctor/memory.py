@@ -13,7 +13,7 @@ from paddleship.doctor.ast_lint import FORCED, STATE, Suspect
 from paddleship.doctor.structure_checks import location
 from paddleship.numerics import differences
 from paddleship.reports.finding import Finding, Severity
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 
 _SAME = 1e-5  # of the largest value: differences between calls in one process from another order of sums
 _ITEMS = 64  # of a container that are compared

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from paddleship.config.params import Input, Model
+from paddleship.config.sections.model import Input, Model
 from paddleship.conversion.converting import ConversionResult
 from paddleship.conversion.exporting import RankError, SavedProgram
-from paddleship.doctor import asking, graph_breaks
+from paddleship.doctor import case_runner, graph_breaks
 from paddleship.doctor.ast_lint import LEFT_BY_BREAK, Suspect
 from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import OUT_OF_TIME, RuntimeRow
@@ -132,15 +132,17 @@ def refusals(probed: ProbeResult, cases: Sequence[Case], model: Model) -> list[F
     return found
 
 
-def killed(error: asking.NotSurvivedError, model: Model) -> Finding:
+def killed(error: case_runner.NotSurvivedError, model: Model) -> Finding:
     """An eager model that crashes on every case."""
-    message = f"the eager model crashes or hangs on all generated inputs. For {error.case.name} ({asking.show(error.case.inputs)}): {error}"
+    message = (
+        f"the eager model crashes or hangs on all generated inputs. For {error.case.name} ({case_runner.show(error.case.inputs)}): {error}"
+    )
     return Finding(error.end.kind, "error", message, survival(model), error.where)
 
 
 def survival(model: Model) -> str:
     """What to declare for a model that crashes on its inputs."""
-    bounded = asking.bounded(model)
+    bounded = case_runner.bounded(model)
     changed = [item for item, old in zip(bounded.inputs, model.inputs, strict=True) if item != old] if bounded is not None else []
     if changed:
         return f"if {changed[0].name!r} holds lengths, declare it: --input '{_declared(changed[0])}'"
@@ -164,8 +166,8 @@ def lengths(old: Model, new: Model, before: ProbeResult | BadInput, cases: Seque
 
 
 def _first_failure(probed: ProbeResult | BadInput, cases: Sequence[Case]) -> str:
-    if isinstance(probed, asking.NotSurvivedError):
-        return f"for {asking.show(probed.case.inputs)}: {probed}"
+    if isinstance(probed, case_runner.NotSurvivedError):
+        return f"for {case_runner.show(probed.case.inputs)}: {probed}"
     if isinstance(probed, BadInput):
         return str(probed)
     name, words = next(iter([*probed.crashes.items(), *probed.refused.items()]))
@@ -203,7 +205,7 @@ def _several(names: Sequence[str]) -> str:
 
 
 def _inputs(cases: Sequence[Case], name: str) -> str:
-    return asking.show(next(case.inputs for case in cases if case.name == name))
+    return case_runner.show(next(case.inputs for case in cases if case.name == name))
 
 
 def nothing_finite(probed: ProbeResult) -> list[Finding]:

@@ -12,8 +12,8 @@ from paddleship.errors import CandidateError, ProcessDied, ProcessHung
 from paddleship.proof.answering import AnswerWorker, candidate
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.system import isolate
 
 _ADVICE = (

@@ -10,8 +10,8 @@ import numpy as np
 
 from paddleship.doctor.watching import Observations
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common import arguments, structure
-from paddleship.shipped.common.references import is_users
+from paddleship.shipped.computing import arguments, structure
+from paddleship.shipped.computing.references import is_users
 
 _DEPTH = 3  # of nested containers that are searched for parameters
 

@@ -18,7 +18,7 @@ import numpy as np
 from paddleship.controlflow import tracing
 from paddleship.controlflow.tracing import TakenBranches
 from paddleship.doctor.ast_lint import Line
-from paddleship.shipped.common.references import is_users
+from paddleship.shipped.computing.references import is_users
 
 _Trace = Callable[[FrameType, str, Any], Any]
 

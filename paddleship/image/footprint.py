@@ -12,7 +12,7 @@ from pathspec import PathSpec
 
 from paddleship.errors import CandidateError
 from paddleship.image import requirements
-from paddleship.shipped.runtimes.registration import Registration
+from paddleship.shipped.computing.runtimes.registration import Registration
 
 _NOT_SERVED = ("**/tests", "**/*.pyi", "bin", "numpy/f2py")  # below the folder of packages; `**` matches any depth
 

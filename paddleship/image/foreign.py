@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from paddleship.custody import libraries
-from paddleship.shipped.common.files import write_text
-from paddleship.shipped.runtimes.registry import GROUP, Registered
+from paddleship.shipped.computing.files import write_text
+from paddleship.shipped.computing.runtimes.registry import GROUP, Registered
 
 
 def lay_out(one: Registered, target: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from paddleship.errors import CandidateError
-from paddleship.shipped.runtimes.registration import Registration
+from paddleship.shipped.computing.runtimes.registration import Registration
 
 _PLACE = Path("docker/requirements")
 SERVER = "server.txt"

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
-from paddleship.shipped import runtimes
+from paddleship.shipped.computing import runtimes
 
 _ALWAYS = frozenset({"paddleship", "paddle"})  # the distribution of paddle has another name in its GPU build
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.errors import ModelError, OutputError
 from paddleship.model import overrides, scalars
-from paddleship.shipped.common import arguments, layers
-from paddleship.shipped.common.arguments import ArgumentForm
-from paddleship.shipped.common.files import new_folder, sha256
-from paddleship.shipped.common.references import explain, resolve, user_line
-from paddleship.shipped.common.spec import TensorSpec
-from paddleship.shipped.common.structure import Tree, describe
+from paddleship.shipped.computing import arguments, layers
+from paddleship.shipped.computing.arguments import ArgumentForm
+from paddleship.shipped.computing.files import new_folder, sha256
+from paddleship.shipped.computing.references import explain, resolve, user_line
+from paddleship.shipped.computing.spec import TensorSpec
+from paddleship.shipped.computing.structure import Tree, describe
 
 WEIGHTS = layers.WEIGHTS
 FACTS = "checkpoint.json"
@@ -89,7 +89,7 @@ def call(layer: Any, given: Sequence[Any]) -> Any:
 
 
 def name_outputs(result: Any) -> dict[str, Any]:
-    """The tensors in the result of forward, by name (paddleship.shipped.common.structure). Raises ModelError."""
+    """The tensors in the result of forward, by name (paddleship.shipped.computing.structure). Raises ModelError."""
     return nest_outputs(result)[1]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from paddleship.errors import ModelError
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.computing.candidate import Candidate
 
 KIND = "class-count"
 

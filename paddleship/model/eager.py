@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Code, Model, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.code import Code
+from paddleship.config.sections.model import Model
 from paddleship.errors import ModelError
 from paddleship.model import building
 from paddleship.model.float64 import Doubled
-from paddleship.shipped.common import layers
-from paddleship.shipped.common.references import explain
-from paddleship.shipped.common.spec import Arrays, TensorSpec
-from paddleship.shipped.common.structure import Tree
+from paddleship.shipped.computing import layers
+from paddleship.shipped.computing.references import explain
+from paddleship.shipped.computing.spec import Arrays, TensorSpec
+from paddleship.shipped.computing.structure import Tree
 
 
 @dataclass(frozen=True)

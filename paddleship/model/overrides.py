@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from paddleship.errors import ModelError
-from paddleship.shipped.common.references import explain
+from paddleship.shipped.computing.references import explain
 
 _LISTED: dict[str, Callable[[Any], bool]] = {
     "state_dict": lambda result: all(hasattr(tensor, "numpy") for tensor in result.values()),

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Train
+from paddleship.config.sections.train import Train
 from paddleship.errors import ModelError
 from paddleship.model import building
 from paddleship.numerics import differences
-from paddleship.shipped.common.arguments import ArgumentForm
-from paddleship.shipped.common.preprocess import Example, Preprocess
-from paddleship.shipped.common.references import explain, resolve
+from paddleship.shipped.computing.arguments import ArgumentForm
+from paddleship.shipped.computing.preprocess import Example, Preprocess
+from paddleship.shipped.computing.references import explain, resolve
 from paddleship.system.progress import Progress, clock
 
 OnEpoch = Callable[[Mapping[str, float], int], None]

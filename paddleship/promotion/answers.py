@@ -14,7 +14,7 @@ from paddleship.acceptance.observing import same_outputs
 from paddleship.acceptance.questions import Question, plain_request, questions
 from paddleship.acceptance.triton import Outputs, TritonClient
 from paddleship.data.dataset import Rows
-from paddleship.shipped.common.files import write_text
+from paddleship.shipped.computing.files import write_text
 from paddleship.system.progress import Progress
 
 _KEPT, _KEPT_BYTES = 16, 2**20  # requests that are recorded, and their size all together; one is recorded in any case

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 from paddleship.errors import BadInput, OutOfTime
 from paddleship.proof.inputs import Case
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays
-from paddleship.shipped.runtimes import registry
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.system.deadline import carried
 from paddleship.system.isolate import Isolated, threads
 from paddleship.system.progress import Progress

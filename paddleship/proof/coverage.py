@@ -11,18 +11,18 @@ import numpy as np
 from paddleship.proof import batches
 from paddleship.proof.inputs import Case
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.spec import TensorSpec, batch_dimension, sizes_of
-from paddleship.weights import comparing
-from paddleship.weights.comparing import WeightComparison
+from paddleship.shipped.computing.spec import TensorSpec, batch_dimension, sizes_of
+from paddleship.weights import weight_comparison
+from paddleship.weights.weight_comparison import WeightComparison
 
 NOT_EXERCISED = "not-exercised"  # the kind of a finding about an output or input that the cases do not exercise
 _MOST_IDS = 50_000_000  # of a declared range, for which the share is computed
 _WHY = {
-    comparing.UNUSED: "unused",
-    comparing.MOVED: "folded",
-    comparing.UNPLACED: "by number alone",
-    comparing.CORRECTED: "corrected by the quantiser",
-    comparing.NO_READER: "in files that nothing here reads",
+    weight_comparison.UNUSED: "unused",
+    weight_comparison.MOVED: "folded",
+    weight_comparison.UNPLACED: "by number alone",
+    weight_comparison.CORRECTED: "corrected by the quantiser",
+    weight_comparison.NO_READER: "in files that nothing here reads",
 }
 
 

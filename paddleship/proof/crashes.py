@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from paddleship.errors import CandidateError, ModelError
 from paddleship.proof.inputs import Case
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.system.isolate import Isolated
 from paddleship.system.progress import Progress
 

@@ -25,8 +25,8 @@ from paddleship.errors import CandidateError, ModelError
 from paddleship.numerics import array_files, differences
 from paddleship.numerics.differences import Array, wide
 from paddleship.proof.inputs import Case
-from paddleship.shipped.common.files import sha256
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.files import sha256
+from paddleship.shipped.computing.spec import Arrays
 
 EPSILON = float(np.finfo(np.float32).eps)
 NOISE_FLOOR = 1e-6  # honest float32 networks have errors of 3e-7 to 4e-6 of their scale

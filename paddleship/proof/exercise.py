@@ -15,7 +15,7 @@ from paddleship.numerics.differences import Array
 from paddleship.proof.evidence import NOISE_CEILING, ROWS, Evidence
 from paddleship.proof.inputs import Case
 from paddleship.reports.finding import Finding, Severity
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 
 _VARIES = 1e-5  # of an output's size
 _BETWEEN = 0.1  # of the numbers of a saturated output may have other values than 0 and 1

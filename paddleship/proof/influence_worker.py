@@ -12,12 +12,12 @@ import numpy as np
 
 from paddleship.errors import ModelError
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.proof.circumstances import Circumstances
-from paddleship.proof.observing import Observer
+from paddleship.proof.execution_environment import Circumstances
+from paddleship.proof.read_audit import Observer
 from paddleship.proof.sources import Read, Setting
 from paddleship.proof.state import State
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import Arrays
 
 
 class InfluenceWorker:

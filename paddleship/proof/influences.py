@@ -23,8 +23,8 @@ from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.proof.influence_worker import InfluenceWorker
 from paddleship.proof.sources import Cause, Read, Setting
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.system.isolate import Isolated, threads
 
 KIND = "hidden-influence"
@@ -114,8 +114,10 @@ class _Search:
             reads = child.call("reads")
             self._found.facts["calls"] = calls
             if moved := self._moved(first, last):
-                lines = [*changed, *(read.where for read in reads if read.cause is Cause.RANDOM)]
-                self._add(Cause.HISTORY, f"earlier calls: after {calls} calls, with the same seeds and time, {moved}", lines)
+                random = [read.where for read in reads if read.cause is Cause.RANDOM and read.in_forward]
+                cause = Cause.RANDOM if random and not changed else Cause.HISTORY
+                source = f"the {cause}" if cause is Cause.RANDOM else "earlier calls"
+                self._add(cause, f"{source}: after {calls} calls, with the same seeds and time, {moved}", [*changed, *random])
                 return reads, True
             self._end = time.monotonic() + _TRIES_S
             child.call("forget")

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from paddleship.proof import batches
-from paddleship.shipped.common.preprocess import Batch, Example
-from paddleship.shipped.common.spec import Dimension, TensorSpec, batch_axis, batch_dimension, row_dimensions, sizes_of
+from paddleship.shipped.computing.preprocess import Batch, Example
+from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_axis, batch_dimension, row_dimensions, sizes_of
 
 Group = Literal["rows", "edge", "ids", "past"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array, wide
 from paddleship.proof.evidence import ROWS, Evidence
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 
 _AGAIN = 8  # cases that are asked a second time, and by concurrent callers
 CHEAP_S = 5.0  # time limit for any model under test; for a slow one, the time of its first answers

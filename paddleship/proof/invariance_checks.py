@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.proof import invariance
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.parity import Judgement
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 
 _SAME_DEPARTURE = 0.5  # share of the program's departure: near 0 for an independent error, near 1 for an inherited one
 _DEPARTURE = "departure_ratio"

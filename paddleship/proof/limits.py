@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from paddleship.data import dataset
-from paddleship.shipped.common.preprocess import Example, Preprocess
-from paddleship.shipped.common.spec import Dimension, TensorSpec, row_sizes, sizes_of
+from paddleship.shipped.computing.preprocess import Example, Preprocess
+from paddleship.shipped.computing.spec import Dimension, TensorSpec, row_sizes, sizes_of
 
 
 def rows(

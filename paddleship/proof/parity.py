@@ -24,15 +24,15 @@ from functools import reduce
 
 import numpy as np
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.errors import CandidateError
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array, OutputErrors, wide
-from paddleship.proof import walks
+from paddleship.proof import id_sweep
 from paddleship.proof.evidence import ROWS, Evidence, by_row, distance, sizes_of
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 
 LEAST_AGREEMENT = 0.9  # a wrong sign leaves 0, two exchanged outputs with a correlation of 0.95 leave this; honest bfloat16 0.999
 LEAST_SLOPE, MOST_OFFSET = 2 / 3, 0.2  # halved scores leave 0.5, scores shifted by 0.4 of the scale 0.4; honest int8 0.9 and 0.05
@@ -81,7 +81,7 @@ def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, prec
             outputs[name] |= measured
         likeness = _slope_and_offset(evidence, answers) if next(iter(outputs)) not in others else {}
         extra = [*_slope_checks(likeness), *_other_checks(others, limits)]
-        extra += walks.checks(evidence, answers, rounding=ROUNDING) if precision in walks.PRECISIONS else []
+        extra += id_sweep.checks(evidence, answers, rounding=ROUNDING) if precision in id_sweep.PRECISIONS else []
         metrics |= {check.name: float(check.measured) for check in extra if isinstance(check.measured, float | int)}
         checks = [*_decision_checks(metrics, limits), *extra]
     return Judgement(metrics, checks, worst, f"{worst_output}, {evidence.cases[worst].name}", outputs)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.controlflow.tracing import BranchKey
 from paddleship.errors import BadInput, OutOfTime
 from paddleship.model.eager import SourceModel
@@ -29,9 +29,9 @@ from paddleship.proof.searching import Search
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.system import isolate
-from paddleship.weights.comparing import WeightComparison
+from paddleship.weights.weight_comparison import WeightComparison
 
 YARDSTICK = "negative_controls"  # the check of a candidate whose rule accepts wrong answers
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.controlflow.tracing import BranchKey
 from paddleship.errors import BadInput, CandidateError, ModelError
 from paddleship.model.eager import SourceModel
@@ -14,12 +14,12 @@ from paddleship.numerics.differences import Array
 from paddleship.proof import answering, exercise, invariance, searching
 from paddleship.proof import evidence as evidences
 from paddleship.proof.crashes import CrashError, Crashes, ask_each
+from paddleship.proof.eager_variants import EagerForm, ReferenceWorker
 from paddleship.proof.evidence import BY_OPERATOR, EPSILON, MEASURED_NOISE, NOISE_FLOOR, Evidence
-from paddleship.proof.forms import EagerForm, ReferenceWorker
 from paddleship.proof.inputs import Case
 from paddleship.proof.searching import FoundCase, Search
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.spec import Arrays
+from paddleship.shipped.computing.spec import Arrays
 from paddleship.system.isolate import Isolated, threads
 
 TO_STATIC = "to_static"

@@ -15,8 +15,8 @@ import numpy as np
 from paddleship.errors import DataError
 from paddleship.numerics import array_files
 from paddleship.proof.inputs import Case
-from paddleship.shipped.common.files import new_folder
-from paddleship.shipped.common.spec import Dimension, TensorSpec, batch_dimension, sizes_of
+from paddleship.shipped.computing.files import new_folder
+from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_dimension, sizes_of
 
 _KEPT = 16
 

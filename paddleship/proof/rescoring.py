@@ -16,7 +16,7 @@ from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.reports.verdict import Check
-from paddleship.shipped.common.preprocess import Batch, Preprocess
+from paddleship.shipped.computing.preprocess import Batch, Preprocess
 from paddleship.system.isolate import Isolated
 
 SPLITS = ("validation", "test")

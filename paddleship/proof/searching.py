@@ -20,11 +20,11 @@ from paddleship.errors import CandidateError
 from paddleship.numerics.differences import Array
 from paddleship.proof import exercise
 from paddleship.proof.answering import Caller
-from paddleship.proof.drawing import Limits, redraw
 from paddleship.proof.inputs import Case
+from paddleship.proof.value_sampling import Limits, redraw
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.spec import Arrays, TensorSpec, batch_axis, batch_dimension, sizes_of
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.spec import Arrays, TensorSpec, batch_axis, batch_dimension, sizes_of
 
 SECONDS = 10.0
 _MAGNITUDES = (3.0, 10.0, 0.1, 100.0, 0.01, 1000.0)  # sizes of the values of an input without a range

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import FrameType
 
-from paddleship.shipped.common.references import is_users
+from paddleship.shipped.computing.references import is_users
 
 _LONGEST_WORD = 32
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.shipped.common.references import is_users
+from paddleship.shipped.computing.references import is_users
 
 _GROW = frozenset({"append", "extend", "add", "update", "insert", "setdefault", "pop", "popleft", "appendleft", "clear"})
 _Key = tuple[str, str]  # a source file, and the name of an attribute or a global in it

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Train, Verify
+from paddleship.config.sections.train import Train
+from paddleship.config.sections.verify import Verify
 from paddleship.errors import BadInput, ModelError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
@@ -29,8 +30,8 @@ from paddleship.plots import charts
 from paddleship.proof.evidence import EPSILON
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.references import explain
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.references import explain
 from paddleship.system import isolate
 
 _TINY = float(np.finfo(np.float32).tiny)

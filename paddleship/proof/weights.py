@@ -7,12 +7,12 @@ from dataclasses import replace
 from paddleship.proof.parity import Judgement
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
-from paddleship.weights import comparing
-from paddleship.weights.comparing import WeightComparison
+from paddleship.weights import weight_comparison
+from paddleship.weights.weight_comparison import WeightComparison
 
 CHECK = "weights"
 NOT_COMPARED = "weights-not-compared"
-_UNREAD = f"the weights in its files were not compared with the checkpoint ({comparing.NO_READER})"
+_UNREAD = f"the weights in its files were not compared with the checkpoint ({weight_comparison.NO_READER})"
 _ADVICE = "name one, `weights=` in the registration (docs/how-to/add-runtime.md), or rely on the rows that were compared"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from paddleship.config.params import Params
 from paddleship.errors import Unavailable
-from paddleship.shipped.common.files import write_text
+from paddleship.shipped.computing.files import write_text
 from paddleship.sweep.variant import Variant
 from paddleship.system import locks
 

@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 
 from paddleship.errors import Defect, Unavailable, without_credentials
-from paddleship.shipped.common.references import is_users
+from paddleship.shipped.computing.references import is_users
 from paddleship.system import disk, own_folder
 
 _ROOT = Path(__file__).resolve().parents[2]

@@ -23,8 +23,8 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from paddleship.errors import CandidateError, Defect, OutOfTime, PaddleshipError, ProcessDied, ProcessHung
-from paddleship.shipped.common.paddle_logs import silence_paddle
-from paddleship.shipped.common.references import user_line
+from paddleship.shipped.computing.paddle_logs import silence_paddle
+from paddleship.shipped.computing.references import user_line
 from paddleship.system import deadline, defects, disk, processes
 
 Factory = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, to be called in a child process

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddleship.conversion import places
+from paddleship.conversion import tensor_names
 from paddleship.errors import BadInput, RegistrationError
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.references import resolve
-from paddleship.shipped.runtimes import registry
-from paddleship.shipped.runtimes.registration import PRUNED
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.references import resolve
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.runtimes.registration import PRUNED
 from paddleship.system.isolate import Revived
-from paddleship.weights import checkpoint_files, comparing, paddle_files
-from paddleship.weights.comparing import CheckpointTensors, WeightComparison
-from paddleship.weights.held import Tensors
+from paddleship.weights import checkpoint_files, paddle_files, weight_comparison
+from paddleship.weights.candidate_tensors import Tensors
+from paddleship.weights.weight_comparison import CheckpointTensors, WeightComparison
 
 EXPORTED = "exported"
 _COUNTED = re.compile(r"(eager_tmp|generated_\w+|_buffers_\w+)_\d+")
@@ -61,7 +61,7 @@ class WeightsWorker:
             return WeightComparison(compared_at_all=False)
         read = resolve(reader, key="a registration's weights", error=RegistrationError)
         if runtime.source == "eager":
-            return comparing.compare(CheckpointTensors(self._checkpoint, {}, {}), read(folder))
+            return weight_comparison.compare(CheckpointTensors(self._checkpoint, {}, {}), read(folder))
         pruned = candidate.precision == PRUNED
         parts = [program.folder for program in candidate.programs] or ["."]
         found = []
@@ -70,14 +70,14 @@ class WeightsWorker:
             if kind.change:
                 held = _of_another_export(held)
             original = self._original(None if itself else part)
-            found.append(comparing.compare(original, held, pruned=pruned, corrects_biases=kind.corrects_biases))
-        return comparing.merge(found)
+            found.append(weight_comparison.compare(original, held, pruned=pruned, corrects_biases=kind.corrects_biases))
+        return weight_comparison.merge(found)
 
     def _original(self, part: str | None) -> CheckpointTensors:
         """The original to compare a program with; None for an exported program itself."""
         if part not in self._of_parts:
             program = None if part is None else paddle_files.read(self._exported / part)
-            self._of_parts[part] = CheckpointTensors(self._checkpoint, places.read(self._exported), program)
+            self._of_parts[part] = CheckpointTensors(self._checkpoint, tensor_names.read(self._exported), program)
         return self._of_parts[part]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from paddleship.errors import CandidateError
-from paddleship.shipped.common import layers
-from paddleship.weights.held import Tensor, Tensors
+from paddleship.shipped.computing import layers
+from paddleship.weights.candidate_tensors import Tensor, Tensors
 
 
 def read(folder: Path) -> Tensors:

@@ -10,7 +10,7 @@ import numpy as np
 
 from paddleship.errors import CandidateError
 from paddleship.numerics.differences import Array
-from paddleship.weights.held import Tensor, Tensors, dequantised
+from paddleship.weights.candidate_tensors import Tensor, Tensors, dequantised
 
 _CODES = "_quantized"
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import CandidateError
-from paddleship.shipped.runtimes import openvino as door
-from paddleship.weights.held import Tensor, Tensors
+from paddleship.shipped.computing.runtimes import openvino as door
+from paddleship.weights.candidate_tensors import Tensor, Tensors
 
 
 def read(folder: Path) -> Tensors:

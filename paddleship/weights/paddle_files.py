@@ -18,7 +18,7 @@ import numpy as np
 from paddleship.conversion import pir
 from paddleship.errors import CandidateError
 from paddleship.numerics.differences import Array
-from paddleship.weights.held import Tensor, Tensors, dequantised
+from paddleship.weights.candidate_tensors import Tensor, Tensors, dequantised
 
 _HEAD = struct.Struct("<IQII")
 # numbers of Paddle's VarType; numpy has no bfloat16, so its bytes are compared

@@ -3,7 +3,7 @@ import pytest
 
 from benchmarks.aa import __main__ as bench
 from benchmarks.aa import model
-from paddleship.shipped import runtimes
+from paddleship.shipped.computing import runtimes
 from paddleship.statistics.estimates import Interval
 
 SPREAD = [[0.0, 0.01, -0.01], [0.02, 0.01, 0.0]]

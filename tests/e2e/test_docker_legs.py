@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.servers import free_port
-from tasks import image
+from paddleship.containers import image
+from paddleship.servers.background import free_port
 from tests.e2e.machines import served
 from tests.flows.helpers import PROGRAM, REPOSITORY, git, prefect_api, register_pool, wait_for
 from tests.flows.test_pipeline import row_of

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.servers import free_port
-from tasks import image
+from paddleship.containers import image
+from paddleship.servers.background import free_port
 from tests.e2e.machines import SERVER, Machine, are_possible, bridge, power_off, processes_of, served
 from tests.flows.helpers import git, wait_for
 from tests.flows.test_pipeline import row_of
@@ -176,7 +176,7 @@ def outs(stage):
 
 
 def in_clone(*arguments):
-    return "bash", "-c", f"cd clone && exec {sys.executable} -m flows.cli {' '.join(arguments)}"
+    return "bash", "-c", f"cd clone && exec {sys.executable} -m paddleship.cli.main {' '.join(arguments)}"
 
 
 def image_of(output):

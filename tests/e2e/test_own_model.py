@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
 
 MODEL = '''
 import paddle
@@ -78,7 +78,7 @@ def team(request, tmp_path, checkout_of, with_tables, warm_commands):
             row = {"signal": signal.round(4).tolist(), "flag": int(random.integers(3)), "kind": ("low", "middle", "high")[kind]}
             rows.write(json.dumps(row) + "\n")
     checkout = with_tables(checkout_of("team"))
-    (tmp_path / "theirs" / "params.yaml").write_text(yaml.safe_dump(params.merge(overlay(tmp_path / "theirs"), request.param)))
+    (tmp_path / "theirs" / "params.yaml").write_text(yaml.safe_dump(loading.merge(overlay(tmp_path / "theirs"), request.param)))
     return checkout, tmp_path / "theirs" / "params.yaml"
 
 
@@ -117,7 +117,7 @@ def overlay(theirs):
 @pytest.mark.engine
 def test_a_model_outside_the_repository_goes_all_the_way_to_an_accepted_image(team, prefect_url):
     checkout, params_file = team
-    command = [sys.executable, "-m", "flows.cli", "run", "--params", str(params_file)]
+    command = [sys.executable, "-m", "paddleship.cli.main", "run", "--params", str(params_file)]
     environment = {**os.environ, "PYTHONPATH": str(checkout), "PREFECT_API_URL": prefect_url}
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -134,7 +134,12 @@ def assert_brought_back(checkout, printed):
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
     tag = re.search(r"^image +(\S+)$", printed, re.MULTILINE)[1]
     traced = subprocess.run(
-        [sys.executable, "-m", "flows.cli", "trace", tag], cwd=checkout, env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "paddleship.cli.main", "trace", tag],
+        cwd=checkout,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     clone = checkout.parent / "clone"
     subprocess.run(["git", "clone", "-q", str(checkout), str(clone)], check=True)
@@ -144,7 +149,7 @@ def assert_brought_back(checkout, printed):
     ended = subprocess.run(["bash", "-ec", "\n".join(commands)], cwd=clone, env=on_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"{commands}: {ended.stderr}"
     again = subprocess.run(
-        [sys.executable, "-m", "flows.cli", "trace", tag], cwd=clone, env=on_path, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "paddleship.cli.main", "trace", tag], cwd=clone, env=on_path, capture_output=True, text=True, check=True
     )
     here = again.stdout.partition("in this folder:\n")[2].partition("\n\n")[0].splitlines()
     assert [line.split("  ")[-1].strip() for line in here] == ["the same"] * 4, here

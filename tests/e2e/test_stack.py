@@ -14,8 +14,8 @@ from pathlib import Path
 import boto3
 import pytest
 
-from flows.servers import free_port
-from tasks import image
+from paddleship.containers import image
+from paddleship.servers.background import free_port
 from tests.e2e import git_server
 from tests.e2e.machines import served
 from tests.flows.helpers import PROGRAM, REPOSITORY, git, prefect_api, wait_for

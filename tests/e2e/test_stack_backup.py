@@ -9,8 +9,8 @@ from pathlib import Path
 import boto3
 import pytest
 
-from flows.servers import free_port
-from tasks import image
+from paddleship.containers import image
+from paddleship.servers.background import free_port
 from tests.flows.helpers import REPOSITORY, prefect_api
 
 NAME = f"paddleship-backup-{os.getpid()}"

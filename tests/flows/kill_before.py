@@ -4,13 +4,14 @@ import os
 import signal
 import sys
 
-from flows.here import here
+from paddleship.cli.command_context import here
 
 if __name__ == "__main__":
     step, command, version = sys.argv[1:]
     checkout, local = here()
     local.use()
-    from flows import promote, rolling_back
+    from flows import promote
+    from paddleship.rollout import rollback
 
-    rolling_back.STEPS = (*rolling_back.STEPS[: int(step)], lambda _place: os.kill(os.getpid(), signal.SIGKILL))
+    rollback.STEPS = (*rollback.STEPS[: int(step)], lambda _place: os.kill(os.getpid(), signal.SIGKILL))
     getattr(promote, command)(version=version)

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from flows.here import here, run_flow
+from paddleship.cli.command_context import here, run_flow
 
 
 def kill():

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from paddleship.config import params
-from tasks.tracking.run import Tracker
+from paddleship.config import loading
+from paddleship.tracking.run import Tracker
 
 REPOSITORY = Path(__file__).parents[2]
 REPOSITORY_OF_IMAGES = f"paddleship/test-promote-{os.getpid()}"
@@ -55,7 +55,7 @@ class Team:
     def start(self, checkout, *arguments):
         """A command in a checkout; its output has both streams."""
         return subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", *arguments],
+            [sys.executable, "-m", "paddleship.cli.main", *arguments],
             cwd=self.checkouts[checkout],
             env=self.env(checkout),
             stdout=subprocess.PIPE,
@@ -65,7 +65,7 @@ class Team:
 
     def run(self, checkout, *arguments, **environment):
         return subprocess.run(
-            [sys.executable, "-m", "flows.cli", *arguments],
+            [sys.executable, "-m", "paddleship.cli.main", *arguments],
             cwd=self.checkouts[checkout],
             env=self.env(checkout) | environment,
             capture_output=True,
@@ -80,7 +80,7 @@ class Team:
 
     def register(self, version, checkout):
         """Make the accepted image of a checkout the model version of that number."""
-        values = params.load(checkout / "params.yaml")
+        values = loading.load(checkout / "params.yaml")
         release = json.loads((checkout / "release.json").read_text())
         tags = {"mlflow.runName": version}
         tracker = Tracker.start(

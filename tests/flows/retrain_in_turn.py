@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flows.here import here, load_flow, run_flow
+from paddleship.cli.command_context import here, load_flow, run_flow
 
 if __name__ == "__main__":
     checkout, local = here()

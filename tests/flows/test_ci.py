@@ -13,12 +13,14 @@ import yaml
 from prefect.client.schemas.objects import StateDetails
 from prefect.states import Completed
 
-from flows import ci, workspace
-from flows.local import Local
+from paddleship.cli import ci_report
 from paddleship.errors import BadInput
-from tasks.tracking import runs
-from tasks.tracking.client import connect
-from tasks.tracking.runs import Run
+from paddleship.execution import workspace
+from paddleship.orchestration import pending_changes
+from paddleship.servers.local_state import Local
+from paddleship.tracking import runs
+from paddleship.tracking.client import connect
+from paddleship.tracking.runs import Run
 from tests.flows.helpers import DVC, PROGRAM, REPOSITORY, git, mlflow_runs
 
 ENVIRONMENT = Path(sys.executable).parents[1]
@@ -124,7 +126,7 @@ def test_a_new_version_of_data_is_seen_before_it_is_pulled(released):
             (released / "data/source").write_text(content)
         subprocess.run([DVC, "add", "-q", "data/source"], cwd=released, check=True)
         (released / "data/source").unlink()
-        assert ci.changes(released, "export") == found
+        assert pending_changes.changes(released, "export") == found
 
 
 def test_another_commit_is_fetched_and_run_in_a_worktree_of_its_own(toy, pipeline, tmp_path):
@@ -151,7 +153,7 @@ def run_with(name, *, speedup, machine="a", **metrics):
     ("here", "words"), [((3, 2.6, 3.4), "better"), ((1, 0.9, 1.4), "worse"), ((2, 1.4, 2.6), "cannot tell"), ((3, 2.5, 3.4), "cannot tell")]
 )
 def test_a_speedup_is_called_better_only_where_the_intervals_are_apart(here, words):
-    rows = {name: cells for name, *cells in ci.compare(run_with("new", speedup=here), run_with("old", speedup=(2, 1.5, 2.5)))}
+    rows = {name: cells for name, *cells in ci_report.compare(run_with("new", speedup=here), run_with("old", speedup=(2, 1.5, 2.5)))}
     assert rows["speedup over eager, 95% interval"][2] == words
     assert rows["p50 ms"] == ["2", "2", "1×"]
     assert rows["test_accuracy"][:2] == ["0.8", "0.8"]
@@ -160,7 +162,7 @@ def test_a_speedup_is_called_better_only_where_the_intervals_are_apart(here, wor
 
 def test_latencies_of_two_machines_are_not_compared():
     new, old = run_with("new", speedup=(2, 1, 3), **{"package/image_bytes": 2e6}), run_with("old", speedup=(2, 1, 3), machine="b")
-    rows = {name: cells for name, *cells in ci.compare(new, old)}
+    rows = {name: cells for name, *cells in ci_report.compare(new, old)}
     assert rows["p50 ms"][2] == "measured on another machine"
     assert rows["image MB"] == ["2", "–", ""]
 
@@ -178,7 +180,7 @@ def test_what_does_not_compare_has_its_reason_in_the_place_of_a_ratio(tag, value
     new = run_with("new", speedup=(8, 7, 9), **figures)
     old = run_with("old", speedup=(2, 1.5, 2.5), **{"benchmark/p50_ms": 1.0, "train/test_accuracy": 0.8})
     new.tags[tag] = value
-    rows = {name: cells[-1] for name, *cells in ci.compare(new, old)}
+    rows = {name: cells[-1] for name, *cells in ci_report.compare(new, old)}
     assert (rows["test_accuracy"], rows["p50 ms"], rows["speedup over eager, 95% interval"]) == (score, speed, verdict)
 
 
@@ -195,7 +197,7 @@ def test_the_champion_is_the_version_of_that_alias_or_none(toy, job):
     client.set_registered_model_alias(made.model, "champion", "1")
     assert runs.champion(uri, made.model) == ("1", made)
     ended = Completed(state_details=StateDetails(flow_run_id=made.flow_run))
-    ci.write(Local(toy), ended, {}, toy / "reports/ci.md", commit="0")
+    ci_report.write(Local(toy), ended, {}, toy / "reports/ci.md", commit="0")
     assert "champion, version 1" in (toy / "reports/ci.md").read_text()
 
 
@@ -248,6 +250,13 @@ def test_make_ends_with_2_and_its_last_line_and_the_report_have_the_exit_code(pr
     assert done.returncode == 2
     assert re.fullmatch(r"make(\[\d+\])?: \*\*\* \[Makefile:\d+: ci\] Error 3", done.stderr.strip().splitlines()[-1])
     assert "Exit code 3, commit" in (prepared / "reports/ci.md").read_text()
+
+
+def test_the_import_of_the_report_loads_neither_prefect_nor_mlflow_nor_dvc():
+    """A job in which nothing changed needs none of them, and their imports would take most of its time."""
+    probe = "import sys, paddleship.cli.ci_report; print({'prefect', 'mlflow', 'dvc'} & {name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", probe], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_both_services_call_the_same_commands():

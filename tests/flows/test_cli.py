@@ -11,14 +11,14 @@ import yaml
 from tests.flows.helpers import PROGRAM, REPOSITORY
 
 HEAVY = ("prefect", "mlflow", "dvc", "docker", "paddle", "pydantic", "rich", "numpy", "yaml")
-LOADED = "import sys\nfrom flows.cli import main\ntry:\n    main()\nexcept SystemExit:\n    print(sorted(sys.modules))\n"
+LOADED = "import sys\nfrom paddleship.cli.main import main\ntry:\n    main()\nexcept SystemExit:\n    print(sorted(sys.modules))\n"
 COMMANDS = ("run", "doctor", "compare-graph-modes", "compare", "trace", "runs", "deliver", "ui", "worker", "stop")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([command, "--help"] for command in COMMANDS)])
 def test_help_imports_nothing_heavy(arguments):
     done = subprocess.run([sys.executable, "-c", LOADED, *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("usage: ")
+    assert done.stdout.startswith("Usage: paddleship")
     loaded = [name for name in HEAVY if f"'{name}'" in done.stdout.splitlines()[-1]]
     assert not loaded, f"`paddleship {' '.join(arguments)}` imports {loaded}"
 
@@ -41,7 +41,7 @@ def test_outside_a_checkout_a_command_says_where_to_go(tmp_path, command):
 def test_an_unknown_stage_is_told_with_those_that_there_are(toy):
     done = subprocess.run([PROGRAM, "run", "--until", "trian"], cwd=toy, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "invalid choice: 'trian'" in done.stderr
+    assert "invalid value for '--until': 'trian'" in done.stderr
     assert "'benchmark'" in done.stderr
     assert done.stderr.startswith("error: ")
     assert done.stderr.endswith("(see `paddleship run --help`)\n")

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from benchmarks.promote.constant_load import sending
-from flows.servers import free_port
+from paddleship.containers import image
 from paddleship.promotion.ledger import Ledger
-from tasks import image
+from paddleship.servers.background import free_port
 from tests.e2e import git_server
 from tests.e2e.machines import served
 from tests.flows.helpers import PREFECT, PROGRAM, REPOSITORY, git, register_pool, wait_for

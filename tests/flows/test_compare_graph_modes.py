@@ -5,8 +5,8 @@ import subprocess
 import pytest
 from sqlalchemy import create_engine, text
 
-from paddleship.graphmodes.comparison import ModeResult
-from tasks.compare_graph_modes import _enough
+from benchmarks.graph_modes.__main__ import _enough
+from benchmarks.graph_modes.comparison import ModeResult
 from tests.flows.helpers import PROGRAM, mlflow_runs, report_of
 
 
@@ -21,7 +21,7 @@ def compared(linear_checkout_of, with_tables, environment):
 
 
 @pytest.mark.slow
-@pytest.mark.long  # the comparison runs in paddleship/graphmodes/test_comparison
+@pytest.mark.long  # the comparison runs in benchmarks/graph_modes/test_comparison
 def test_the_flow_leaves_a_page_a_report_and_a_child_run_per_mode(compared):
     done, checkout = compared("--networks", "linear", "--modes", "paddle-static", "--rounds", "2", "--threads", "1")
     assert done.returncode == 0, done.stderr

@@ -10,8 +10,8 @@ import uuid
 import pytest
 import yaml
 
-from flows import deployment
-from tasks import image
+from paddleship.containers import image
+from paddleship.orchestration import deployment
 from tests.flows.helpers import PREFECT, PROGRAM, mlflow_runs
 
 APP = ("paddleship", "tasks", "flows", "examples", "params.yaml", "pyproject.toml")

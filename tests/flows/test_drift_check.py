@@ -2,8 +2,8 @@
 
 import pytest
 
-from flows import drift_check
 from paddleship.errors import BadInput
+from paddleship.orchestration import drift_check
 
 
 @pytest.mark.parametrize(

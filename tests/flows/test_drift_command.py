@@ -1,13 +1,15 @@
 """`paddleship drift` and the flow `drift` by hand: they report, and start nothing unless they are asked to."""
 
-import argparse
 import logging
 from types import SimpleNamespace
 
 import pytest
 
-from flows import drift, drift_check, drift_command
+from flows import drift
+from paddleship.cli import drift as drift_command
+from paddleship.config import params_overlay
 from paddleship.errors import Unavailable
+from paddleship.orchestration import drift_check
 
 
 @pytest.fixture
@@ -17,19 +19,16 @@ def told(monkeypatch, tmp_path, reviews_params):
     result = SimpleNamespace(headline="drift of x[0]", __bool__=lambda: False)
     local = SimpleNamespace(prefect_url=lambda: "http://127.0.0.1:9/api", use=lambda: None)
     monkeypatch.setattr(drift_command, "here", lambda: (tmp_path, local))
-    monkeypatch.setattr(drift_command, "values", lambda *_: reviews_params())
+    monkeypatch.setattr(params_overlay, "load", lambda *_: reviews_params())
     monkeypatch.setattr(drift_check, "check", lambda *_, **__: result)
     monkeypatch.setattr(drift_check, "tell", lambda *_, **__: sent.append("x[0]") or ["x[0]"])
-    monkeypatch.setattr("paddleship.drift.page.rows", lambda _: [])
-    monkeypatch.setattr("paddleship.drift.page.not_watched", lambda _: [])
+    monkeypatch.setattr("paddleship.drift.drift_page.rows", lambda _: [])
+    monkeypatch.setattr("paddleship.drift.drift_page.not_watched", lambda _: [])
     return SimpleNamespace(sent=sent, local=local)
 
 
 def run(*words):
-    parser = argparse.ArgumentParser()
-    drift_command.add(parser.add_subparsers())
-    arguments = parser.parse_args(["drift", *words])
-    return arguments.command(arguments)
+    return drift_command.drift.main([*words], standalone_mode=False)
 
 
 def test_drift_asked_for_by_hand_starts_no_retraining_unless_it_is_asked_for(told):
@@ -41,8 +40,7 @@ def test_drift_asked_for_by_hand_starts_no_retraining_unless_it_is_asked_for(tol
 
 def test_the_flow_starts_no_retraining_unless_it_is_asked_for(told, monkeypatch, tmp_path):
     monkeypatch.setattr(drift.workspace, "checkout_of", lambda _: tmp_path)
-    monkeypatch.setattr(drift.dead_runs, "hold", lambda _: None)
-    monkeypatch.setattr(drift.here, "values", drift_command.values)
+    monkeypatch.setattr(drift.crashed_runs, "hold", lambda _: None)
     monkeypatch.setattr(drift, "_publish", lambda _: None)
     monkeypatch.setattr(drift, "get_run_logger", lambda: logging.getLogger("drift"))
     assert drift.drift.fn().is_completed()

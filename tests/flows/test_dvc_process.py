@@ -11,15 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows import dvc_process
-from flows.dvc_process import command
 from paddleship.errors import Unavailable
+from paddleship.execution import dvc_process
+from paddleship.execution.dvc_process import command
 from tests.flows.helpers import hanging, is_alive, wait_for
 
 ASK = """
 import os, sys
 from pathlib import Path
-from flows.dvc_process import command
+from paddleship.execution.dvc_process import command
 
 with command(Path.cwd(), "repro", "--single-item", "prepare", environment=os.environ) as running:
     running.wait()
@@ -113,6 +113,6 @@ def test_a_folder_that_was_made_anew_is_the_new_one(toy):
 @pytest.mark.spawned
 def test_the_code_that_runs_it_is_ours_whatever_the_folder_holds(toy):
     """It may be a worktree of a commit with another version of it."""
-    (toy / "flows").mkdir()
-    (toy / "flows" / "__init__.py").write_text("raise SystemExit(9)\n")
+    (toy / "paddleship").mkdir()
+    (toy / "paddleship" / "__init__.py").write_text("raise SystemExit(9)\n")
     assert dvc(toy, "root") == (".\n", 0)

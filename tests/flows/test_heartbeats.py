@@ -6,8 +6,8 @@ from pathlib import Path
 
 SCRIPT = """
 import threading
-from flows import heartbeats
-from flows.here import here, run_flow
+from paddleship.orchestration import heartbeats
+from paddleship.cli.command_context import here, run_flow
 
 _, local = here()
 local.use()

@@ -9,9 +9,11 @@ import pytest
 import yaml
 from prefect.states import Completed
 
-from flows import evidence, legs, outcome, run_stages, snapshots, stages, workspace
-from flows.stages import Stage, StageKilled
+from flows import run_stages
 from paddleship.errors import BadInput, GateFailed, OutOfTime, PaddleshipError, Unavailable
+from paddleship.execution import failed_stage_reports, snapshots, stages, workspace
+from paddleship.execution.stages import Stage, StageKilled
+from paddleship.orchestration import run_state, stage_groups
 from tests.flows.helpers import PREFECT, PROGRAM, git, how_it_went, is_alive, mlflow_runs, prefect_api, report_of, wait_for
 from tests.flows.test_pipeline import clone, last_error, row_of
 
@@ -187,51 +189,51 @@ def test_a_pool_that_no_worker_was_ever_started_for_is_told_before_anything_star
 
 def test_a_stage_that_does_not_exist_is_told_with_the_one_that_is_meant(toy):
     with pytest.raises(BadInput, match=r"--on\) names 'trian', which is no stage: did you mean 'train'\?"):
-        legs.elsewhere({"trian": "gpu"}, until="accept", checkout=toy)
-    assert legs.elsewhere({"accept": "engine"}, until="train", checkout=toy) == {}, "this run does not come that far"
+        stage_groups.elsewhere({"trian": "gpu"}, until="accept", checkout=toy)
+    assert stage_groups.elsewhere({"accept": "engine"}, until="train", checkout=toy) == {}, "this run does not come that far"
 
 
 def test_consecutive_stages_of_one_pool_are_one_leg():
     graph = [Stage(name, name, ()) for name in ("fetch", "prepare", "train", "export", "optimize", "benchmark")]
     pools = {"train": "gpu", "export": "gpu", "benchmark": "target"}
-    found = [(leg.pool, [stage.name for stage in leg.stages]) for leg in legs.split(graph, pools)]
+    found = [(leg.pool, [stage.name for stage in leg.stages]) for leg in stage_groups.split(graph, pools)]
     assert found == [(None, ["fetch", "prepare"]), ("gpu", ["train", "export"]), (None, ["optimize"]), ("target", ["benchmark"])]
 
 
 def test_a_machine_with_another_version_is_named_with_both():
-    run_stages._require_versions(legs.versions())
+    run_stages._require_versions(stage_groups.versions())
     with pytest.raises(Unavailable, match=rf"{platform.node()} has Paddle \S+, and the run was started with Paddle 2\.6\.2"):
-        run_stages._require_versions(legs.versions() | {"Paddle": "2.6.2"})
+        run_stages._require_versions(stage_groups.versions() | {"Paddle": "2.6.2"})
 
 
 def test_a_clone_with_another_flow_is_refused_and_one_that_only_compiled_it_is_not(tmp_path, monkeypatch):
     (tmp_path / "legs.py").write_text("of the run\n")
-    theirs = legs._code(tmp_path)
+    theirs = stage_groups._code(tmp_path)
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__/legs.cpython-311.pyc").write_bytes(b"of this machine")
-    assert legs._code(tmp_path) == theirs
-    monkeypatch.setattr(run_stages.legs, "_code", lambda _folder: "0123456789ab")
+    assert stage_groups._code(tmp_path) == theirs
+    monkeypatch.setattr(run_stages.stage_groups, "_code", lambda _folder: "0123456789ab")
     with pytest.raises(
         Unavailable, match=rf"has paddleship \S+ with flows 0123456789ab, and the run was started with paddleship .* {theirs}: give"
     ):
         run_stages._require_versions({"paddleship": f"0.1.0 with flows {theirs}"})
     monkeypatch.undo()
     (tmp_path / "legs.py").write_text("older\n")
-    assert legs._code(tmp_path) != theirs
+    assert stage_groups._code(tmp_path) != theirs
 
 
 def test_package_and_accept_need_the_same_engine():
-    legs.require_one_engine({"package": "engine", "accept": "engine", "train": "gpu"})
-    legs.require_one_engine({})
+    stage_groups.require_one_engine({"package": "engine", "accept": "engine", "train": "gpu"})
+    stage_groups.require_one_engine({})
     with pytest.raises(BadInput, match=r"package runs in the pool 'engine' and accept here, .*: give both one pool"):
-        legs.require_one_engine({"package": "engine"})
+        stage_groups.require_one_engine({"package": "engine"})
 
 
 @pytest.mark.parametrize("kind", [BadInput, GateFailed, Unavailable, OutOfTime, StageKilled, PaddleshipError])
 def test_an_error_on_another_machine_ends_the_run_as_it_would_here(kind):
-    error = outcome.error(outcome.failed(kind("train: its words")))
+    error = run_state.error(run_state.failed(kind("train: its words")))
     assert (type(error), str(error), error.exit_code) == (kind, "train: its words", kind.exit_code)
-    assert outcome.error(Completed()) is None
+    assert run_state.error(Completed()) is None
 
 
 def test_what_a_failed_stage_reported_goes_to_another_clone_and_only_that(shared, let):
@@ -247,7 +249,7 @@ def test_what_a_failed_stage_reported_goes_to_another_clone_and_only_that(shared
     (reports / "prepare").mkdir()
     (reports / "prepare/picture.png").write_text("of it")
     (reports / "prepared.json").write_text("of another stage")
-    commit = snapshots.take(place.root, {"stages": {}}, also=evidence.pack(place.root, reports, "prepare"))
+    commit = snapshots.take(place.root, {"stages": {}}, also=failed_stage_reports.pack(place.root, reports, "prepare"))
     ref = snapshots.ref("run-1", "prepare")
     snapshots.send(shared, commit, ref)
     there = clone(shared, "there")
@@ -255,7 +257,7 @@ def test_what_a_failed_stage_reported_goes_to_another_clone_and_only_that(shared
     other = workspace.isolate(there, "run-1", {})
     before = git(other.root, "status", "--porcelain")
     snapshots.adopt(other.root, snapshots.fetch(there, ref))
-    assert evidence.unpack(other.root, other.root / "reports") == {"prepare", "prepare.metrics"}
+    assert failed_stage_reports.unpack(other.root, other.root / "reports") == {"prepare", "prepare.metrics"}
     assert report_of(other.root, "prepare")["metrics"]["score"] == 3
     assert sorted(path.name for path in (other.root / "reports").rglob("*")) == [
         "picture.png",
@@ -264,4 +266,4 @@ def test_what_a_failed_stage_reported_goes_to_another_clone_and_only_that(shared
         "prepare.metrics.json",
     ]
     assert git(other.root, "status", "--porcelain") == before
-    assert evidence.unpack(other.root, other.root / "reports") == set()
+    assert failed_stage_reports.unpack(other.root, other.root / "reports") == set()

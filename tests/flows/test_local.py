@@ -11,10 +11,10 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from flows import servers
-from flows.local import Local
-from flows.servers import ServerProcess
 from paddleship.errors import BadInput, Unavailable
+from paddleship.servers import background
+from paddleship.servers.background import ServerProcess
+from paddleship.servers.local_state import Local
 from paddleship.system import processes
 from tests.flows.helpers import PROGRAM, is_alive
 
@@ -32,7 +32,7 @@ def web(tmp_path, free_port):
     command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(tmp_path)]
     server = ServerProcess(name="web", state=tmp_path / "state", port=port, port_variable="WEB_PORT", command=command, health="/")
     yield server
-    servers.stop(server.state, "web")
+    background.stop(server.state, "web")
 
 
 def test_a_server_is_started_once_found_again_and_ended(web):
@@ -41,16 +41,16 @@ def test_a_server_is_started_once_found_again_and_ended(web):
         assert answer.status == 200
     pid = json.loads((web.state / "web.server.json").read_text())["pid"]
     assert replace(web, port=1).start() == url, "a running server is found whatever port is asked for now"
-    assert servers.running(web.state, "web") == url
-    assert servers.stop(web.state, "web")
+    assert background.running(web.state, "web") == url
+    assert background.stop(web.state, "web")
     assert not is_alive(pid)
-    assert not servers.stop(web.state, "web")
+    assert not background.stop(web.state, "web")
 
 
 def test_a_running_server_is_found_after_the_clock_was_set(web, monkeypatch):
     url, boot = web.start(), psutil.boot_time()
     monkeypatch.setattr("psutil._pslinux.boot_time", lambda: boot + 3600)
-    assert servers.running(web.state, "web") == url
+    assert background.running(web.state, "web") == url
 
 
 def test_a_port_in_use_is_named_with_the_variable_that_changes_it(web):
@@ -84,8 +84,8 @@ def test_a_pid_that_belongs_to_another_program_now_is_left_alone(tmp_path):
         realm, pid, started = processes.identity(stranger.pid).rsplit("/", 2)
         facts = {"pid": stranger.pid, "identity": f"{realm}/{pid}/{float(started) - 1000}", "url": "http://127.0.0.1:1"}
         (tmp_path / "web.server.json").write_text(json.dumps(facts))
-        assert servers.running(tmp_path, "web") is None
-        assert not servers.stop(tmp_path, "web")
+        assert background.running(tmp_path, "web") is None
+        assert not background.stop(tmp_path, "web")
         assert is_alive(stranger.pid)
         stranger.kill()
 

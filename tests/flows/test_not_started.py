@@ -9,8 +9,8 @@ import pytest
 from prefect import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows import deployment, not_started
-from flows.local import Local
+from paddleship.orchestration import deployment, not_started
+from paddleship.servers.local_state import Local
 from tests.flows.helpers import PREFECT, PROGRAM, prefect_api, wait_for
 
 
@@ -20,7 +20,7 @@ def pool(prefect_url):
     name = f"pool-{uuid4().hex[:8]}"
     prefect_api(prefect_url, "work_pools/", {"name": name, "type": "process", "base_job_template": {}})
     flow = prefect_api(prefect_url, "flows/", {"name": f"flow-of-{name}"})
-    entry = {"name": name, "flow_id": flow["id"], "work_pool_name": name, "entrypoint": "flows.run_stages.run_stages"}
+    entry = {"name": name, "flow_id": flow["id"], "work_pool_name": name, "entrypoint": "flows/run_stages.py:run_stages"}
     prefect_api(prefect_url, "deployments/", {**entry, "enforce_parameter_schema": False})
     with temporary_settings({PREFECT_API_URL: prefect_url}):
         yield name

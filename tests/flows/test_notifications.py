@@ -11,9 +11,9 @@ from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Failed
 
-from flows import notifications
-from paddleship.config.params import Notify
+from paddleship.config.sections.notify import Notify
 from paddleship.errors import BadInput
+from paddleship.orchestration import notifications
 from tests.flows.helpers import wait_for
 
 PROMOTED = 'version 2 of "linear" is champion'

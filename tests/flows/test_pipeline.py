@@ -14,9 +14,9 @@ import yaml
 from mlflow import MlflowClient
 
 from benchmarks.chaos.toy import FETCH
+from paddleship.cli import image_lineage
 from paddleship.lineage.release import Lineage
-from tasks import trace
-from tasks.tracking.runs import find
+from paddleship.tracking.runs import find
 from tests import canaries
 from tests.flows.helpers import (
     DVC,
@@ -413,7 +413,7 @@ def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, e
         left = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
         programs = [" ".join(psutil.Process(pid).cmdline()) for pid in left]
         process.kill()
-    assert any("flows.prefect_server" in program for program in programs), "Prefect's temporary server is among them"
+    assert any("paddleship.servers.prefect_server" in program for program in programs), "Prefect's temporary server is among them"
     wait_for(lambda: not any(is_alive(pid) for pid in {*left, *stage}))
 
 
@@ -464,7 +464,7 @@ def test_the_commands_that_trace_prints_bring_params_lock_and_rows_back_in_a_fre
     (run,) = MlflowClient(store).search_runs(["1"])
     facts = {"git_commit": git(toy, "rev-parse", "HEAD").strip(), "mlflow_run_id": run.info.run_id, "mlflow_tracking_uri": store}
     lineage = Lineage.model_construct(**facts, git_changes=[], experiment=refs[0].rpartition("/")[2] if isolated else None)
-    commands = [line for line in trace.back(lineage) if line.startswith("  ")]
+    commands = [line for line in image_lineage.back(lineage) if line.startswith("  ")]
     target = clone(toy, "traced")
     environment = {**os.environ, "PATH": f"{Path(DVC).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-ec", "\n".join(commands)], cwd=target, env=environment, capture_output=True, text=True, check=False)

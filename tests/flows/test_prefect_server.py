@@ -7,13 +7,13 @@ import textwrap
 
 import pytest
 
-from flows import local
+from paddleship.servers import local_state
 
 FREED_WHILE_ITS_CONNECTION_WAITS = """
     import asyncio
     import sys
     import aiosqlite
-    from flows.prefect_server import collect_garbage_in_a_thread
+    from paddleship.servers.prefect_server import collect_garbage_in_a_thread
 
     async def main(path):
         first = await aiosqlite.connect(path, isolation_level=None)
@@ -69,7 +69,7 @@ WHAT_IT_IMPORTS = """
 """
 
 
-@pytest.mark.parametrize(("settings", "imported"), [(local._TEMPORARY, "False"), ({}, "True")], ids=["temporary", "with pages"])
+@pytest.mark.parametrize(("settings", "imported"), [(local_state._TEMPORARY, "False"), ({}, "True")], ids=["temporary", "with pages"])
 def test_the_temporary_server_does_not_import_the_integrations_of_prefect(tmp_path, with_tables, settings, imported):
     environment = {**os.environ, "PREFECT_HOME": f"{with_tables(tmp_path)}/.paddleship/prefect", **settings}
     command = [sys.executable, "-c", textwrap.dedent(WHAT_IT_IMPORTS)]

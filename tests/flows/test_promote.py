@@ -15,12 +15,12 @@ from urllib.error import HTTPError
 import pytest
 
 from benchmarks.promote.constant_load import sending
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
+from paddleship.containers import image
 from paddleship.drift import samples
 from paddleship.promotion.ledger import Ledger
-from tasks import image
-from tasks.docker_target import DockerTarget
-from tasks.put_in_place import STEPS, crown, note, start, switch
+from paddleship.rollout.docker_target import DockerTarget
+from paddleship.rollout.rollout_steps import STEPS, crown, note, start, switch
 from tests.flows import promotion
 from tests.flows.helpers import prefect_api, wait_for
 from tests.tasks.tracking.helpers import client

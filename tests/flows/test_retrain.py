@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows import current
-from flows.local import Local
 from paddleship.errors import Unavailable
-from tasks.tracking import runs
+from paddleship.orchestration import pending_changes
+from paddleship.servers.local_state import Local
+from paddleship.tracking import runs
 from tests.flows.helpers import DVC, REPOSITORY, git, prefect_api
 
 
@@ -54,7 +54,7 @@ def test_what_changed_runs_once_with_its_trigger_and_a_missed_gate_is_not_tried_
 
 
 def look(toy, name="HEAD"):
-    return current.look(toy, "here", commit=name, overlay={}, until="export")
+    return pending_changes.look(toy, "here", commit=name, overlay={}, until="export")
 
 
 def test_nothing_differs_from_a_committed_lock_until_data_comes(toy):
@@ -138,4 +138,4 @@ def test_the_newest_commit_of_a_branch_is_fetched(toy, tmp_path):
     git(tmp_path / "other", "commit", "-qam", "theirs")
     theirs = git(tmp_path / "other", "rev-parse", "HEAD").strip()
     assert look(toy, "main").commit == theirs
-    assert current.before(Local.of(toy), "none") is None
+    assert pending_changes.before(Local.of(toy), "none") is None

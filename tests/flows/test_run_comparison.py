@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from flows import run_comparison
+from paddleship.cli import run_comparison
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from tasks.tracking.runs import Run
+from paddleship.tracking.runs import Run
 
 PASSED = Verdict(checks=[Check.at_least("x", 1, 1)])
 

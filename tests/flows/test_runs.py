@@ -8,16 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from flows import runs, sweep, workspace
-from flows.local import Local
-from flows.sweep_params import SweepParams
+from flows import sweep
+from paddleship.cli import run_tables
+from paddleship.containers import image
 from paddleship.errors import BadInput, GateFailed
+from paddleship.execution import workspace
 from paddleship.lineage.release import RUN_LABEL
+from paddleship.orchestration.sweep_params import SweepParams
 from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped
-from tasks import image
-from tasks.tracking import runs as tracked
-from tasks.tracking.client import connect
-from tasks.tracking.run import Tracker
+from paddleship.servers.local_state import Local
+from paddleship.tracking import runs as tracked
+from paddleship.tracking.client import connect
+from paddleship.tracking.run import Tracker
 from tests.flows.helpers import PROGRAM, git
 
 
@@ -69,7 +71,7 @@ def test_the_table_has_the_score_and_the_stage_that_refused(stored):
 
 def cells(run, others=(), releases=None):
     """The cells of a run in the table, by column."""
-    return {column.header: str(next(iter(column.cells))) for column in runs.table([run, *others], releases or {}).columns}
+    return {column.header: str(next(iter(column.cells))) for column in run_tables.table([run, *others], releases or {}).columns}
 
 
 def test_the_table_has_the_params_in_which_the_runs_of_a_model_differ(stored):
@@ -82,7 +84,7 @@ def test_the_table_has_the_params_in_which_the_runs_of_a_model_differ(stored):
 def test_a_speedup_that_is_not_valid_is_marked(stored):
     (run, *_) = tracked.find(stored[1].tracking_uri())
     disturbed = replace(run, metrics={"benchmark/speedup": 9.1}, tags={**run.tags, "benchmark_valid": "False"})
-    assert "9.1× (not valid)" in [str(cell) for column in runs.table([disturbed], {}).columns for cell in column.cells]
+    assert "9.1× (not valid)" in [str(cell) for column in run_tables.table([disturbed], {}).columns for cell in column.cells]
 
 
 def test_a_store_that_mlflow_does_not_know_is_unavailable(stored, monkeypatch):
@@ -95,7 +97,7 @@ def test_a_store_that_mlflow_does_not_know_is_unavailable(stored, monkeypatch):
 def test_a_long_name_is_short_in_a_table_and_keeps_what_tells_runs_apart(stored):
     (found, *_) = tracked.find(stored[1].tracking_uri())
     long = replace(found, name="sensor: width=8, features=6, events=40, classes=4, epochs=4, … (calm-otter)")
-    shown = [str(cell) for cell in runs.table([long, found], {}).columns[0].cells]
+    shown = [str(cell) for cell in run_tables.table([long, found], {}).columns[0].cells]
     assert shown == ["sensor: width=8, features=6, events=40, classes… (calm-otter)", found.name]
 
 
@@ -165,11 +167,11 @@ def test_a_ledger_that_cannot_be_read_leaves_the_table_and_is_named(stored):
 def test_pruning_keeps_the_newest_and_says_what_goes_and_a_dry_run_leaves_everything(stored):
     toy, local = stored
     told = []
-    runs.prune(toy, local, keep=1, everyone=False, cache=False, dry_run=True, say=told.append)
+    run_tables.prune(toy, local, keep=1, everyone=False, cache=False, dry_run=True, say=told.append)
     assert sum(line.startswith("would remove the run") for line in told) == 2
     assert len(tracked.find(local.tracking_uri())) == 3
     artifacts = [run.artifacts for run in tracked.find(local.tracking_uri())]
-    runs.prune(toy, local, keep=1, everyone=False, cache=False, dry_run=False, say=told.append)
+    run_tables.prune(toy, local, keep=1, everyone=False, cache=False, dry_run=False, say=told.append)
     assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-2"]
     assert [folder.exists() for folder in artifacts] == [True, False, False]
     assert git(toy, "for-each-ref", "--format=%(refname)", "refs/exps").split() == ["refs/exps/aa/bb/run-abcdefg2"]
@@ -180,10 +182,10 @@ def test_pruning_leaves_the_runs_of_other_checkouts_alone_unless_it_is_for_every
     (newest, *_) = tracked.find(local.tracking_uri())
     connect(local.tracking_uri()).set_tag(newest.run_id, "checkout", "another-machine:/work")
     told = []
-    runs.prune(toy, local, keep=0, everyone=False, cache=False, dry_run=False, say=told.append)
+    run_tables.prune(toy, local, keep=0, everyone=False, cache=False, dry_run=False, say=told.append)
     assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-2"]
     assert told[0] == "left alone: 1 of other checkouts (--everyone: remove those too)"
-    runs.prune(toy, local, keep=0, everyone=True, cache=False, dry_run=False, say=told.append)
+    run_tables.prune(toy, local, keep=0, everyone=True, cache=False, dry_run=False, say=told.append)
     assert tracked.find(local.tracking_uri()) == []
 
 
@@ -196,7 +198,7 @@ def test_the_run_of_a_sweep_of_this_checkout_is_pruned_as_one_of_this_checkout(s
         raise BadInput("far enough")
 
     monkeypatch.setattr(sweep.Tracker, "start", begin)
-    monkeypatch.setattr(sweep.current, "version_of", lambda *_arguments, **_settings: "0" * 64)
+    monkeypatch.setattr(sweep.pending_changes, "version_of", lambda *_arguments, **_settings: "0" * 64)
     monkeypatch.setattr(sweep.run_names, "give", lambda words: sent.update(name=words))
     values = reviews_params({"sweep": {"space": {"train.epochs": [1, 2]}}})
     with pytest.raises(BadInput, match="far enough"):
@@ -229,7 +231,7 @@ def test_a_run_that_made_an_image_stays_while_the_engine_cannot_be_asked(stored)
     found = tracked.find(local.tracking_uri())
     told = []
     withimage = [replace(run, metrics={"package/image_bytes": 1.0}) for run in found[:1]] + found[1:]
-    assert runs._prune_images(withimage, set(), dry_run=False, say=told.append) == {found[0].run_id}
+    assert run_tables._prune_images(withimage, set(), dry_run=False, say=told.append) == {found[0].run_id}
     assert "no Docker engine is reachable" in told[0]
 
 
@@ -253,9 +255,9 @@ def test_pruning_removes_the_images_of_old_runs_and_keeps_one_that_a_container_u
     told = []
     container = engine.containers.create(images[1].id)
     try:
-        runs.prune(*stored, keep=1, everyone=False, cache=False, dry_run=True, say=told.append)
+        run_tables.prune(*stored, keep=1, everyone=False, cache=False, dry_run=True, say=told.append)
         assert [image.exists(engine, one.id) for one in images] == [True, True, True]
-        runs.prune(*stored, keep=1, everyone=False, cache=False, dry_run=False, say=told.append)
+        run_tables.prune(*stored, keep=1, everyone=False, cache=False, dry_run=False, say=told.append)
     finally:
         image.remove_container(container)
     assert [image.exists(engine, one.id) for one in images] == [True, True, False], told
@@ -269,7 +271,7 @@ def test_a_run_that_a_model_version_comes_from_stays(stored, monkeypatch):
     toy, local = stored
     oldest = tracked.find(local.tracking_uri())[-1]
     monkeypatch.setattr(tracked, "registered", lambda _uri: tracked.Registered({oldest.run_id}, set()))
-    runs.prune(toy, local, keep=0, everyone=False, cache=False, dry_run=False, say=lambda _line: None)
+    run_tables.prune(toy, local, keep=0, everyone=False, cache=False, dry_run=False, say=lambda _line: None)
     assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-0"]
 
 
@@ -277,5 +279,13 @@ def test_a_run_whose_candidates_a_newer_run_points_to_stays(stored):
     toy, local = stored
     newest, _, oldest = tracked.find(local.tracking_uri())
     connect(local.tracking_uri()).set_tag(newest.run_id, "candidates_of", oldest.run_id)
-    runs.prune(toy, local, keep=1, everyone=False, cache=False, dry_run=False, say=lambda _line: None)
+    run_tables.prune(toy, local, keep=1, everyone=False, cache=False, dry_run=False, say=lambda _line: None)
     assert [run.name for run in tracked.find(local.tracking_uri())] == ["run-2", "run-0"]
+
+
+def test_two_runs_are_compared_on_the_command_line(stored):
+    names = [run.name for run in tracked.find(stored[1].tracking_uri())]
+    done = command(stored[0], "compare", *names[:2])
+    assert done.returncode == 0, done.stderr
+    assert "equal rows are left out: --all prints them" in done.stdout
+    assert "equal rows" not in command(stored[0], "compare", *names[:2], "--all").stdout

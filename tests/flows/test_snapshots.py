@@ -5,8 +5,8 @@ import subprocess
 import pytest
 import yaml
 
-from flows import snapshots, stages, workspace
 from paddleship.errors import BadInput, Unavailable
+from paddleship.execution import snapshots, stages, workspace
 from tests.flows.helpers import DVC, git
 
 

@@ -13,10 +13,11 @@ import psutil
 import pytest
 import yaml
 
-from flows import repro, stage_runs, stages
-from flows.repro import ReproResult, StageStatus
-from flows.stages import Stage, StageKilled
 from paddleship.errors import BadInput, GateFailed, Unavailable
+from paddleship.execution import repro, stages
+from paddleship.execution.repro import ReproResult, StageStatus
+from paddleship.execution.stages import Stage, StageKilled
+from paddleship.orchestration import stage_tasks
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from tests.flows.helpers import DVC, git, hanging, is_alive, report_of, wait_for
@@ -132,11 +133,11 @@ def test_a_failed_stage_has_the_report_that_it_wrote_and_not_an_earlier_one_what
         Report(stage="prepare", headline=f"day {day}", verdict=passed, started_at=datetime(2026, 11, day, tzinfo=UTC)).write(tmp_path)
 
     write(20)
-    before = [stage_runs._version(tmp_path, PREPARE)]
-    assert stage_runs._report(tmp_path, PREPARE, but=before) is None
+    before = [stage_tasks._version(tmp_path, PREPARE)]
+    assert stage_tasks._report(tmp_path, PREPARE, but=before) is None
     write(19)
-    assert stage_runs._report(tmp_path, PREPARE, but=before).headline == "day 19"
-    assert stage_runs._report(tmp_path / "none", PREPARE, but=[]) is None
+    assert stage_tasks._report(tmp_path, PREPARE, but=before).headline == "day 19"
+    assert stage_tasks._report(tmp_path / "none", PREPARE, but=[]) is None
 
 
 def test_a_killed_stage_is_told_from_a_failed_one(fetched, let):
@@ -170,7 +171,7 @@ def test_an_interrupt_ends_the_stage_and_what_it_started(fetched, let):
 
 def test_a_flow_that_is_killed_outright_takes_its_stage_along_and_the_next_run_resumes(fetched, let):
     let("prepare", "hang")
-    code = "from pathlib import Path; from flows import stages; "
+    code = "from pathlib import Path; from paddleship.execution import stages; "
     code += "stages.run(Path('.'), stages.Stage('prepare', 'prepare', ()), environment={}, on_line=print)"
     process = subprocess.Popen([sys.executable, "-c", code], cwd=fetched, stdout=subprocess.DEVNULL)
     pids = [*hanging(fetched), *(child.pid for child in psutil.Process(process.pid).children())]

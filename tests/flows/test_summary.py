@@ -4,8 +4,8 @@ import json
 import shlex
 from pathlib import Path
 
-from flows import summary
-from flows.summary import Row
+from paddleship.orchestration import summary
+from paddleship.orchestration.summary import Row
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict

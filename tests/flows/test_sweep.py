@@ -14,13 +14,14 @@ import yaml
 from mlflow import MlflowClient
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
-from flows import outcome, quiet, variants
 from flows import sweep as sweeping
-from paddleship.config.params import Sweep
+from paddleship.config.sections.sweep import Sweep
 from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
+from paddleship.execution import measurement_lock
+from paddleship.orchestration import run_state, variants
 from paddleship.sweep import choice
 from paddleship.sweep.variant import Ended, Variant
-from tasks.tracking import runs as tracked
+from paddleship.tracking import runs as tracked
 from tests.flows.helpers import PROGRAM, git, is_alive, started_by_commands, wait_for
 from tests.paddleship.sweep import helpers
 
@@ -202,8 +203,8 @@ def test_a_sweep_whose_variants_are_beyond_the_limits_misses_a_gate_and_one_with
 
 def test_a_sweep_whose_variants_were_all_cancelled_ends_as_one_that_was():
     failure = sweeping._failure([helpers.failed(1, "Cancelled", "")], choice.choose({}, Sweep()))
-    state = outcome.failed(failure)
-    assert (state.type, outcome.exit_code(state)) == ("CANCELLED", 130)
+    state = run_state.failed(failure)
+    assert (state.type, run_state.exit_code(state)) == ("CANCELLED", 130)
     assert str(failure) == "none of 1 variants is done; Cancelled: start the same sweep again"
 
 
@@ -232,7 +233,7 @@ def test_a_space_or_an_option_that_does_not_fit_is_refused_before_anything_start
 
 
 class Prefect:
-    """In place of flows.deployment: runs that end in one state, and what was asked."""
+    """In place of paddleship.orchestration.deployment: runs that end in one state, and what was asked."""
 
     def __init__(self, state):
         self.state, self.asked = state, []
@@ -344,20 +345,20 @@ def test_only_the_chosen_variant_is_registered(pool):
 
 
 def test_a_benchmark_waits_for_the_stages_of_other_variants_and_they_for_it(tmp_path, monkeypatch):
-    monkeypatch.setenv(quiet.VARIABLE, str(tmp_path / "lock"))
+    monkeypatch.setenv(measurement_lock.VARIABLE, str(tmp_path / "lock"))
     events, benchmark_waits, measuring, measured = [], *(threading.Event() for _ in range(3))
 
     def measure():
-        with quiet.turn("benchmark", on_line=lambda _: benchmark_waits.set()):
+        with measurement_lock.turn("benchmark", on_line=lambda _: benchmark_waits.set()):
             events.append("measured")
             measuring.set()
             measured.wait(30)
 
     def train_later():
-        with quiet.turn("train", on_line=events.append):
+        with measurement_lock.turn("train", on_line=events.append):
             events.append("trained later")
 
-    with quiet.turn("train", on_line=events.append), quiet.turn("verify", on_line=events.append):
+    with measurement_lock.turn("train", on_line=events.append), measurement_lock.turn("verify", on_line=events.append):
         threads = [threading.Thread(target=measure, daemon=True)]
         threads[0].start()
         assert benchmark_waits.wait(30)
@@ -373,6 +374,6 @@ def test_a_benchmark_waits_for_the_stages_of_other_variants_and_they_for_it(tmp_
 
 
 def test_other_runs_do_not_wait(monkeypatch):
-    monkeypatch.delenv(quiet.VARIABLE, raising=False)
-    with quiet.turn("benchmark", on_line=print), quiet.turn("benchmark", on_line=print):
+    monkeypatch.delenv(measurement_lock.VARIABLE, raising=False)
+    with measurement_lock.turn("benchmark", on_line=print), measurement_lock.turn("benchmark", on_line=print):
         pass

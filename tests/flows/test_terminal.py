@@ -3,7 +3,7 @@
 import os
 import sys
 
-from flows import terminal
+from paddleship.orchestration import terminal
 
 
 def test_a_program_whose_output_nobody_reads_goes_on(monkeypatch):

@@ -6,8 +6,9 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from flows import stages, unchanged
-from flows.local import Local
+from paddleship.execution import stages
+from paddleship.orchestration import up_to_date
+from paddleship.servers.local_state import Local
 from paddleship.system import locks
 from tests.flows.helpers import how_it_went, mlflow_runs
 from tests.flows.test_pipeline import ALL
@@ -19,7 +20,7 @@ NO_SERVER = {"PREFECT_API_URL": "http://127.0.0.1:1/api"}
 def asked(toy, monkeypatch):
     """Whether a run up to a stage has nothing to do."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return lambda until="export", register=True: unchanged.show(toy, Local.of(toy), until, register=register)
+    return lambda until="export", register=True: up_to_date.show(toy, Local.of(toy), until, register=register)
 
 
 def test_a_run_with_nothing_to_do_needs_no_server_and_prints_the_reports_of_the_last(toy, pipeline):

@@ -32,7 +32,7 @@ def test_it_says_and_returns_what_the_program_does(forked, tmp_path, monkeypatch
 def test_it_has_a_session_folder_and_descriptors_of_its_own_and_is_ended_by_a_signal(forked, tmp_path):
     (tmp_path / "waiting.py").write_text("import os, sys, time\nprint(os.getsid(0), os.getcwd(), sys.argv, flush=True)\ntime.sleep(600)\n")
     ours, theirs = os.pipe()
-    command = [sys.executable, "-m", "flows.child_guard", str(ours), "waiting", "now"]
+    command = [sys.executable, "-m", "paddleship.execution.child_guard", str(ours), "waiting", "now"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=(ours,), text=True) as process:
         assert process.stdout.readline() == f"{process.pid} {tmp_path} ['{tmp_path}/waiting.py', 'now']\n"
         assert process.poll() is None

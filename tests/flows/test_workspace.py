@@ -10,8 +10,8 @@ import pytest
 import yaml
 from dvc.config import Config
 
-from flows import leftovers, snapshots, stages, workspace
 from paddleship.errors import BadInput, ParamsError, Unavailable
+from paddleship.execution import cleanup, snapshots, stages, workspace
 from tests import canaries
 from tests.flows.helpers import DVC, git
 
@@ -118,7 +118,7 @@ def test_a_folder_without_a_commit_cannot_have_isolated_runs(tmp_path):
 
 def test_the_worktree_of_a_living_run_is_left_alone_and_that_of_a_dead_one_goes_with_its_lineage_kept(toy):
     code = (
-        "import sys, time; from pathlib import Path; from flows import workspace; "
+        "import sys, time; from pathlib import Path; from paddleship.execution import workspace; "
         "place = workspace.isolate(Path.cwd(), sys.argv[1], {'train': {'epochs': 11}}); print(place.root, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", code, "0123456789"], cwd=toy, stdout=subprocess.PIPE, text=True) as process:
@@ -129,10 +129,10 @@ def test_the_worktree_of_a_living_run_is_left_alone_and_that_of_a_dead_one_goes_
             path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
             subprocess.run([DVC, "repro", "-s", "prepare"], cwd=root, check=True, capture_output=True, env={**os.environ, "PATH": path})
             (root / "train.txt").write_text("half")
-            assert leftovers.sweep(toy, on_line=print) == []
+            assert cleanup.sweep(toy, on_line=print) == []
         finally:
             process.kill()
-    assert leftovers.sweep(toy, on_line=print) == ["0123456789"]
+    assert cleanup.sweep(toy, on_line=print) == ["0123456789"]
     assert workspace.worktrees(toy) == []
     assert git(toy, "worktree", "list").count("\n") == 1
     ref = git(toy, "for-each-ref", "--format=%(refname)", "refs/exps/*/*/run-23456789").strip()
@@ -142,7 +142,7 @@ def test_the_worktree_of_a_living_run_is_left_alone_and_that_of_a_dead_one_goes_
 
 def test_a_worktree_that_was_never_whole_goes_too(toy):
     (toy / ".paddleship/runs/half").mkdir(parents=True)
-    assert leftovers.sweep(toy, on_line=print) == ["half"]
+    assert cleanup.sweep(toy, on_line=print) == ["half"]
     assert workspace.worktrees(toy) == []
 
 

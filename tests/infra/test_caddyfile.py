@@ -13,8 +13,8 @@ from urllib.error import HTTPError
 
 import pytest
 
-from flows.local import Local
-from flows.servers import free_port
+from paddleship.servers.background import free_port
+from paddleship.servers.local_state import Local
 from tests.flows.helpers import REPOSITORY, prefect_api, wait_for
 
 USER, PASSWORD = "ada", "a password: 1"

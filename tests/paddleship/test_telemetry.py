@@ -16,7 +16,7 @@ def without_ours():
     return {name: value for name, value in os.environ.items() if name not in NO_TELEMETRY}
 
 
-@pytest.mark.parametrize("module", ["paddleship", "flows.cli", "tasks.prepare", "paddleship.shipped.serving.__main__"])
+@pytest.mark.parametrize("module", ["paddleship", "paddleship.cli.main", "tasks.prepare", "paddleship.shipped.serving.__main__"])
 def test_every_process_opts_out_before_it_imports_anything_else(module):
     code = f"import {module}, os; from paddleship import NO_TELEMETRY; print(NO_TELEMETRY.items() <= os.environ.items())"
     command = [sys.executable, "-c", code]

@@ -13,9 +13,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.containers import image
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.system import processes
-from tasks import image
 from tests.tasks.conftest import edit_params
 
 REPOSITORY = Path(__file__).parents[2]
@@ -85,12 +85,15 @@ def derive(packaged, copy_of, engine, tmp_path):
 def test_a_good_image_is_accepted_and_named_and_the_release_names_all_it_came_from(derive, packaged, stage, engine, tmp_path):
     (tmp_path / "note").write_text("another image with the same configuration")
     checkout = derive("COPY note /opt/note", files=[tmp_path / "note"], accept={"load_requests": 140})
+    loosened = "verify.samples 32 (default 256)"
     receipt = json.loads((checkout / "image.json").read_text())
     assert not image.exists(engine, receipt["image"]) or image.find(engine, receipt["image"]).id != receipt["image_id"]
     done = stage(checkout, "accept")
     assert done.returncode == 0, done.stderr
     release, metrics = json.loads((checkout / "release.json").read_text()), report(checkout)["metrics"]
     assert release["accepted"] is True
+    assert release["loosened"] == receipt["labels"]["io.paddleship.loosened"] == loosened
+    assert report(checkout)["headline"].endswith(f" requests/s. Loosened: {loosened}")
     assert release["image_id"] == receipt["image_id"]
     assert release.items() >= packaged[1]["lineage"].items()
     (sent,) = release["example"]["request"]["inputs"]
@@ -156,7 +159,7 @@ def test_an_image_that_answers_otherwise_than_eager_is_refused(derive, packaged,
 
 @pytest.mark.long  # paddleship/acceptance/test_observing asks such a server
 def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tmp_path):
-    whole = (REPOSITORY / "paddleship/shipped/runtimes/onnx_runtime.py").read_text()
+    whole = (REPOSITORY / "paddleship/shipped/computing/runtimes/onnx_runtime.py").read_text()
     place = "named_outputs(self._candidate, self._session.run"
     assert place in whole
     drifting = whole.replace(f"return {place}", f"self.asked = getattr(self, 'asked', 0) + 1\n        answer = {place}")
@@ -164,7 +167,7 @@ def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tm
         "inputs)\n", "inputs)\n        return {name: array + (60 < self.asked < 160) for name, array in answer.items()}\n"
     )
     (tmp_path / "onnx_runtime.py").write_text(drifting)
-    target = "/opt/paddleship/app/paddleship/shipped/runtimes"
+    target = "/opt/paddleship/app/paddleship/shipped/computing/runtimes"
     compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/onnx_runtime.py"]'
     lines = ["USER 0", f"COPY onnx_runtime.py {target}/", compile_it, "USER 10001:10001"]
     checkout = derive(*lines, files=[tmp_path / "onnx_runtime.py"], accept={"load_requests": 140})
@@ -249,10 +252,12 @@ def test_an_image_with_another_configuration_than_its_dockerfile_gives_is_refuse
     ("change", "words"),
     [
         (lambda receipt: receipt["lineage"].update(noise_ratio=0.01), "has the noise_ratio 0.01, but the stages' outs give "),
+        (lambda receipt: receipt["lineage"].update(server_sha256="0" * 64), "has the server_sha256 '0000"),
+        (lambda receipt: receipt["lineage"].pop("server_sha256"), "has the server_sha256 None"),
         (lambda receipt: receipt["lineage"].update(speedup=99.0), "has the speedup 99.0, but the stages' outs give "),
         (lambda receipt: receipt["lineage"].update(git_commit="0" * 40), "has the label io.paddleship.git-commit="),
         (lambda receipt: receipt["labels"].update(approved="yes"), "has the label approved='yes', but its lineage gives None"),
-        (lambda receipt: receipt["inputs"].update(verify="0" * 64), "has another out of verify"),
+        (lambda receipt: receipt["inputs"].update(verify="0" * 64), "the image was not built from the present result of verify: build"),
     ],
 )
 def test_a_receipt_that_was_edited_is_refused(packaged, copy_of, stage, change, words):
@@ -271,7 +276,7 @@ def test_a_receipt_that_was_edited_is_refused(packaged, copy_of, stage, change, 
         ("LABEL org.opencontainers.image.created=yesterday", "layers", "has the label org.opencontainers.image.created 'yesterday'"),
         ("COPY note /tmp/note", "layers", "has the layers "),
         ("COPY note /opt/paddleship/model/candidate.json", "contents", "has the digest of /opt/paddleship/model "),
-        ("COPY note /opt/paddleship/app/paddleship/shipped/common/candidate.py", "contents", "has the digest of /opt/paddleship/app "),
+        ("COPY note /opt/paddleship/app/paddleship/shipped/computing/candidate.py", "contents", "has the digest of /opt/paddleship/app "),
     ],
 )
 def test_an_image_that_is_not_the_one_that_was_packaged_is_refused(derive, packaged, stage, tmp_path, line, key, words):

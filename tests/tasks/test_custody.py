@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from paddleship.custody import seals
-from paddleship.shipped.common.files import sha256
+from paddleship.shipped.computing.files import sha256
 from tests.tasks.conftest import edit_params
 from tests.tasks.sealing import sealed_again
 

@@ -16,10 +16,10 @@ import pytest
 
 import docker
 from benchmarks.promote.constant_load import sending
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
+from paddleship.containers import image
 from paddleship.errors import BadInput, Unavailable
-from tasks import image
-from tasks.docker_target import DockerTarget
+from paddleship.rollout.docker_target import DockerTarget
 
 REPOSITORY = Path(__file__).parents[2]
 OTHER = {"one": "two", "two": "one"}

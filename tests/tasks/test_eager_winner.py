@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.computing.candidate import Candidate
 from tasks import package
 
 ASK = """

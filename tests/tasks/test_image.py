@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 from docker.errors import APIError
 
+from paddleship.containers import image
 from paddleship.errors import Unavailable
 from paddleship.system import processes
-from tasks import image
 
 
 def labels(owner, *, left_s=60.0):

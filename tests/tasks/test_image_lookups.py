@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks import image
+from paddleship.containers import image
 from tests.e2e import name_server
 
 BASE = "python:3.11-slim"

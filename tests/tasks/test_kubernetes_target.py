@@ -5,10 +5,10 @@ import json
 import pytest
 import yaml
 
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
 from paddleship.errors import Unavailable
 from paddleship.promotion.ledger import Shipped
-from tasks.kubernetes_target import KubernetesTarget
+from paddleship.rollout.kubernetes_target import KubernetesTarget
 
 KUBECTL = """#!/bin/sh
 echo "$*" >>calls

@@ -2,10 +2,13 @@
 
 import json
 import os
+import platform
 
 import pytest
 
-from tasks import image, trace
+from paddleship.cli import image_lineage
+from paddleship.containers import image
+from paddleship.image import python_version
 from tests import canaries
 from tests.tasks.sealing import measured_again, sealed_again
 
@@ -76,7 +79,7 @@ def test_two_builds_give_identical_layers_and_an_image_without_a_name_that_anybo
 
 def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engine):
     _, receipt = packaged
-    what, lineage = trace.trace(receipt["image_id"])
+    what, lineage = image_lineage.trace(receipt["image_id"])
     assert what.startswith("image ")
     assert lineage.model_dump() == receipt["lineage"]
     assert lineage.mlflow_run_id == "mlflow-1"
@@ -84,8 +87,8 @@ def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engi
     assert lineage.prefect_flow_run_id == "flow-1"
     labels = engine.images.get(receipt["image_id"]).labels
     assert labels["org.opencontainers.image.revision"] == lineage.git_commit
-    assert labels["org.opencontainers.image.base.name"] == "python:3.11-slim"
-    text = trace.describe(what, lineage)
+    assert labels["org.opencontainers.image.base.name"] == python_version.base_image(platform.python_version())
+    text = image_lineage.describe(what, lineage)
     assert lineage.data_sha256 in text
     assert "noise ratio" in text
 
@@ -123,6 +126,31 @@ def test_no_engine_is_told_with_what_to_do(benchmarked, stage):
 def test_a_base_image_that_cannot_be_had_is_told_with_what_to_do(packaged, copy_of, stage):
     checkout = copy_of(packaged[0], package={"base_image": "127.0.0.1:1/nothing:here"})
     assert "infra/base_image.sh 127.0.0.1:1/nothing:here" in failure(stage(checkout, "package"), 4)
+
+
+def test_a_base_image_with_another_python_than_was_proven_is_refused(packaged, copy_of, stage, engine, tmp_path):
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/python").write_text("#!/bin/sh\necho 3.9.1\n")
+    (tmp_path / "build/python").chmod(0o755)
+    (tmp_path / "build/Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY python /usr/local/bin/python\n")
+    base = json.loads((packaged[0] / "image.json").read_text())["base_image"]
+    image.build(engine, tmp_path / "build", base_image=base, labels={}).tag("paddleship-test/other-python")
+    checkout = copy_of(packaged[0], package={"base_image": "paddleship-test/other-python"})
+    line = failure(stage(checkout, "package"), 2)
+    engine.images.remove("paddleship-test/other-python", noprune=True)
+    assert f"'paddleship-test/other-python' has Python 3.9.1, but verify ran with {platform.python_version()}" in line
+    assert "set package.base_image" in line
+
+
+def test_a_base_image_without_python_is_refused(packaged, copy_of, stage, engine, tmp_path):
+    (tmp_path / "build").mkdir()
+    base = json.loads((packaged[0] / "image.json").read_text())["base_image"]
+    (tmp_path / "build/Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nENV PATH=/nowhere\n")
+    image.build(engine, tmp_path / "build", base_image=base, labels={}).tag("paddleship-test/no-python")
+    checkout = copy_of(packaged[0], package={"base_image": "paddleship-test/no-python"})
+    line = failure(stage(checkout, "package"), 2)
+    engine.images.remove("paddleship-test/no-python", noprune=True)
+    assert "set package.base_image to an image with Python" in line
 
 
 def test_packages_that_cannot_be_installed_are_told(packaged, copy_of, stage):
@@ -188,8 +216,8 @@ def test_an_image_is_called_as_it_was_asked_for(packaged, engine):
     try:
         for name in names:
             found.tag(name)
-        assert [trace.trace(name)[0] for name in names] == [f"image {name}" for name in names]
-        assert trace.trace(found.id)[0].removeprefix("image ") in {*found.tags, *names}
+        assert [image_lineage.trace(name)[0] for name in names] == [f"image {name}" for name in names]
+        assert image_lineage.trace(found.id)[0].removeprefix("image ") in {*found.tags, *names}
     finally:
         for name in names:
             engine.images.remove(name)
@@ -199,9 +227,9 @@ def test_what_is_not_in_the_engine_or_not_ours_cannot_be_traced(engine):
     from paddleship.errors import BadInput
 
     with pytest.raises(BadInput, match="neither a container nor an image"):
-        trace.trace("paddleship/nothing:here")
+        image_lineage.trace("paddleship/nothing:here")
     with pytest.raises(BadInput, match="carries no lineage"):
-        trace.trace("python:3.11-slim")
+        image_lineage.trace("python:3.11-slim")
 
 
 def test_the_address_for_people_is_one_that_docker_takes(engine, monkeypatch):
@@ -211,7 +239,7 @@ def test_the_address_for_people_is_one_that_docker_takes(engine, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.long  # that runtime is asked in paddleship/shipped/runtimes, the image of another one in test_accept
+@pytest.mark.long  # that runtime is asked in paddleship/shipped/computing/runtimes, the image of another one in test_accept
 def test_an_image_with_paddle_in_it_serves_too(packaged, copy_of, stage):
     checkout = copy_of(packaged[0])
     choice = checkout / "models/benchmark/choice.json"

@@ -3,7 +3,7 @@ import subprocess
 import pytest
 import yaml
 
-from tasks import source
+from paddleship.lineage import source
 
 
 @pytest.fixture

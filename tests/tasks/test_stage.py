@@ -6,8 +6,8 @@ import pytest
 
 from paddleship.errors import ModelError
 from paddleship.numerics import differences
+from paddleship.stage import frame
 from paddleship.system import isolate
-from tasks import stage
 
 
 def full(_params):
@@ -62,7 +62,7 @@ def test_every_failure_is_one_line_and_the_traceback_of_a_defect_is_in_the_file_
     monkeypatch.setattr("sys.path", sys.path[:])
     monkeypatch.setattr("signal.signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
-        stage.main(verb)
+        frame.main(verb)
     assert ended.value.code == code
     (said,) = capsys.readouterr().err.splitlines()
     assert words in said

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tasks import image
+from paddleship.containers import image
 
 CLIENTS = 32
 BODY = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 0.5]}]})

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from paddleship.config.params import Train
+from paddleship.config.sections.train import Train
 from paddleship.model.training import History
 from tasks.train import check_round_trip, check_score
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddleship.errors import PaddleshipError
-from paddleship.shipped.common.paddle_logs import silence_paddle
+from paddleship.shipped.computing.paddle_logs import silence_paddle
 
 if TYPE_CHECKING:
     import uvicorn

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from paddleship import __version__
 from paddleship.errors import PaddleshipError, RequestError
-from paddleship.shipped import runtimes
+from paddleship.shipped.computing import runtimes
 from paddleship.shipped.serving.bodies import received
 from paddleship.shipped.serving.connections import Guard
 from paddleship.shipped.serving.model import AnswerError, RefusedByModel, ServedModel

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddleship.shipped.common.spec import Dimension, TensorSpec
+from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _SHARE = 8  # 1/8 of the memory for all bodies and answers in flight, and 1/8 for parsing one body

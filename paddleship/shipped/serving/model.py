@@ -12,12 +12,11 @@ import numpy as np
 import orjson
 
 from paddleship.errors import PaddleshipError, RequestError
-from paddleship.shipped import runtimes
-from paddleship.shipped.common import preprocess
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.preprocess import Batch
-from paddleship.shipped.common.references import explain
-from paddleship.shipped.common.spec import Arrays, TensorSpec
+from paddleship.shipped.computing import preprocess, runtimes
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.references import explain
+from paddleship.shipped.computing.spec import Arrays, TensorSpec
 from paddleship.shipped.serving import limits, protocol, texts
 from paddleship.shipped.serving.sample import RequestSample
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import RequestError
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.spec import TensorSpec
 
 DATATYPES = {
     "bool": "BOOL",

@@ -20,9 +20,9 @@ from typing import Any
 
 import orjson
 
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.features import Bins, Features
-from paddleship.shipped.common.preprocess import Example
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.features import Bins, Features
+from paddleship.shipped.computing.preprocess import Example
 
 log = logging.getLogger("paddleship.shipped.serving")
 

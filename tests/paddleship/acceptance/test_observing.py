@@ -13,12 +13,12 @@ from onnx import TensorProto, helper
 from paddleship.acceptance import hostile, judging, observing
 from paddleship.acceptance.client import Client
 from paddleship.acceptance.observing import observe
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.errors import RequestError
 from paddleship.proof.evidence import gather
 from paddleship.proof.inputs import Case
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving.app import create_app
 from paddleship.shipped.serving.connections import Guard, make_server
 from paddleship.shipped.serving.limits import ConnectionLimits

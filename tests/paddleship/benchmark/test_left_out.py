@@ -1,10 +1,10 @@
-from paddleship.benchmark import left_out
+from paddleship.benchmark import skipped_measurements
 
 EVERYTHING = ("one", [1, 8], [1, 2])
 
 
 def points(*measured):
-    return left_out.points(measured, sizes=[1, 8], counts=[1, 2, 4], thread_count=2, cores=4)
+    return skipped_measurements.points(measured, sizes=[1, 8], counts=[1, 2, 4], thread_count=2, cores=4)
 
 
 def test_points_that_there_was_no_core_or_time_for_are_notes_with_the_next_step():
@@ -21,7 +21,7 @@ def test_points_that_there_was_no_core_or_time_for_are_notes_with_the_next_step(
 
 
 def test_fewer_starts_than_were_asked_for_are_a_warning():
-    (found,) = left_out.starts(1, 3)
+    (found,) = skipped_measurements.starts(1, 3)
     assert (found.kind, found.severity) == ("imprecise", "warning")
     assert "1 of 3 starts" in found.message
-    assert left_out.starts(3, 3) == []
+    assert skipped_measurements.starts(3, 3) == []

@@ -8,9 +8,9 @@ import pytest
 
 from paddleship.benchmark import load_scenarios
 from paddleship.benchmark.workload import Workload
-from paddleship.config.params import Benchmark
-from paddleship.shipped.common.preprocess import Tensors
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.config.sections.benchmark import Benchmark
+from paddleship.shipped.computing.preprocess import Tensors
+from paddleship.shipped.computing.spec import TensorSpec
 
 PREPROCESS = Tensors([TensorSpec("x", "float32", ("batch", 2))])
 WORKLOAD = Workload(PREPROCESS, PREPROCESS.encode({"x": np.arange(40, dtype=np.float32).reshape(20, 2)}))

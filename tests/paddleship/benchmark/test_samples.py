@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from pyarrow import parquet
 
-from flows.cli import _parser
 from paddleship.benchmark import samples
 from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.sampling import Block, Measurement
 from paddleship.benchmark.system_metrics import OtherLoad
+from paddleship.cli.benchmarks import compare
 from paddleship.errors import BadInput
 from paddleship.reports.statuses import Status
 
@@ -66,8 +66,7 @@ def test_two_benchmarks_on_the_same_host_are_compared_by_their_speedups(benchmar
 
 
 def test_the_command_says_what_became_worse_and_fails(benchmarks, capsys):
-    cli = _parser().parse_args(["compare", str(benchmarks(3)), str(benchmarks(2))])
-    assert cli.command(cli) == 3
+    assert compare.main([str(benchmarks(3)), str(benchmarks(2))], standalone_mode=False) == 3
     assert "0.667" in capsys.readouterr().out
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model
-from paddleship.controlflow import branches, deciding, regions, tracing
+from paddleship.config.sections.model import Model
+from paddleship.controlflow import branches, regions, resolved_conditions, tracing
 from paddleship.conversion import exporting
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.system import isolate
 
 # Paddle says this of every early return
@@ -240,7 +240,7 @@ def judged(layers, batches, specs=None, **options):
     with tracing.following(taken):
         for batch in batches:
             eager(paddle.to_tensor(batch))
-    with deciding.watching(fresh) as seen:
+    with resolved_conditions.watching(fresh) as seen:
         building.to_static(fresh, specs or [TensorSpec("x", "float32", ("batch", 2))]).forward.concrete_program  # noqa: B018
     return *regions.judge(regions.decisions(seen), taken.by_branch, **options), seen
 

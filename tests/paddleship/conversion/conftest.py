@@ -5,12 +5,12 @@ import sys
 import paddle
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.conversion import exporting
 from paddleship.conversion.converting import Converter
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.computing.candidate import Candidate
 from tests.paddleship.conversion.helpers import batch
 
 SOURCE = """

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.model.eager import Eager
 from paddleship.proof import evidence, inputs, parity
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.system import isolate
 
 

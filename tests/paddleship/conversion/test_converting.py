@@ -14,8 +14,8 @@ from paddleship.config.catalogue import kinds
 from paddleship.conversion import converting
 from paddleship.errors import CandidateError
 from paddleship.model.eager import Eager
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
 from tests.paddleship.conversion.helpers import ask, batch
 
 INT8 = [name for name, kind in kinds().items() if kind.precision == "int8" and kind.packages]
@@ -128,7 +128,7 @@ def test_a_maker_that_misbehaves_is_a_row_and_leaves_nothing(workshop_of, tmp_pa
 
 def test_openvino_finds_nobody_to_report_to():
     script = (
-        "import sys; from paddleship.shipped.runtimes import openvino; talk = []; "
+        "import sys; from paddleship.shipped.computing.runtimes import openvino; talk = []; "
         "sys.addaudithook(lambda event, _: talk.append(event) if event.startswith(('socket.', 'urllib.')) else None); "
         "openvino.module(); import nncf; print(sys.modules['openvino_telemetry'], talk)"
     )

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.conversion import exporting
 from paddleship.conversion.converting import convert
 from paddleship.errors import ModelError, RequestError
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.shipped import runtimes
-from paddleship.shipped.common import structure
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing import runtimes, structure
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.system import isolate
 
 SOURCE = """

@@ -6,8 +6,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from paddleship.model import building
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
 from tests.paddleship.conversion.helpers import ask, batch, judged
 
 

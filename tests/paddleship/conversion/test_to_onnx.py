@@ -6,13 +6,13 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.conversion import exporting
 from paddleship.conversion.converting import Converter
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.system import isolate
 
 SOURCE = """

@@ -9,10 +9,10 @@ import pytest
 
 from paddleship.conversion import tuning
 from paddleship.conversion.tuning import Trial
-from paddleship.shipped.common.candidate import Candidate, Program
-from paddleship.shipped.common.spec import TensorSpec
-from paddleship.shipped.runtimes import registry
-from paddleship.shipped.runtimes.registry import Registered
+from paddleship.shipped.computing.candidate import Candidate, Program
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.runtimes.registry import Registered
+from paddleship.shipped.computing.spec import TensorSpec
 
 BATCHES = [{"x": np.zeros((1, 2), np.float32)}]
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from paddleship.config.params import Data
+from paddleship.config.sections.data import Data
 from paddleship.data import dataset
 from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError

@@ -5,8 +5,8 @@ import pytest
 
 from paddleship.data import profile
 from paddleship.errors import DataError
-from paddleship.shipped.common.features import MOST_FEATURES, Bins, Features
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.features import MOST_FEATURES, Bins, Features
+from paddleship.shipped.computing.spec import TensorSpec
 
 TENSORS = {"kind": "tensors"}
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from paddleship.config.params import Data
+from paddleship.config.sections.data import Data
 from paddleship.data import dataset
 from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.spec import TensorSpec
 
 START_MS = 1_793_491_200_000  # 2026-11-01
 

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from paddleship.config.params import Data
+from paddleship.config.sections.data import Data
 from paddleship.data import dataset, row_validation
 from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError
-from paddleship.shipped.common.spec import Dimension, TensorSpec
+from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 X = TensorSpec("x", "float32", ("batch", "steps"))
 MASK = TensorSpec("mask", "bool", ("batch", "steps"))

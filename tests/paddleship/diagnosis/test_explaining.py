@@ -7,20 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paddleship.config.params import Model, Verify
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.verify import Verify
 from paddleship.conversion import converting, exporting
-from paddleship.diagnosis import contents, explaining, replay
+from paddleship.diagnosis import explaining, program_contents, replay
 from paddleship.diagnosis.recording import Call
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.plots import charts
 from paddleship.proof import evidence, inputs
 from paddleship.reports.finding import Finding
-from paddleship.shipped import runtimes
-from paddleship.shipped.common.candidate import Candidate
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.system import isolate
 from paddleship.weights.candidate_files import WeightsWorker
-from paddleship.weights.comparing import NotCompared, WeightComparison
+from paddleship.weights.weight_comparison import NotCompared, WeightComparison
 
 SOURCE = """
 import paddle
@@ -326,7 +327,7 @@ def test_a_frozen_dimension_is_read_off_the_program(source_model_of, convert):
     source_model = source_model_of("Plain")
     folder = convert(source_model, "paddle")
     rewrite(folder, freeze)
-    (finding,) = isolate.run("reading", contents.inspect, folder, source_model.checkpoint, timeout_s=60)
+    (finding,) = isolate.run("reading", program_contents.inspect, folder, source_model.checkpoint, timeout_s=60)
     assert finding.kind == "frozen-dimension"
     assert "batch was frozen" in finding.message
 

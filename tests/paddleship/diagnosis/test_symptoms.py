@@ -6,7 +6,7 @@ import pytest
 from paddleship.diagnosis import symptoms
 from paddleship.proof import evidence
 from paddleship.proof.inputs import Case
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.spec import TensorSpec
 
 SPECS = (TensorSpec("x", "float32", ("batch", "length")),)
 SIZES = [(1, 4), (2, 4), (2, 9), (5, 4), (5, 9)]

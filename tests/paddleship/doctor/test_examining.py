@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from paddleship.config.params import Model, Verify
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.verify import Verify
 from paddleship.doctor import examining, graph_breaks, messages
 from paddleship.doctor.examination import Examination, RuntimeRow
 from paddleship.errors import OutOfTime

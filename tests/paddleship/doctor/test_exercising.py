@@ -8,7 +8,7 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.doctor import examining, exercising
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel

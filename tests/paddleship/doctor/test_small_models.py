@@ -6,14 +6,14 @@ import sys
 import numpy as np
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.conversion import exporting, to_onnx
 from paddleship.doctor import examining, graph_breaks, memory, messages
 from paddleship.doctor.ast_lint import Suspect
 from paddleship.doctor.examination import Examination, RuntimeRow
 from paddleship.proof import inputs
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.spec import Dimension, TensorSpec
+from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 MODELS = """
 import paddle

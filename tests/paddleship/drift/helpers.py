@@ -4,8 +4,8 @@ import numpy as np
 
 from paddleship.data import profile
 from paddleship.drift.samples import Sample
-from paddleship.shipped.common.features import Bins, Features
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.features import Bins, Features
+from paddleship.shipped.computing.spec import TensorSpec
 
 SPECS = [
     TensorSpec("x", "float32", ("batch", 3)),

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paddleship.config.params import Drift
-from paddleship.drift import comparing, drawing, page
-from paddleship.drift.comparing import DriftVerdict
+from paddleship.config.sections.drift import Drift
+from paddleship.drift import drift_page, drift_plot, feature_comparison
+from paddleship.drift.feature_comparison import DriftVerdict
 from tests.paddleship.drift.helpers import FEATURES, counted, made, rows
 
 
 def compare(seed, *, training=1000, requests=600, settings=None, **shift):
     random = np.random.default_rng(seed)
-    return comparing.compare(counted(made(random, training), rows(random, requests, **shift)), settings or Drift())
+    return feature_comparison.compare(counted(made(random, training), rows(random, requests, **shift)), settings or Drift())
 
 
 @pytest.mark.parametrize(("training", "requests"), [(100, 600), (800, 600), (400, 1200)])
@@ -54,7 +54,7 @@ def test_a_large_sample_alone_is_no_alarm():
     many = replace(
         sample, profile={**sample.profile, "features": features}, rows=100_000, counts=tuple(100 * found for found in sample.counts)
     )
-    result = comparing.compare(many, Drift())
+    result = feature_comparison.compare(many, Drift())
     (x,) = [feature for feature in result.features if feature.name == "x[0]"]
     assert x.p_value < 1e-6
     assert x.verdict == DriftVerdict.SAME
@@ -65,7 +65,7 @@ def test_too_few_requests_are_no_verdict():
     assert {feature.verdict for feature in result.features} == {DriftVerdict.CANNOT_TELL}
     assert result.headline == "cannot tell: 100 requests were counted in 24 h, and drift.min_rows is 500"
     assert {feature.p_value for feature in result.features} == {None}
-    head, *cells = page.HEAD, *page.rows(result)
+    head, *cells = drift_page.HEAD, *drift_page.rows(result)
     assert {row[head.index("p-value")] for row in cells} == {"–"}, "1 beside a large distance would say that nothing drifted"
     empty = compare(0, requests=0)
     assert empty.headline.startswith("cannot tell: 0 requests")
@@ -73,7 +73,7 @@ def test_too_few_requests_are_no_verdict():
 
 def test_the_report_has_a_row_for_each_feature_and_says_what_is_not_watched(tmp_path):
     result = compare(0, shift=2, longest=80)
-    text = page.markdown(result, picture=drawing.draw(result, tmp_path, "features.png"))
+    text = drift_page.markdown(result, picture=drift_plot.draw(result, tmp_path, "features.png"))
     assert "features drifted in 600 requests" in text
     assert "| x[0] |" in text
     assert "| drifted |" in text

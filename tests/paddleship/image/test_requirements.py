@@ -4,7 +4,7 @@ import pytest
 
 from paddleship.errors import CandidateError
 from paddleship.image import footprint, requirements
-from paddleship.shipped.runtimes import registry
+from paddleship.shipped.computing.runtimes import registry
 
 FOLDER = Path(__file__).parents[3] / "docker/requirements"
 

@@ -6,8 +6,8 @@ import pytest
 
 from paddleship.errors import ModelError
 from paddleship.model import classes
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.spec import TensorSpec
 
 NAMES = [f"class {index}" for index in range(9)]
 

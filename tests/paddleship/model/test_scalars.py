@@ -5,7 +5,7 @@ import paddle
 import pytest
 
 from paddleship.model import building
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.spec import TensorSpec
 
 
 class Arithmetic(paddle.nn.Layer):

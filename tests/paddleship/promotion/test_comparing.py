@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from paddleship.config.params import Promote
+from paddleship.config.sections.promote import Promote
 from paddleship.data.dataset import Rows
-from paddleship.promotion import comparing
+from paddleship.promotion import score_comparison
 
 RANDOM = np.random.default_rng(0)
 COUNT = 400
@@ -32,7 +32,9 @@ def wrong(count, labels=LABELS):
 
 
 def compared(before, after, *, named=False):
-    return comparing.compare(rows(), answers(before, named=named), answers(after, named=named), task="classification", classes=CLASSES)
+    return score_comparison.compare(
+        rows(), answers(before, named=named), answers(after, named=named), task="classification", classes=CLASSES
+    )
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -60,9 +62,9 @@ def test_a_champion_whose_classes_have_other_names_has_no_score_and_a_gate_on_it
     renamed = answers(wrong(0), named=True)
     for answer in renamed:
         answer["label"] = np.array([f"is {answer['label'][0]}"], object)
-    found = comparing.compare(rows(), renamed, answers(wrong(200), named=True), task="classification", classes=CLASSES)
+    found = score_comparison.compare(rows(), renamed, answers(wrong(200), named=True), task="classification", classes=CLASSES)
     assert (found.champion, found.drop) == (None, None)
-    checks = {check.name: check.passed for check in comparing.checks(found, Promote(max_metric_drop=0.02))}
+    checks = {check.name: check.passed for check in score_comparison.checks(found, Promote(max_metric_drop=0.02))}
     assert not checks["champion_metric_drop_high"]
 
 
@@ -82,7 +84,7 @@ def test_examples_begin_with_what_the_champion_knew():
 
 def test_a_class_that_has_another_place_now_is_known_by_its_name():
     swapped = [{"scores": one["scores"][:, ::-1], "label": one["label"]} for one in answers(LABELS, named=True)]
-    found = comparing.compare(rows(), swapped, answers(LABELS, named=True), task="classification", classes=CLASSES)
+    found = score_comparison.compare(rows(), swapped, answers(LABELS, named=True), task="classification", classes=CLASSES)
     assert (found.champion, found.challenger, found.flips) == (1, 1, 0)
 
 
@@ -90,7 +92,7 @@ def test_a_regression_is_compared_by_its_score_and_shows_the_largest_differences
     labels = RANDOM.normal(size=200).astype(np.float32)
     before = [{"y": np.array([[value]], np.float32)} for value in labels]
     after = [{"y": np.array([[value + (5 if number == 7 else 0)]], np.float32)} for number, value in enumerate(labels)]
-    found = comparing.compare(rows(labels), before, after, task="regression", classes=())
+    found = score_comparison.compare(rows(labels), before, after, task="regression", classes=())
     assert found.champion == 1
     assert 0 < found.drop.value < 1
     assert found.flips is None
@@ -100,16 +102,16 @@ def test_a_regression_is_compared_by_its_score_and_shows_the_largest_differences
 
 def test_a_score_that_cannot_be_made_is_no_score_and_its_gate_refuses():
     sequences = [{"scores": np.zeros((1, 3, 2), np.float32)} for _ in LABELS]
-    found = comparing.compare(rows(), sequences, sequences, task="classification", classes=CLASSES)
+    found = score_comparison.compare(rows(), sequences, sequences, task="classification", classes=CLASSES)
     assert found.drop is None
-    assert not comparing.checks(found, Promote())[0].passed
-    assert comparing.checks(found, Promote(max_metric_drop=None)) == []
+    assert not score_comparison.checks(found, Promote())[0].passed
+    assert score_comparison.checks(found, Promote(max_metric_drop=None)) == []
 
 
 def test_labels_for_every_place_of_a_sequence_count_by_row():
     labels = np.zeros((4, 3), int)
     good = [{"scores": np.eye(2, dtype=np.float32)[[0, 0, 0]][None]} for _ in labels]
     poor = [{"scores": np.eye(2, dtype=np.float32)[[0, 1, 0]][None]} for _ in labels]
-    found = comparing.compare(rows(labels), good, poor, task="classification", classes=())
+    found = score_comparison.compare(rows(labels), good, poor, task="classification", classes=())
     assert found.challenger == pytest.approx(2 / 3)
     assert found.flips == 4

@@ -6,9 +6,9 @@ import pytest
 from paddleship.proof import coverage
 from paddleship.proof.inputs import Case
 from paddleship.reports.finding import KINDS, Finding
-from paddleship.shipped.common.spec import TensorSpec
-from paddleship.weights import comparing
-from paddleship.weights.comparing import NotCompared, WeightComparison
+from paddleship.shipped.computing.spec import TensorSpec
+from paddleship.weights import weight_comparison
+from paddleship.weights.weight_comparison import NotCompared, WeightComparison
 
 IDS = TensorSpec("ids", "int64", ("batch", "length"), 0, 999)
 WHOLE = WeightComparison(total=1000, compared=1000, exact=1000)
@@ -28,7 +28,7 @@ def test_rows_sizes_ids_branches_and_weights_are_counted():
 
 
 def test_weights_that_were_not_compared_are_said_with_their_reason_and_share():
-    part = WeightComparison(total=1000, compared=960, exact=900, not_compared=(NotCompared("conv.weight", 40, comparing.MOVED),))
+    part = WeightComparison(total=1000, compared=960, exact=900, not_compared=(NotCompared("conv.weight", 40, weight_comparison.MOVED),))
     found = coverage.measure([case(2, 500)], [IDS], {"paddle": WHOLE, "onnxruntime-int8": part})
     assert str(found).endswith("weights: 96% compared, 4% folded")
 

@@ -45,6 +45,14 @@ def test_a_mask_of_minus_infinity_is_named_and_no_error():
     assert finding.severity == "note"
 
 
+@pytest.mark.parametrize(("kind", "size"), [(np.float16, 1e5), (np.float32, 1e39)])
+def test_an_overflow_of_a_cast_in_forward_is_no_mask_although_float64_is_minus_infinite_too(kind, size):
+    (error, *_) = finiteness.findings(gathered(lambda x: (-np.abs(x.astype(np.float64)) * size).astype(kind)))
+    assert error.severity == "error"
+    (finding, *_) = finiteness.findings(gathered(lambda x: np.where(x > 0, -np.inf, x.astype(np.float16))))
+    assert finding.severity == "note", "a mask beside numbers of float16"
+
+
 def test_an_edge_case_that_is_not_finite_is_a_note_and_finite_answers_are_nothing():
     (finding,) = finiteness.findings(gathered(lambda x: np.where(x > 2, np.inf, x)))
     assert finding.severity == "note"

@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.proof import evidence, influences, inputs
-from paddleship.proof.circumstances import Circumstances
+from paddleship.proof.execution_environment import Circumstances
 from paddleship.proof.sources import Setting
 from paddleship.reports.finding import Finding
 from paddleship.system.isolate import Isolated
@@ -282,6 +282,11 @@ class System(Plain):
         return 1.0 if uuid.uuid4().int > 0 else 2.0  # reads it
 
 
+class Drawn(Plain):
+    def factor(self):
+        return 1.0 + uuid.uuid4().int % 97 / 97  # reads it
+
+
 class Network(Plain):
     def factor(self):
         return 1.0 if socket.getaddrinfo("127.0.0.1", 80) else 2.0  # reads it
@@ -405,6 +410,7 @@ def test_an_honest_model_that_looks_at_the_clock_keeps_a_cache_or_reads_a_variab
         ("Active", "threads"),
         ("Opened", "files"),
         ("Text", "files"),
+        ("Drawn", "random numbers of the system"),
     ],
 )
 def test_answers_that_change_with_a_source_that_forward_reads_are_an_error_with_its_line(find, name, source):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from paddleship.errors import DataError
-from paddleship.proof import batches, coverage, ids, inputs, regression_cases
-from paddleship.shipped.common.preprocess import Tensors
-from paddleship.shipped.common.spec import Dimension, TensorSpec
+from paddleship.proof import batches, coverage, id_cases, inputs, regression_cases
+from paddleship.shipped.computing.preprocess import Tensors
+from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 IDS = TensorSpec("ids", "int64", ("batch", "length"), 0, 9)
 LENGTHS = [4, 1, 9, 5, 2, 7, 3, 8, 6, 10]
@@ -174,7 +174,7 @@ STEPS = TensorSpec("steps", "int64", ("batch",), 1, "length")
 
 def walked(specs, **settings):
     drawn = inputs.generate(specs, seed=0, max_batch=4)
-    return ids.walk(specs, [case.inputs for case in drawn], **{"max_batch": 4, **settings})
+    return id_cases.walk(specs, [case.inputs for case in drawn], **{"max_batch": 4, **settings})
 
 
 def test_every_id_of_a_range_is_asked_in_as_few_rows_as_hold_them():
@@ -199,7 +199,7 @@ def test_a_mask_or_a_length_hides_no_id_that_is_walked():
     drop = TensorSpec("drop", "bool", ("batch", "length"))
     masks = {"keep": np.int64([[1, 0] * 4]), "drop": np.array([[False] * 7 + [True]])}
     alone = {"ids": np.zeros((1, 8), np.int64), "steps": np.int64([3]), **masks}
-    found = ids.walk([table, KEEP, STEPS, drop], [alone], max_batch=32)
+    found = id_cases.walk([table, KEEP, STEPS, drop], [alone], max_batch=32)
     asked = [case.inputs for case in found if case.family == "every id of ids"]
     assert all((batch["steps"] == 8).all() for batch in asked)
     for mask in masks:
@@ -251,5 +251,5 @@ def test_the_coverage_names_the_batches_the_sizes_and_the_share_of_ids_that_were
     assert coverage.measure(odd, [IDS], {}).batches == "1, 4"
     steps = TensorSpec("steps", "int64", ("batch",), 1, "length")
     assert coverage.measure(
-        ids.walk([IDS, steps], [{"ids": np.zeros((1, 3), int), "steps": np.ones(1, int)}], max_batch=4), [IDS, steps], {}
+        id_cases.walk([IDS, steps], [{"ids": np.zeros((1, 3), int), "steps": np.ones(1, int)}], max_batch=4), [IDS, steps], {}
     ).ids == {"ids": 1.0}

@@ -5,8 +5,8 @@ import pytest
 
 from paddleship.data import dataset
 from paddleship.proof import limits
-from paddleship.shipped.common.preprocess import Tensors, build
-from paddleship.shipped.common.spec import Dimension, TensorSpec
+from paddleship.shipped.computing.preprocess import Tensors, build
+from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 ROWS = TensorSpec("rows", "float32", ("batch", "length", 2))
 STEPS = TensorSpec("steps", "int64", ("batch",), 1, "length")

@@ -10,17 +10,18 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model, Verify
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.verify import Verify
 from paddleship.controlflow import regions
 from paddleship.errors import ModelError
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.proof import crashes, ids, inputs, invariance, proving, reference
+from paddleship.proof import crashes, id_cases, inputs, invariance, proving, reference
 from paddleship.proof.answering import ModelUnderTest
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.reference import EarlierAnswers
 from paddleship.proof.searching import Search
-from paddleship.shipped.common.preprocess import Tensors
+from paddleship.shipped.computing.preprocess import Tensors
 
 SOURCE = """
 import os
@@ -383,7 +384,7 @@ def table_cases(source_model, *, longest=16):
     limits = {"length 16": {"x": np.arange(longest) % 50}}
     real = inputs.from_rows(rows, specs, Tensors(specs).collate, max_batch=8, limits=limits)
     batches = [case.inputs for case in real]
-    return [*real, *inputs.edges(specs, batches), *ids.walk(specs, batches, max_batch=8)]
+    return [*real, *inputs.edges(specs, batches), *id_cases.walk(specs, batches, max_batch=8)]
 
 
 def test_shifted_embedding_rows_of_ids_that_no_held_out_row_has_are_refused(source_model_of):

@@ -6,14 +6,14 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.controlflow import regions
 from paddleship.conversion import exporting
 from paddleship.errors import ProcessDied
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
 from paddleship.proof import inputs, searching
-from paddleship.proof.forms import ReferenceWorker
+from paddleship.proof.eager_variants import ReferenceWorker
 from paddleship.proof.searching import Search
 
 MODELS = """

@@ -1,13 +1,13 @@
 """The table and the picture of a sweep: the chosen variant first, failures with their reason, and what cannot be compared."""
 
-from paddleship.config.params import Sweep
-from paddleship.sweep import choice, page
+from paddleship.config.sections.sweep import Sweep
+from paddleship.sweep import choice, sweep_page
 from tests.paddleship.sweep.helpers import done, failed
 
 
 def paged(variants, folder, **settings):
     chosen = choice.choose({one.number: one.figures for one in variants if one.figures}, Sweep(**settings))
-    return page.report("m-1", variants, chosen, folder), (folder / "sweep.md").read_text()
+    return sweep_page.report("m-1", variants, chosen, folder), (folder / "sweep.md").read_text()
 
 
 def test_the_chosen_variant_comes_first_and_a_failed_one_last_with_its_reason(tmp_path):

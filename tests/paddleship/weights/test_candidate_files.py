@@ -10,8 +10,8 @@ import pytest
 from onnx import numpy_helper
 from safetensors.numpy import load_file, save_file
 
-from paddleship.config.params import Model
-from paddleship.conversion import exporting, places
+from paddleship.config.sections.model import Model
+from paddleship.conversion import exporting, tensor_names
 from paddleship.conversion.converting import Converter
 from paddleship.errors import CandidateError
 from paddleship.model import building
@@ -19,11 +19,11 @@ from paddleship.model.eager import SourceModel
 from paddleship.proof import inputs
 from paddleship.proof.parity import Judgement
 from paddleship.proof.weights import hold_to_checkpoint
-from paddleship.shipped.common import layers
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.runtimes import registry
-from paddleship.shipped.runtimes.registry import Registered
-from paddleship.weights import candidate_files, comparing, paddle_files
+from paddleship.shipped.computing import layers
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.runtimes.registry import Registered
+from paddleship.weights import candidate_files, paddle_files, weight_comparison
 from paddleship.weights.candidate_files import EXPORTED, WeightFiles, WeightsWorker
 
 SOURCE = """
@@ -129,7 +129,7 @@ def spoil(folder, name, change):
 
 
 def name_of(made, key):
-    return places.read(made / "exported")[key]
+    return tensor_names.read(made / "exported")[key]
 
 
 @pytest.mark.parametrize("kind", ["exported", "paddle", "onnxruntime", "openvino"])
@@ -137,7 +137,7 @@ def test_honest_files_hold_every_weight_in_its_place(made, kind):
     compared_weights = weigh(made, made / kind)
     unused = 45 / compared_weights.total
     assert compared_weights.findings == ()
-    assert compared_weights.left() == {comparing.UNUSED: unused}
+    assert compared_weights.left() == {weight_comparison.UNUSED: unused}
     assert compared_weights.compared_share == pytest.approx(1 - unused)
     assert compared_weights.exact == compared_weights.total - 45 - DERIVED
     assert compared_weights.extra == 64 + 64 + 8 + 8  # what they made, the table and the plain tensor
@@ -147,13 +147,13 @@ def test_a_lower_precision_is_compared_in_its_own_way(made):
     pruned, dynamic, quantised = (weigh(made, made / kind) for kind in ("paddle-pruned", "onnxruntime-int8-dynamic", "openvino-int8"))
     assert (pruned.findings, dynamic.findings, quantised.findings) == ((), (), ())
     assert pruned.exact < pruned.compared == weigh(made, made / "paddle").compared - DERIVED
-    assert pruned.left()[comparing.UNPLACED] == 8 / pruned.total  # the buffer, whose name only counts
+    assert pruned.left()[weight_comparison.UNPLACED] == 8 / pruned.total  # the buffer, whose name only counts
     for compared_weights in (dynamic, quantised):
         assert (
-            compared_weights.compared + sum(one.count for one in compared_weights.not_compared if one.why != comparing.UNPLACED)
+            compared_weights.compared + sum(one.count for one in compared_weights.not_compared if one.why != weight_comparison.UNPLACED)
             == compared_weights.total
         )
-        assert {comparing.UNUSED} < set(compared_weights.left())
+        assert {weight_comparison.UNUSED} < set(compared_weights.left())
 
 
 @pytest.mark.parametrize("kind", ["paddle", "onnxruntime"])
@@ -245,7 +245,7 @@ def test_a_parameter_file_of_another_program_is_refused(made, copy):
 
 def test_an_exported_program_without_names_says_what_to_run(made, tmp_path):
     shutil.copytree(made / "exported", tmp_path / "exported")
-    (tmp_path / "exported" / places.FILE).unlink()
+    (tmp_path / "exported" / tensor_names.FILE).unlink()
     compared_weights = candidate_files.compare(
         WeightFiles(made / "checkpoint", tmp_path / "exported", {"paddle": made / "paddle"}), timeout_s=60
     )
@@ -270,7 +270,7 @@ def test_files_that_nothing_reads_are_named_as_not_compared_and_are_no_failure(m
     monkeypatch.setattr(registry, "found", lambda: {**others, "paddle": blind})
     compared_weights = weigh(made, made / "paddle")
     assert (bool(compared_weights), compared_weights.compared_share, compared_weights.problems()) == (False, 0.0, [])
-    assert compared_weights.to_dict()["not_in_place"] == {comparing.NO_READER: {"share": 1.0, "names": [], "tensors": 0}}
+    assert compared_weights.to_dict()["not_in_place"] == {weight_comparison.NO_READER: {"share": 1.0, "names": [], "tensors": 0}}
     judgement = hold_to_checkpoint(Judgement({}, []), compared_weights)
     assert judgement.checks == []
     assert [(finding.kind, finding.severity) for finding in judgement.findings] == [("weights-not-compared", "warning")]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from paddleship.weights import comparing, deriving
-from paddleship.weights.comparing import CheckpointTensors, compare, merge
-from paddleship.weights.held import Tensor, dequantised
+from paddleship.weights import derived_weights, weight_comparison
+from paddleship.weights.candidate_tensors import Tensor, dequantised
+from paddleship.weights.weight_comparison import CheckpointTensors, compare, merge
 
 SHAPES = {"embed.weight": (30, 4), "one.weight": (8, 8), "two.weight": (8, 8), "two.bias": (8,), "conv.weight": (8, 2, 3, 3)}
 NAMES = {name: f"parameter_{place}" for place, name in enumerate(SHAPES)}
@@ -119,8 +119,8 @@ def test_weights_that_the_program_does_not_use_are_named_and_no_difference(check
     used = {name: array for name, array in checkpoint.items() if name != "two.bias"}
     compared_weights = compare(CheckpointTensors(checkpoint, NAMES, held(used)), held(used))
     assert compared_weights
-    assert compared_weights.left() == {comparing.UNUSED: 8 / 400}
-    assert compare(CheckpointTensors(checkpoint, NAMES, None), held(used)).left() == {comparing.UNUSED: 8 / 400}
+    assert compared_weights.left() == {weight_comparison.UNUSED: 8 / 400}
+    assert compare(CheckpointTensors(checkpoint, NAMES, None), held(used)).left() == {weight_comparison.UNUSED: 8 / 400}
 
 
 def test_a_weight_that_a_converter_folded_away_is_named_with_its_share(checkpoint):
@@ -128,7 +128,7 @@ def test_a_weight_that_a_converter_folded_away_is_named_with_its_share(checkpoin
     tensors["fused"] = Tensor(tensors.pop("parameter_4").values * np.linspace(0.5, 1.5, 8, dtype=np.float32).reshape(8, 1, 1, 1))
     compared_weights = weigh(checkpoint, tensors)
     assert compared_weights
-    assert compared_weights.left() == {comparing.MOVED: 144 / 400}
+    assert compared_weights.left() == {weight_comparison.MOVED: 144 / 400}
     assert compared_weights.compared_share == (400 - 144) / 400
 
 
@@ -138,7 +138,7 @@ def test_a_weight_under_another_name_is_found_by_its_numbers_and_not_called_prov
     tensors["constant_7"] = Tensor(form(tensors.pop("parameter_1").values))
     compared_weights = weigh(checkpoint, tensors)
     assert (bool(compared_weights), compared_weights.compared_share, compared_weights.exact_share) == (True, 1, (400 - 64) / 400)
-    assert compared_weights.left() == {comparing.UNPLACED: 64 / 400}
+    assert compared_weights.left() == {weight_comparison.UNPLACED: 64 / 400}
 
 
 def test_a_weight_that_two_layers_share_is_compared_once_for_both(checkpoint):
@@ -201,7 +201,7 @@ def test_a_bias_that_its_quantiser_corrects_is_named_and_a_matrix_is_still_compa
     tensors = changed(checkpoint, "two.bias", lambda array: array + np.float32(0.01))
     compared_weights = weigh(checkpoint, tensors, corrects_biases=True)
     assert compared_weights
-    assert compared_weights.left() == {comparing.CORRECTED: 8 / 400}
+    assert compared_weights.left() == {weight_comparison.CORRECTED: 8 / 400}
     assert not weigh(checkpoint, tensors)
 
 
@@ -231,8 +231,8 @@ def test_what_spectral_norm_made_of_weights_is_compared_with_them():
     random = np.random.default_rng(0)
     weight, left, right = (random.normal(size=shape).astype(np.float32) for shape in ((5, 3), (5,), (3,)))
     made = Tensor(weight / (left @ weight @ right))
-    assert deriving.matches((weight, left, right), made)
-    assert not deriving.matches((weight, left, right), Tensor(made.values * np.float32(1.01)))
+    assert derived_weights.matches((weight, left, right), made)
+    assert not derived_weights.matches((weight, left, right), Tensor(made.values * np.float32(1.01)))
 
 
 def test_a_candidate_of_several_programs_is_as_good_as_the_worst(checkpoint):

@@ -7,7 +7,7 @@ import pytest
 
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from tasks.tracking.run import Tracker
+from paddleship.tracking.run import Tracker
 
 
 @pytest.fixture

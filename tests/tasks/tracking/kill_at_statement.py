@@ -7,7 +7,7 @@ import sys
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from tasks.tracking.client import connect
+from paddleship.tracking.client import connect
 
 store, last = sys.argv[1], int(sys.argv[2])
 seen = 0

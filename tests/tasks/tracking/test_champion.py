@@ -4,8 +4,8 @@ import pytest
 
 from paddleship.promotion.answers import keep
 from paddleship.promotion.ledger import Entry, Ledger, Shipped
-from tasks.put_in_place import send
-from tasks.tracking.champion import Registry
+from paddleship.rollout.rollout_steps import send
+from paddleship.tracking.champion import Registry
 from tests.tasks.tracking.helpers import client
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from paddleship.errors import CandidateError
 from paddleship.reports.finding import Finding
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.spec import TensorSpec
-from tasks.tracking import registry
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.spec import TensorSpec
+from paddleship.tracking import registry
 from tests.tasks.tracking.helpers import client
 
 AT = "2026-01-01T00:00:0{}+00:00"

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from paddleship.errors import GateFailed
 from paddleship.reports.finding import Finding
-from tasks.tracking.live import live_metrics
+from paddleship.tracking.live import live_metrics
 from tests.tasks.tracking.helpers import children, client
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.tracking import runs, view
-from tasks.tracking.run import Tracker
+from paddleship.tracking import runs, view
+from paddleship.tracking.run import Tracker
 from tests.tasks.tracking.helpers import children, client
 
 NAME = 'epochs=2, candidates=["paddle", null] (reviews-1f0c2a9b 3)'

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from paddleship.errors import Unavailable
-from tasks.tracking import store
-from tasks.tracking.client import connect
+from paddleship.tracking import store
+from paddleship.tracking.client import connect
 from tests.flows.helpers import REPOSITORY
 
 

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from tasks.tracking import view
+from paddleship.tracking import view
 from tests.tasks.tracking.helpers import client
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.spec import TensorSpec
-from paddleship.shipped.runtimes.bucketed import Rounded
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.runtimes.bucketed import Rounded
+from paddleship.shipped.computing.spec import TensorSpec
 
 SPECS = (TensorSpec("ids", "int64", ("batch", "length"), 0, 9, 7), TensorSpec("x", "float32", ("batch", 3)))
 OUTPUTS = (TensorSpec("scores", "float32", ("batch", "length")), TensorSpec("total", "float32", ("batch",)))

@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from paddleship.errors import CandidateError
-from paddleship.shipped.runtimes import onnx_runtime
+from paddleship.shipped.computing.runtimes import onnx_runtime
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,17 @@ import pytest
 from paddle import nn
 from safetensors.numpy import load_file, save_file
 
-from paddleship.config.params import Code, Model
+from paddleship.config.sections.code import Code
+from paddleship.config.sections.model import Model
 from paddleship.conversion import bundle, exporting
 from paddleship.conversion.converting import Converter, plan
 from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.shipped import runtimes
-from paddleship.shipped.common import layers
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.files import sha256
-from paddleship.shipped.common.structure import rebuild
+from paddleship.shipped.computing import layers, runtimes
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.files import sha256
+from paddleship.shipped.computing.structure import rebuild
 from paddleship.system import isolate
 from paddleship.weights.candidate_files import WeightsWorker
 

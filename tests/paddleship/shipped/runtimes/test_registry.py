@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from paddleship.errors import CandidateError, RegistrationError
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.runtimes import registry
-from paddleship.shipped.runtimes.registration import Kind, Registration
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.runtimes.registration import Kind, Registration
 
 PLAIN = """
-from paddleship.shipped.runtimes.registration import Kind, Registration
+from paddleship.shipped.computing.runtimes.registration import Kind, Registration
 
 RUNTIME = Registration(name={name!r}, load=print, candidates={{{candidate!r}: Kind()}}, source="onnx", requirements=("theirs==1.0",))
 """
@@ -108,6 +108,6 @@ def test_a_candidate_is_of_a_kind_only_where_its_runtime_has_one_of_its_name():
 
 
 def test_finding_the_runtimes_imports_none_of_their_libraries():
-    script = "import sys; from paddleship.shipped.runtimes import registry; registry.kinds(); print(*sys.modules)"
+    script = "import sys; from paddleship.shipped.computing.runtimes import registry; registry.kinds(); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not {"paddle", "onnxruntime", "openvino", "nncf", "onnx", "pydantic", "paddleship.conversion"} & set(modules)

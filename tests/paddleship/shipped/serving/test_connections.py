@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving.bodies import received
 from paddleship.shipped.serving.connections import Guard, make_server
 from paddleship.shipped.serving.limits import BodyLimits, ConnectionLimits, available_memory, in_flight_bytes, of_bodies

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.features import Bins
-from paddleship.shipped.common.spec import TensorSpec
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.features import Bins
+from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.sample import SUFFIX, RequestSample
 from tests.paddleship.shipped.serving.test_serving import (

@@ -15,8 +15,8 @@ import pytest
 from onnx import TensorProto, helper
 from starlette.testclient import TestClient
 
-from paddleship.shipped.common.candidate import Candidate
-from paddleship.shipped.common.spec import Dimension, TensorSpec
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.spec import Dimension, TensorSpec
 from paddleship.shipped.serving.app import create_app
 from paddleship.shipped.serving.connections import Guard
 from paddleship.shipped.serving.limits import ConnectionLimits

@@ -1,0 +1,148 @@
+"""`paddleship ci` for CI jobs: run the pipeline if params, code or data changed, and report in Markdown.
+
+The exit code is that of the run, see paddleship/errors.py; also 0 if nothing changed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from paddleship.cli.run_tables import benchmarks_differ, change, number, rows_differ
+from paddleship.errors import PaddleshipError, Unavailable, without_credentials
+from paddleship.execution import snapshots
+from paddleship.orchestration.pending_changes import lines
+from paddleship.reports.figures import apart
+from paddleship.reports.order import STAGES
+from paddleship.reports.report import Report
+from paddleship.servers.local_state import Local
+from paddleship.shipped.computing.files import write_text
+from paddleship.statistics.estimates import Difference
+from paddleship.tracking import client, run_description, runs
+from paddleship.tracking.runs import Run
+
+_PICTURE = "pictures/benchmark/latency.png"
+_SPEEDUP = "benchmark/speedup"
+_FIGURES = {
+    "p50 ms": "benchmark/p50_ms",
+    "p99 ms": "benchmark/p99_ms",
+    "noise ratio": "benchmark/noise_ratio",
+    "image MB": "package/image_bytes",
+}
+_MEASURED_HERE = ("p50 ms", "p99 ms")  # figures of one machine, which those of another one cannot be compared with
+
+
+def skip(checkout: Path, report: Path) -> str:
+    """Write the report of a job that runs nothing, and return its line."""
+    words = "nothing changed since dvc.lock: params, code, data and installed versions are the same, so the pipeline did not run"
+    if snapshots.has_results(checkout):
+        words += "; no commit has this dvc.lock: commit it, so that jobs in other clones find the same"
+    write_text(report, f"{words[0].upper()}{words[1:]}.\n")
+    return words
+
+
+def fail(error: PaddleshipError, commit: str, report: Path) -> None:
+    """Write the report of a job that ended with an error before or outside of its run."""
+    write_text(report, _text([f"**{error.outcome}: {error}**", *_failure(error.exit_code, commit)]))
+
+
+def write(local: Local, state: Any, changed: Mapping[str, Sequence[str]], report: Path, *, commit: str) -> None:
+    """Write the report of a run of that commit which ended in this state of Prefect."""
+    try:
+        text = _report(local, state, changed, report.parent)
+    except Unavailable as trouble:  # of the report, not of the run
+        verdict = "the run passed" if state.is_completed() else f"{state.name}: {state.message}"
+        text = [f"**{verdict}**", "", f"Its figures are not here: {trouble}", "", *lines(changed)]
+    if not state.is_completed():
+        from paddleship.orchestration import run_state  # imports Prefect
+
+        text += _failure(run_state.exit_code(state), commit)
+    write_text(report, _text(text))
+
+
+def _failure(exit_code: int, commit: str) -> list[str]:
+    return ["", f"Exit code {exit_code}, commit `{commit}`."]
+
+
+def _concerned(changed: Mapping[str, Sequence[str]], reports: Sequence[Report]) -> dict[str, Sequence[str]]:
+    """What changed in the stages that a failed run reached: up to the one that missed its gate, or that ended without a report."""
+    reported, reached = {report.stage for report in reports}, dict[str, Sequence[str]]()
+    for stage, names in changed.items():
+        if stage in STAGES and stage not in reported:
+            return reached | {stage: names} if all(report.verdict for report in reports) else reached
+        reached[stage] = names
+    return reached
+
+
+def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], folder: Path) -> list[str]:
+    """The report of a run that has ended, from what MLflow has of it; the picture goes into `folder`."""
+    uri = local.tracking_uri()
+    run = runs.of_flow_run(uri, str(state.state_details.flow_run_id))
+    reason = "" if state.is_completed() else f"{state.name}: {state.message}"
+    reports = runs.reports(uri, run) if run else []
+    if reason:
+        changed = _concerned(changed, reports)
+    if run is None or not reports:
+        return [f"**{reason}**" if reason else "MLflow has no reports of this run: see the log of the job", "", *lines(changed)]
+    text = [run_description.markdown(reports, links={}, failure=reason or None), *_against_champion(uri, run), *lines(changed)]
+    with tempfile.TemporaryDirectory() as scratch:
+        if picture := runs.download(uri, run, _PICTURE, Path(scratch)):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / picture.name).write_bytes(picture.read_bytes())
+            text += ["", f"![latency of every candidate]({picture.name})"]
+    where = f" in MLflow at {without_credentials(uri)}" if uri.startswith("http") else ""
+    return [*text, "", f"Run `{run.name}` of commit `{run.tags['git_commit']}`{where}."]
+
+
+def _against_champion(uri: str, run: Run) -> list[str]:
+    """This run and the champion side by side."""
+    found = runs.champion(uri, run.model)
+    if found is None:
+        return ["There is no champion yet that this run could be compared with.", ""]
+    version, champion = found
+    rows = [f"| | this run | champion, version {version} | |", "|---|---|---|---|"]
+    rows += [f"| {' | '.join(cells)} |" for cells in compare(run, champion)]
+    return [*rows, ""]
+
+
+def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
+    """A row for each figure: its name, its values in this run and in the champion's, and what the difference means."""
+    unlike, other_rows = benchmarks_differ(run, champion), rows_differ(run, champion)
+    rows = [("winner", run.tags.get("winner", "–"), champion.tags.get("winner", "–"), "")]
+    of_training = client.scores(run.metrics)
+    for name, key in {**{key.removeprefix("train/"): key for key in of_training}, **_FIGURES}.items():
+        here, there = run.metrics.get(key), champion.metrics.get(key)
+        if key.endswith("_bytes"):
+            here, there = (value and value / 1e6 for value in (here, there))
+        means = change(key, there, here) if here is not None and there is not None else ""
+        if means and name in _MEASURED_HERE and unlike:
+            means = unlike
+        if means and key in of_training and other_rows:
+            means = other_rows
+        texts = (number(here), number(there)) if here is None or there is None else apart(here, there)
+        rows.append((name, *texts, means))
+    rows.append(("speedup over eager, 95% interval", _interval(run), _interval(champion), _verdict(run, champion)))
+    return rows
+
+
+def _verdict(run: Run, champion: Run) -> str:
+    """Whether the speedup over each one's own eager model differs by more than both intervals allow."""
+    if _SPEEDUP not in run.metrics or _SPEEDUP not in champion.metrics:
+        return ""
+    if unlike := benchmarks_differ(run, champion):
+        return f"{Difference.CANNOT_TELL}: {unlike}"
+    if run.metrics[f"{_SPEEDUP}_low"] > champion.metrics[f"{_SPEEDUP}_high"]:
+        return Difference.BETTER
+    return Difference.WORSE if run.metrics[f"{_SPEEDUP}_high"] < champion.metrics[f"{_SPEEDUP}_low"] else Difference.CANNOT_TELL
+
+
+def _interval(run: Run) -> str:
+    if _SPEEDUP not in run.metrics:
+        return "–"
+    return f"{run.metrics[_SPEEDUP]:.2f}× ({run.metrics[f'{_SPEEDUP}_low']:.2f} to {run.metrics[f'{_SPEEDUP}_high']:.2f})"
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(lines).rstrip() + "\n"

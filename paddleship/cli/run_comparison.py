@@ -1,0 +1,117 @@
+"""`paddleship runs compare`: the rows in which two runs differ, and which of the two is better in what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from paddleship.cli.run_tables import (
+    FACTS,
+    IMAGE,
+    P50,
+    SPEEDUP,
+    benchmarks_differ,
+    brief,
+    change,
+    outcome,
+    params_that_differ,
+    rows_differ,
+    table_of,
+)
+from paddleship.reports.figures import apart
+from paddleship.reports.report import Report
+from paddleship.statistics.estimates import Difference
+from paddleship.sweep import choice
+from paddleship.sweep.variant import Figures
+from paddleship.tracking import client
+from paddleship.tracking.runs import Run
+
+_MEASURED, _SERVED = "benchmark/", "accept/"  # metrics that depend on the machine and its other load
+_SCORED = "train/"  # metrics that depend on the rows
+_PROVEN = "done"
+Row = tuple[str, str, str, str]
+
+
+def table(one: Run, other: Run, *, everything: bool) -> Any:
+    """The rows that differ: outcome, winner, scores, speed, params, facts, other figures. `everything` adds those that are equal."""
+    rows = _rows(one, other)
+    equal = [row for row in rows if row[1] == row[2]]
+    shown = [row for row in rows if row[1] != row[2]] + (equal if everything else [])
+    return table_of(("", brief(one.name), brief(other.name), "change"), shown)
+
+
+def equal_rows(one: Run, other: Run) -> int:
+    return sum(row[1] == row[2] for row in _rows(one, other))
+
+
+def _rows(one: Run, other: Run) -> list[Row]:
+    """All rows. A figure that does not compare has no ratio, and the reason if it is one of the first.
+
+    Figures of the benchmark, and of the server right after it, do not compare if one of the two was disturbed, or if they are of two
+    machines; those of the training do not if they are of different rows.
+    """
+    loaded = benchmarks_differ(one, other)
+    unlike = {_MEASURED: loaded, _SERVED: loaded, _SCORED: rows_differ(one, other)}
+    both = sorted(one.metrics.keys() & other.metrics.keys())
+    first = [key for key in (*client.scores(one.metrics), SPEEDUP, P50, IMAGE) if key in both]
+
+    def figure(key: str) -> Row:
+        before, after = one.metrics[key], other.metrics[key]
+        reason = next((why for prefix, why in unlike.items() if why and key.startswith(prefix)), "")
+        words = change(key, before, after) if not reason else reason if key in first else ""
+        return key, *apart(before, after), words
+
+    rows = [("outcome", outcome(one), outcome(other), ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
+    rows += map(figure, first)
+    rows += [(*row, "") for row in params_that_differ(one, other)]
+    rows += [(key, one.tags.get(key, "–"), other.tags.get(key, "–"), "") for key in (*FACTS, "image")]
+    return [*rows, *(figure(key) for key in both if key not in first)]
+
+
+def conclusion(one: Run, other: Run, reports: tuple[Sequence[Report], Sequence[Report]]) -> list[str]:
+    """Which run is better in score, latency and size, as a sweep decides it, and in what this cannot be told."""
+    lines = [f"{run.name} did not pass ({outcome(run)})" for run in (one, other) if run.outcome != _PROVEN]
+    measured = Figures.of(reports[0]), Figures.of(reports[1])
+    if measured[0] is None or measured[1] is None:
+        without = " and ".join(run.name for run, found in zip((one, other), measured, strict=True) if found is None)
+        return [*lines, f"cannot tell which is better: {without} measured no winner"]
+    for objective in choice.OBJECTIVES:
+        lines.append(_judged(objective, one, other, measured[0], measured[1]))
+    return [*lines, "nothing else was judged"]
+
+
+def _judged(objective: str, one: Run, other: Run, first: Figures, second: Figures) -> str:
+    if trouble := _incomparable(objective, one, other, first, second):
+        return f"{objective}: cannot tell, {trouble}"
+    what, before, after = _figures(objective, first, second)
+    found = choice.compare(objective, first, second)
+    if found == Difference.CANNOT_TELL:
+        return f"{objective}: cannot tell, {what} {before} and {after} are {'equal' if before == after else 'too close'}"
+    name, better, worse = (one.name, before, after) if found == Difference.BETTER else (other.name, after, before)
+    sure = ", by value, without an interval" if objective == "score" and not first.score_has_interval else ""
+    return f"{objective}: {name} is better, {what} {better} against {worse}{sure}"
+
+
+def _incomparable(objective: str, one: Run, other: Run, first: Figures, second: Figures) -> str:
+    """Why two figures do not compare; empty if they do."""
+    if objective == "latency":
+        return benchmarks_differ(one, other)
+    if objective == "size":
+        return "" if first.size_of == second.size_of else f"one is that of {first.size_of}, the other that of {second.size_of}"
+    if first.score is None or second.score is None:
+        return "a run has no score on the validation rows"
+    if first.score_name != second.score_name:
+        return f"one has {first.score_name}, the other {second.score_name}"
+    return "" if first.data_sha256 == second.data_sha256 else "the scores are on other rows"
+
+
+def _figures(objective: str, first: Figures, second: Figures) -> tuple[str, str, str]:
+    """What the figures of an objective are, and both as text."""
+    if objective == "size":
+        one, other = apart(first.size_bytes / 1e6, second.size_bytes / 1e6)
+        return str(first.size_of), f"{one} MB", f"{other} MB"
+    if objective == "latency":
+        one, other = apart(first.p50_ms.value, second.p50_ms.value)
+        return "p50", f"{one} ms", f"{other} ms"
+    scores = [score.value if score else 0.0 for score in (first.score, second.score)]
+    return first.score_name, *apart(scores[0], scores[1])

@@ -1,0 +1,122 @@
+"""`paddleship runs`: list, show, compare, open and remove runs."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from paddleship.cli.command_context import here
+from paddleship.errors import BadInput
+from paddleship.orchestration import terminal
+
+if TYPE_CHECKING:
+    from paddleship.cli.releases import Release
+    from paddleship.servers.local_state import Local
+    from paddleship.tracking.runs import Run
+
+_RUN = "NAME|ID"
+
+
+@click.group(no_args_is_help=False)
+def runs() -> None:
+    """List, show, compare, open and remove runs."""
+
+
+@runs.command("list")
+@click.option("--limit", type=int, default=20, show_default=True, metavar="N", help="how many to print")
+def list_runs(limit: int) -> int:
+    """The runs, the newest first."""
+    if limit < 1:
+        raise BadInput(f"--limit must be at least 1 (got {limit}): give the number of runs to print")
+    checkout, local = here()
+    from paddleship.cli import run_tables
+    from paddleship.tracking.runs import find
+
+    found = find(local.tracking_uri())
+    terminal.show(run_tables.table(found[:limit], _releases(checkout, local, found)))
+    if len(found) > limit:
+        print(f"of {len(found)} runs, the newest {limit}: --limit {len(found)} prints all")
+    return 0
+
+
+@runs.command()
+@click.argument("name", metavar=_RUN)
+def show(name: str) -> int:
+    """All that is known of one run."""
+    checkout, local = here()
+    from paddleship.cli import run_tables
+    from paddleship.tracking.runs import find, named
+
+    found = find(local.tracking_uri())
+    run = named(found, name)
+    before = next((other for other in found if other.model == run.model and other.started < run.started), None)
+    terminal.show(run_tables.details(run, _releases(checkout, local, [run]).get(run.run_id), before))
+    return 0
+
+
+@runs.command()
+@click.argument("one", metavar=_RUN)
+@click.argument("other", metavar=_RUN)
+@click.option("--all", "everything", is_flag=True, help="also the rows that are equal")
+def compare(one: str, other: str, everything: bool) -> int:
+    """What differs between two runs, and which one is better in what."""
+    _, local = here()
+    from paddleship.cli import run_comparison
+    from paddleship.tracking.runs import find, named, reports
+
+    uri = local.tracking_uri()
+    found = find(uri)
+    first, second = named(found, one), named(found, other)
+    terminal.show(run_comparison.table(first, second, everything=everything))
+    if not everything and (equal := run_comparison.equal_rows(first, second)):
+        print(f"{equal} equal rows are left out: --all prints them")
+    print("", *run_comparison.conclusion(first, second, (reports(uri, first), reports(uri, second))), sep="\n")
+    return 0
+
+
+@runs.command("open")
+@click.argument("name", metavar=_RUN)
+def open_page(name: str) -> int:
+    """Open the page of a run in MLflow, or print its address where there is no browser."""
+    _, local = here()
+    from paddleship.tracking.runs import address, find, named
+
+    uri = local.tracking_uri()
+    page = address(uri, named(find(uri), name))
+    if page is None:
+        raise BadInput("no MLflow server shows the pages of this checkout: run `make ui`")
+    print(page)
+    webbrowser.open(page)
+    return 0
+
+
+@runs.command()
+@click.option("--keep", type=int, default=20, show_default=True, metavar="N", help="how many of the newest runs to keep")
+@click.option("--cache", is_flag=True, help="also remove from DVC's cache what this checkout, commits and experiments do not use")
+@click.option("--everyone", is_flag=True, help="also remove the runs of other checkouts that use the same MLflow")
+@click.option("--dry-run", is_flag=True, help="print what would be removed, and remove nothing")
+def prune(keep: int, cache: bool, everyone: bool, dry_run: bool) -> int:
+    """Remove old runs of this checkout: worktrees, images, MLflow runs, experiments."""
+    checkout, local = here()
+    if keep < 0:
+        raise BadInput(f"--keep must be at least 0 (got {keep}): give the number of runs to keep")
+    from paddleship.cli import run_tables
+
+    run_tables.prune(checkout, local, keep=keep, everyone=everyone, cache=cache, dry_run=dry_run, say=print)
+    return 0
+
+
+def _releases(checkout: Path, local: Local, found: Sequence[Run]) -> Mapping[str, Release]:
+    """What became of the runs; empty, with the reason on standard error, if the params or the ledger cannot be read."""
+    from paddleship.cli import releases
+
+    try:
+        return releases.of_runs(checkout, local.tracking_uri(), found)
+    except BadInput as error:
+        print(f"warning: not known which run serves: {error}", file=sys.stderr)
+        return {}

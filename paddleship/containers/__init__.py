@@ -1,0 +1,1 @@
+"""The door to Docker: build and inspect images, run containers with restricted rights."""

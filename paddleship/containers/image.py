@@ -1,0 +1,480 @@
+"""The only module that uses Docker: find the engine, build and inspect images, run a container with restricted rights."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from paddleship.custody.differing import show_both
+from paddleship.errors import BadInput, PaddleshipError, Unavailable
+from paddleship.lineage.release import DIGEST_LABEL
+from paddleship.shipped.computing.files import tree_sha256
+from paddleship.system import processes
+
+CONTENTS = ("model", "app")  # parts of an image: the candidate, and this library
+_HOME = "/opt/paddleship"
+_OF_THE_BUILD = ("Hostname", "Domainname", "Image")  # the builder writes them, containers do not use them
+OUR_SOCKET = "unix:///run/paddleship/docker.sock"
+_OWNER, _UNTIL = "io.paddleship.acceptance", "io.paddleship.acceptance-until"
+_LONGEST_S = 6 * 3600  # of an acceptance
+_ENGINE_TIMEOUT_S = 120
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
+_TERMINATED = 128 + signal.SIGTERM  # exit code of a container that was asked to stop
+_NO_ENGINE = "run `make engine`, or start one and set DOCKER_HOST; a run ends before it with UNTIL=benchmark (make) or --until benchmark"
+
+
+def connect() -> Any:
+    """A client of the first engine that answers. Raises Unavailable.
+
+    DOCKER_HOST, with its TLS settings, is the only choice if it is set; otherwise the default socket, then the one of infra/engine.sh.
+    """
+    from docker.utils import kwargs_from_env
+
+    import docker
+
+    chosen = os.environ.get("DOCKER_HOST")
+    sockets = [host for host in ("unix:///var/run/docker.sock", OUR_SOCKET) if Path(host.removeprefix("unix://")).exists()]
+    for host in [chosen] if chosen else sockets:
+        try:
+            settings = kwargs_from_env() if chosen else {"base_url": host}
+            client = docker.DockerClient(**settings, timeout=_ENGINE_TIMEOUT_S)
+        except (docker.errors.DockerException, OSError, ValueError):
+            continue
+        try:
+            client.ping()
+            return client
+        except (docker.errors.DockerException, OSError):
+            client.close()
+    where = f" (DOCKER_HOST is {chosen!r})" if chosen else ""
+    raise Unavailable(f"no Docker engine is reachable{where}: {_NO_ENGINE}")
+
+
+@contextmanager
+def engine() -> Iterator[Any]:
+    """A client of the first engine that answers, for a block. Raises Unavailable, also if the engine refuses or stops answering in it."""
+    from requests.exceptions import RequestException
+    from urllib3.exceptions import HTTPError
+
+    import docker
+
+    with closing(connect()) as client:
+        try:
+            yield client
+        except docker.errors.APIError as error:
+            said = reason(error)
+            raise _disk_full(said) or Unavailable(f"the Docker engine refused a request ({said}): see the engine's log") from error
+        except (RequestException, HTTPError) as error:
+            raise Unavailable(
+                f"the Docker engine stopped answering ({reason(error)}): start it, then run the same command again"
+            ) from error
+
+
+def reason(error: Exception | str) -> str:
+    """What an engine says of an error, on one line and cut."""
+    return " ".join(str(getattr(error, "explanation", None) or error).split())[:160]
+
+
+def _disk_full(said: str) -> Unavailable | None:
+    """The error to raise if what an engine says is that its disk is full; it reports that in words only."""
+    if os.strerror(errno.ENOSPC).lower() not in said.lower():
+        return None
+    return Unavailable(
+        f"the disk of the Docker engine is full ({said}): free space there, for example with `docker system prune`, "
+        "then run the same command again"
+    )
+
+
+def host_of(client: Any) -> str:
+    """The engine's address, in the form of DOCKER_HOST."""
+    socket = getattr(client.api.adapters.get("http+docker://"), "socket_path", None)
+    return os.environ.get("DOCKER_HOST") or f"unix://{socket}"
+
+
+def is_gone(receipt: Path) -> bool:
+    """Whether the engine no longer has the image of the receipt, which DVC cannot see. Raises Unavailable."""
+    if not receipt.exists():
+        return False
+    with engine() as client:
+        return not exists(client, json.loads(receipt.read_text(encoding="utf-8"))["image_id"])
+
+
+def exists(client: Any, image: str) -> bool:
+    return find(client, image) is not None
+
+
+def find(client: Any, image: str) -> Any:
+    """The image of that name or id; None if the engine has none. Never pulls."""
+    import docker
+
+    try:
+        return client.images.get(image)
+    except docker.errors.ImageNotFound:
+        return None
+
+
+def require_base(client: Any, image: str, *, recipe: str = "infra/base_image.sh") -> Any:
+    """The base image, pulled if a registry has it; `recipe` is the script that makes it if none does. Raises Unavailable."""
+    import docker
+
+    if (found := find(client, image)) is not None:
+        return found
+    print(f"pulling {image}")
+    try:
+        return client.images.pull(image)
+    except docker.errors.DockerException as error:
+        raise Unavailable(
+            f"base image {image!r} is neither in the engine nor in a registry that answers ({reason(error)}): "
+            f"run `{recipe} {image}`, or `docker load` it"
+        ) from None
+
+
+def python_version(client: Any, image: str) -> str:
+    """The version of the Python in an image, from a run of it. Raises BadInput if it does not run."""
+    import docker
+
+    ask = ["python", "-c", "import platform; print(platform.python_version())"]
+    container = client.containers.create(image, entrypoint=ask, network_disabled=True, labels=_labels())
+    try:
+        container.start()
+        failed = container.wait()["StatusCode"]
+        answer = container.logs(stderr=bool(failed)).decode(errors="replace").strip()
+    except docker.errors.APIError as error:
+        failed, answer = 1, reason(error)
+    finally:
+        remove_container(container)
+    if failed:
+        raise BadInput(f"the Python of the base image does not run ({reason(answer)}): set package.base_image to an image with Python")
+    return str(answer)
+
+
+def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str], quiet: bool = False) -> Any:
+    """Build the Dockerfile in `context`; the image has no tag. Raises PaddleshipError, Unavailable."""
+    if not quiet:
+        print(f"building the image on {base_image}")
+    last = built = ""
+    stream = client.api.build(
+        path=str(context), rm=True, pull=False, decode=True, buildargs={"BASE_IMAGE": base_image}, labels=dict(labels)
+    )
+    for event in stream:
+        if "error" in event:
+            said = reason(event["error"])
+            raise _disk_full(said) or PaddleshipError(f"the image does not build ({said}; after {last!r}): see docker/serve.Dockerfile")
+        built = event.get("aux", {}).get("ID", built)
+        if line := event.get("stream", "").strip():
+            last = line
+    if not built:
+        raise Unavailable(f"the Docker engine ended the build without a result (after {last!r}): start it, then run the same command again")
+    return client.images.get(built)
+
+
+def contents(client: Any, image: str) -> dict[str, str]:
+    """A hash of the files of each of CONTENTS in an image, without running it."""
+    container = client.containers.create(image, network_disabled=True, labels=_labels())
+    try:
+        return {part: tree_sha256(_hashes(container, f"{_HOME}/{part}")) for part in CONTENTS}
+    finally:
+        remove_container(container)
+
+
+def _hashes(container: Any, folder: str) -> dict[str, str]:
+    """The hash of every file below a folder of a container, by path."""
+    import docker
+
+    with tempfile.TemporaryFile() as archive:
+        try:
+            archive.writelines(container.get_archive(folder)[0])
+        except docker.errors.NotFound:
+            return {}
+        archive.seek(0)
+        with tarfile.open(fileobj=archive) as members:
+            files = {member.name.partition("/")[2]: members.extractfile(member) for member in members if not member.isdir()}
+            return {place: hashlib.sha256(stream.read() if stream else b"").hexdigest() for place, stream in files.items()}
+
+
+def _expected_configuration(client: Any, receipt: Mapping[str, Any], dockerfile: Path) -> dict[str, Any]:
+    """The configuration that the engine gives an image of this Dockerfile on the receipt's base image with the receipt's labels."""
+    with tempfile.TemporaryDirectory() as scratch:
+        context = Path(scratch)
+        shutil.copy(dockerfile, context / "Dockerfile")
+        for part in ("site", "app", "lib", "model"):
+            (context / "rootfs" / part).mkdir(parents=True)
+        probe = build(client, context, base_image=receipt["base_image_id"], labels=receipt["labels"], quiet=True)
+    try:
+        return _configuration(probe)
+    finally:
+        client.images.remove(probe.id, force=True, noprune=True)
+
+
+def _configuration(found: Any) -> dict[str, Any]:
+    """User, environment, entry point, labels and all else that an image fixes for its containers; what is unset is left out."""
+    return {key: value for key, value in found.attrs["Config"].items() if value and key not in _OF_THE_BUILD}
+
+
+def require_built(client: Any, receipt: Mapping[str, Any], *, dockerfile: Path) -> None:
+    """Raise BadInput unless the engine's image matches the receipt of `package`, and the configuration its Dockerfile."""
+    again = "build it again with `paddleship run --again package`"
+    if (found := find(client, receipt["image_id"])) is None:
+        raise BadInput(f"image {receipt['image']!r} is no longer in the engine: {again}")
+    if (base := find(client, receipt["base_image_id"])) is None:
+        raise BadInput(f"the base image {receipt['base_image']!r} of {receipt['image']!r} is no longer in the engine: {again}")
+    layers = list(base.attrs["RootFS"]["Layers"])
+    facts: dict[str, tuple[Any, Any]] = {
+        "image id": (found.id, receipt["image_id"]),
+        **{f"label {key}": (found.labels.get(key), value) for key, value in receipt["labels"].items()},
+        "layers": (found.attrs["RootFS"]["Layers"], receipt["layers"]),
+        "base layers": (found.attrs["RootFS"]["Layers"][: len(layers)], layers),
+    }
+    has, wanted = _configuration(found), _expected_configuration(client, receipt, dockerfile)
+    facts |= {f"configuration {key}": (has.get(key), wanted.get(key)) for key in sorted(has.keys() | wanted.keys())}
+    for part, digest in contents(client, found.id).items():
+        facts[f"digest of {_HOME}/{part}"] = (digest, receipt["contents"][part])
+    facts["label of the candidate's digest"] = (receipt["labels"].get(DIGEST_LABEL), receipt["lineage"]["candidate_digest"])
+    for fact, (has, wanted) in facts.items():
+        if has != wanted:
+            has_text, wanted_text = show_both(has, wanted)
+            raise BadInput(f"image {found.id[:19]} has the {fact} {has_text}, but package would build {wanted_text}: {again}")
+
+
+def name(client: Any, identity: str, name: str) -> None:
+    """Tag an image with its name. Raises Unavailable if another process took the name meanwhile."""
+    client.images.get(identity).tag(name)
+    if (found := find(client, name)) is None or found.id != identity:
+        raise Unavailable(f"{name} does not name the accepted image {identity[:19]}: another run took the name; run accept again")
+
+
+def untag(client: Any, identity: str, *tags: str) -> None:
+    """Remove those of the tags that name this image, and the image with its last tag; an image in use is kept and reported."""
+    import docker
+
+    for tag in tags:
+        if (found := find(client, tag)) is not None and found.id == identity:
+            try:
+                client.images.remove(tag, force=True)
+            except docker.errors.APIError as error:
+                print(f"the tag {tag} could not be removed ({reason(error)}): remove it with `docker rmi {tag}`")
+
+
+def labelled(client: Any, label: str) -> list[Any]:
+    """The images with a label."""
+    return list(client.images.list(filters={"label": label}))
+
+
+def remove(client: Any, found: Any) -> bool:
+    """Remove an image with all its names; False if a container or another image needs it."""
+    import docker
+
+    try:
+        for tag in found.tags or [found.id]:
+            client.images.remove(tag)
+    except docker.errors.APIError:
+        return False
+    return True
+
+
+def remove_container(container: Any) -> None:
+    """Remove a container that may run, with its volumes, and return when it is gone, also if another process is removing it.
+
+    Raises Unavailable if that other removal fails.
+    """
+    import docker
+
+    try:
+        container.remove(force=True, v=True)
+    except docker.errors.NotFound:
+        pass
+    except docker.errors.APIError as error:
+        if error.status_code != HTTPStatus.CONFLICT:  # the answer while another removal is in progress
+            raise
+        with suppress(docker.errors.NotFound):
+            failed = container.wait(condition="removed").get("Error")
+            if failed:
+                said = reason(failed["Message"])
+                raise Unavailable(f"the Docker engine did not remove {container.name} ({said}): see the engine's log") from None
+
+
+def remove_network(network: Any) -> None:
+    """Remove a network, also if another process removes it meanwhile."""
+    import docker
+
+    with suppress(docker.errors.NotFound):
+        network.remove()
+
+
+def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
+    """The kind and name of `name` ("image …" or "container …"), and its image's labels. Raises BadInput."""
+    import docker
+
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{name!r} is no name or id of a container or image: see `docker ps -a` and `docker images`")
+    try:
+        container = client.containers.get(name)
+        image = container.image
+        return f"container {container.name} of image {(image.tags or [image.id])[0]}", dict(image.labels)
+    except docker.errors.NotFound:
+        pass
+    if (image := find(client, name)) is None:
+        raise BadInput(f"{name!r} is neither a container nor an image of the engine: see `docker ps -a` and `docker images`")
+    return f"image {name if name in image.tags else (image.tags or [image.id])[0]}", dict(image.labels)
+
+
+@dataclass
+class Sandbox:
+    """A container with restricted rights, and the address of its port."""
+
+    container: Any
+    host: str
+    port: int
+    stopped: bool = False
+
+    @property
+    def state(self) -> dict[str, Any]:
+        self.container.reload()
+        return dict(self.container.attrs["State"])
+
+    def require_not_stopped(self) -> None:
+        """Raise Unavailable if somebody else asked the container to stop, as an engine does that is restarted."""
+        if self.stopped:
+            return
+        state = self.state
+        if not state["Running"] and state["ExitCode"] == _TERMINATED:
+            raise Unavailable("the container was stopped from outside: see that the Docker engine runs, then run the same command again")
+
+    def logs(self) -> str:
+        return str(self.container.logs(tail=20).decode(errors="replace"))
+
+    def peak_memory_bytes(self) -> int:
+        """The highest memory use in the engine's record; without a record (cgroup v2), the current use."""
+        usage = self.container.stats(stream=False).get("memory_stats", {})
+        return int(usage.get("max_usage") or usage.get("usage") or 0)
+
+    def stop(self, *, timeout_s: int) -> tuple[float, int]:
+        """Ask the server to stop. Returns the seconds until it ended, and its exit code."""
+        self.require_not_stopped()
+        self.stopped = True
+        start = time.perf_counter()
+        self.container.stop(timeout=timeout_s)
+        return time.perf_counter() - start, int(self.state["ExitCode"])
+
+
+@contextmanager
+def sandbox(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> Iterator[Sandbox]:
+    """Run `image` with access to its port only: read-only root, no capabilities, no new privileges, limits, no outgoing network.
+
+    If the engine is on this Linux host, the network is internal and the container has its own address; otherwise the port is published on
+    127.0.0.1. Container and network are removed afterwards, also on SIGTERM. Leftovers of a killed run are removed first.
+    Raises Unavailable if somebody else stopped the container, because its answers then say nothing about the image.
+    """
+    _remove_leftovers(client)
+    with _ended_by_sigterm():
+        yield from _sandbox(client, image, memory_bytes=memory_bytes, port=port)
+
+
+def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterator[Sandbox]:
+    _require_of_this_machine(client)
+    local = _shares_our_network(client)
+    network = client.networks.create(f"paddleship-accept-{uuid.uuid4().hex[:12]}", internal=local, labels=_labels())
+    container = None
+    try:
+        container = client.containers.create(
+            image,
+            network=network.name,
+            ports=None if local else {f"{port}/tcp": ("127.0.0.1", None)},
+            labels=_labels(),
+            **locked_down(memory_bytes=memory_bytes),
+        )
+        container.start()
+        container.reload()
+        settings = container.attrs["NetworkSettings"]
+        if local:
+            made = Sandbox(container, settings["Networks"][network.name]["IPAddress"], port)
+        else:
+            made = Sandbox(container, "127.0.0.1", int(settings["Ports"][f"{port}/tcp"][0]["HostPort"]))
+        try:
+            yield made
+        finally:
+            made.require_not_stopped()
+    finally:
+        if container is not None:
+            remove_container(container)
+        remove_network(network)
+
+
+def locked_down(*, memory_bytes: int) -> dict[str, Any]:
+    """What a container of ours may not do: write, use capabilities or gain any, take more memory or processes than it needs."""
+    return {
+        "read_only": True,
+        "tmpfs": {"/tmp": "size=64m,mode=1777"},  # noqa: S108 a folder of the container
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "mem_limit": memory_bytes,
+        "memswap_limit": memory_bytes,
+        "pids_limit": 256,
+        "init": True,
+    }
+
+
+def _require_of_this_machine(client: Any) -> None:
+    """Raise Unavailable if the containers of the engine cannot be reached from here."""
+    if urlsplit(str(client.api.base_url)).hostname not in ("localhost", "localnpipe", "127.0.0.1", "::1"):
+        raise Unavailable(
+            f"the Docker engine {host_of(client)} is on another machine, and its containers cannot be reached from here: "
+            "run there, or give `package` and `accept` a worker there (--on)"
+        )
+
+
+def _shares_our_network(client: Any) -> bool:
+    """Whether a container's own address can be reached: not if the engine is remote, rootless or in a virtual machine."""
+    facts = client.info()
+    inside = "Docker Desktop" in facts.get("OperatingSystem", "") or "name=rootless" in (facts.get("SecurityOptions") or [])
+    return sys.platform == "linux" and str(client.api.base_url) == "http+docker://localhost" and not inside
+
+
+def _labels() -> dict[str, str]:
+    """Labels with the process that made a container or network, and when it expires if that process cannot be seen."""
+    return {_OWNER: processes.identity(), _UNTIL: str(int(time.time() + _LONGEST_S))}
+
+
+def _remove_leftovers(client: Any) -> None:
+    """Remove containers and networks of killed acceptances; those of living processes stay, also in other pid namespaces."""
+    for container in client.containers.list(all=True, filters={"label": _OWNER}, ignore_removed=True):
+        if _is_left_over(container.labels):
+            remove_container(container)
+    for network in client.networks.list(filters={"label": _OWNER}):
+        if _is_left_over(network.attrs["Labels"]):
+            remove_network(network)
+
+
+def _is_left_over(labels: Mapping[str, str]) -> bool:
+    lives = processes.lives(labels[_OWNER])
+    return time.time() > float(labels[_UNTIL]) if lives is None else not lives
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that every `finally` runs and nothing stays in the engine."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

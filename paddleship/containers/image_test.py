@@ -1,0 +1,158 @@
+"""An image on trial: run with restricted rights, asked over HTTP, and judged by the answers of the eager model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from paddleship.acceptance import judging
+from paddleship.acceptance.client import Client, ServerError
+from paddleship.acceptance.observing import Observed, observe
+from paddleship.config import loosening
+from paddleship.config.params import Params
+from paddleship.config.sections.accept import Accept
+from paddleship.containers import image
+from paddleship.data import dataset
+from paddleship.errors import PaddleshipError
+from paddleship.proof import parity
+from paddleship.proof.evidence import Evidence
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.statistics import estimates
+
+_STOP_TIMEOUT_S = 20
+_POLL_S = 0.02
+_NOT_STOPPED = f"the server did not stop cleanly on SIGTERM (137: it was killed after {_STOP_TIMEOUT_S} s): run the image and read its log"
+_STOPPED_WELL = (0, 143)  # 143: the init process forwards SIGTERM
+
+
+@dataclass(frozen=True)
+class ContainerFacts:
+    """The measurements from outside the container."""
+
+    cold_start_ms: float
+    observed: Observed
+    peak_memory_bytes: int
+    stop_s: float
+    exit_code: int
+
+
+class NotReadyError(PaddleshipError):
+    """The container exited, or did not become ready in time; the message is its log."""
+
+
+def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, params: Params) -> tuple[Report, dict[str, Any]]:
+    """Run the image and judge its answers. Returns the report, and a request with its answer if there is one."""
+    evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
+    try:
+        seen = _observe(client, receipt["image_id"], candidate, evidence, params)
+    except NotReadyError as obstacle:
+        return _refused("ready", str(obstacle), "the container never became ready"), {}
+    except ServerError as obstacle:
+        return _refused("first_answer", str(obstacle), "the server does not answer a held-out row"), {}
+    served = judging.ServedCandidate(candidate.precision, tuple(params.data.classes) if candidate.labels else ())
+    checks, judgement = judging.checks(seen.observed, evidence, served, params.verify)
+    verdict = Verdict(checks=[_digest_check(seen.observed, candidate), *checks, *_checks(seen, params.accept)])
+    left_out = len(evidence.cases) - len(seen.observed.asked)
+    metrics = {**_metrics(seen, judgement), "batches_left_out": left_out}
+    report = Report(
+        stage="accept",
+        headline=(
+            f"{len(seen.observed.answers)} batches of up to {seen.observed.max_batch} rows over HTTP as eager"
+            f"{f' ({left_out} left out for their size)' if left_out else ''}, "
+            f"cold start {seen.cold_start_ms:.0f} ms, {seen.observed.load.throughput_per_s:,.0f} requests/s"
+            f"{loosening.in_headline(params)}"
+        )
+        if verdict
+        else f"refused: {verdict.failures[0]}",
+        metrics=metrics,
+        verdict=verdict,
+        findings=judgement.findings if judgement is not None else [],
+        facts={
+            "image": receipt["image"],
+            "loop": "closed",
+            "concurrency": params.accept.concurrency,
+            "requests": params.accept.load_requests,
+        },
+    )
+    return report, seen.observed.example
+
+
+def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> ContainerFacts:
+    """Start the container, send all requests, stop it. Raises NotReadyError, and ServerError if it answers nothing."""
+    rows = dataset.read(Path(params.paths.prepared), "test")
+    start, answered = time.perf_counter(), []
+    with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes) as sandbox:
+        connect = partial(Client, sandbox.host, sandbox.port, model=params.name)
+        wait_until_ready(connect, sandbox, deadline=start + params.accept.ready_timeout_s)
+        observed = observe(
+            sandbox.host,
+            sandbox.port,
+            model=params.name,
+            batches=[rows.take(case.rows).columns for case in evidence.cases],
+            pads={spec.name: spec.pad for spec in candidate.inputs},
+            requests=params.accept.load_requests,
+            concurrency=params.accept.concurrency,
+            seconds=params.accept.load_seconds,
+            on_first_answer=lambda: answered.append(time.perf_counter()),
+        )
+        memory = sandbox.peak_memory_bytes()
+        stop_s, exit_code = sandbox.stop(timeout_s=_STOP_TIMEOUT_S)
+    return ContainerFacts(1000 * (answered[0] - start), observed, memory, stop_s, exit_code)
+
+
+def _checks(seen: ContainerFacts, limits: Accept) -> list[Check]:
+    slow = "raise accept.max_cold_start_ms, or ship a smaller model"
+    stopped = seen.exit_code in _STOPPED_WELL
+    return [
+        Check.at_most("cold_start_ms", seen.cold_start_ms, limits.max_cold_start_ms, advice=slow),
+        Check(name="exit_code", measured=seen.exit_code, limit="0 or 143", passed=stopped, advice=_NOT_STOPPED),
+    ]
+
+
+def _digest_check(observed: Observed, candidate: Candidate) -> Check:
+    """Check that the server serves the candidate of the receipt."""
+    served = observed.candidate_digest
+    advice = "the image serves another model: build it again with `paddleship run --again package`"
+    return Check(name="candidate_digest", measured=served, limit=candidate.digest, passed=served == candidate.digest, advice=advice)
+
+
+def _metrics(seen: ContainerFacts, judgement: parity.Judgement | None) -> dict[str, float | int]:
+    tail = estimates.percentiles(seen.observed.load.samples_ms)
+    return {
+        **judging.metrics(judgement),
+        "cold_start_ms": seen.cold_start_ms,
+        **{f"http_{key}": value for key, value in tail.items() if value is not None},
+        "http_throughput_per_s": seen.observed.load.throughput_per_s,
+        "container_peak_memory_bytes": seen.peak_memory_bytes,
+        "stop_ms": 1000 * seen.stop_s,
+        "accepted_batches": len(seen.observed.answers),
+        "accepted_answers_to_many_callers": len(seen.observed.concurrent_load.samples_ms),
+    }
+
+
+def wait_until_ready(connect: Callable[..., Client], sandbox: image.Sandbox, *, deadline: float) -> None:
+    """Poll until the server is ready. Raises NotReadyError."""
+    while time.perf_counter() < deadline:
+        state = sandbox.state
+        if not state["Running"]:
+            raise NotReadyError(f"the container exited with code {state['ExitCode']}: {sandbox.logs().strip()[-400:]}")
+        with closing(connect(timeout_s=2)) as client:
+            try:
+                if client.get("/v2/health/ready")[0] == 200:
+                    return
+            except ServerError:
+                pass
+        time.sleep(_POLL_S)
+    raise NotReadyError(f"the server was not ready within accept.ready_timeout_s: {sandbox.logs().strip()[-400:]}")
+
+
+def _refused(name: str, obstacle: str, headline: str) -> Report:
+    check = Check(name=name, measured=obstacle, limit=name, passed=False, advice="run the image with `docker run`, and read its log")
+    return Report(stage="accept", headline=headline, verdict=Verdict(checks=[check]))

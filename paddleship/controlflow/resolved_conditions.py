@@ -1,0 +1,165 @@
+"""Which conditions a conversion put into the program, and which it decided in Python.
+
+Paddle rewrites the user's functions: an `if` or ternary becomes a call of `_jst.IfElse`, a loop a call of `_jst.While`. A condition
+that is a value of the program becomes `pd_op.if` or `pd_op.while`. Any other condition is decided during the conversion, for all
+inputs. Code that Paddle does not rewrite runs unchanged and is traced like eager code.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from types import CodeType, FrameType
+from typing import Any
+
+from paddleship.controlflow import branches
+from paddleship.controlflow.branches import Site, Span
+from paddleship.controlflow.tracing import BranchKey, TakenBranches, following
+from paddleship.shipped.computing.references import is_users
+
+
+@dataclass
+class Decisions:
+    """The decision at each branch: `regions` are in the program; `taken` are the outcomes in Python (0, 1, or rounds of a loop).
+
+    `constants` are conditions for which Python read a tensor that the program does not compute.
+    """
+
+    taken: TakenBranches
+    regions: set[BranchKey] = field(default_factory=set)
+    constants: set[BranchKey] = field(default_factory=set)
+
+    def note(self, site: Site, layer: str, condition: Any, outcome: Callable[[], int]) -> None:
+        import paddle
+
+        if isinstance(condition, paddle.pir.Value):
+            self.regions.add((site, layer))
+            return
+        if isinstance(condition, paddle.Tensor):
+            self.constants.add((site, layer))
+        self.taken.add(site, layer, outcome())
+
+
+@contextmanager
+def watching(layer: Any) -> Iterator[Decisions]:
+    """Record every decision of the conversions in the block. For a process that converts and then ends."""
+    from paddle.jit import dy2static, not_to_static
+    from paddle.jit.dy2static import program_translator
+
+    decisions = Decisions(TakenBranches.of(layer))
+    originals = (dy2static.IfElse, dy2static.While, program_translator._FUNCTION_CACHE._code_to_ast_caches)
+
+    def choose(condition: Any, *arguments: Any, **options: Any) -> Any:
+        frame = sys._getframe(1)
+        if site := _choice(frame):
+            decisions.note(site, decisions.taken.layer(frame), condition, lambda: int(bool(condition)))
+        return originals[0](condition, *arguments, **options)
+
+    def repeat(condition: Callable[[], Any], body: Callable[[], Any], *arguments: Any, **options: Any) -> Any:
+        frame = sys._getframe(1)
+        rounds = _Rounds(condition, body)
+        result = originals[1](rounds.ask, rounds.go, *arguments, **options)
+        if site := _loop(frame, body):
+            decisions.note(site, decisions.taken.layer(frame), rounds.first, lambda: rounds.count)
+        return result
+
+    try:
+        dy2static.IfElse, dy2static.While = not_to_static(choose), not_to_static(repeat)
+        program_translator._FUNCTION_CACHE._code_to_ast_caches = _NeverCached()
+        with following(decisions.taken):
+            yield decisions
+    finally:
+        dy2static.IfElse, dy2static.While = originals[:2]
+        program_translator._FUNCTION_CACHE._code_to_ast_caches = originals[2]
+
+
+class _NeverCached(dict[str, Any]):
+    """Turns off Paddle's cache of rewritten functions, whose key is their text: two equal functions would have the lines of the first."""
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+
+class _Rounds:
+    """A loop under observation: its first condition, and the number of calls of its body."""
+
+    def __init__(self, condition: Callable[[], Any], body: Callable[[], Any]) -> None:
+        self._condition, self._body = condition, body
+        self._said: list[Any] = []
+        self.count = 0
+
+    @property
+    def first(self) -> Any:
+        return self._said[0]
+
+    def ask(self) -> Any:
+        said = self._condition()
+        self._said = self._said or [said]
+        return said
+
+    def go(self) -> None:
+        self.count += 1
+        self._body()
+
+
+def _choice(frame: FrameType) -> Site | None:
+    """The `if` or ternary of the rewritten call in this frame; None for one that Paddle added."""
+    line, calls = _calls(frame.f_code.co_filename, frame.f_lineno)
+    origin = _mapped(frame.f_code.co_filename, line)
+    here = _position(frame)
+    if origin is None or here not in calls:
+        return None
+    statement = branches.at(*origin, loop=False)
+    sites = [*([statement] if statement else []), *branches.ternaries(*origin)]
+    return sites[calls.index(here)] if len(sites) == len(calls) else None
+
+
+def _loop(frame: FrameType, body: Callable[[], Any]) -> Site | None:
+    """The loop of the rewritten call; if Paddle created the loop, it is found by the statements in its body."""
+    origin = _mapped(frame.f_code.co_filename, frame.f_lineno)
+    if origin is not None and (site := branches.at(*origin, loop=True)):
+        return site
+    code: CodeType = body.__code__
+    lines = {line for _, _, line in code.co_lines() if line is not None}
+    inside = sorted(found for line in lines if (found := _mapped(code.co_filename, line)) is not None)
+    return next((site for place in inside if (site := branches.around(*place))), None)
+
+
+def _mapped(file: str, line: int) -> tuple[str, int, int] | None:
+    """File, line and column of the user's statement for a line of rewritten code."""
+    from paddle.jit.dy2static.origin_info import global_origin_info_map
+
+    found = global_origin_info_map.get((file, line))
+    if found is None or not is_users(found.location.filepath):
+        return None
+    return found.location.filepath, found.location.lineno, found.location.col_offset
+
+
+def _position(frame: FrameType) -> Span | None:
+    line, last, column, end = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    return None if line is None or last is None or column is None or end is None else (line, column, last, end)
+
+
+@cache
+def _calls(file: str, line: int) -> tuple[int, list[Span]]:
+    """First line of the rewritten statement at `line`, and the positions of its calls of `_jst.IfElse`, outer before inner."""
+    statements = (node for node in ast.walk(_rewritten(file)) if isinstance(node, ast.stmt) and not hasattr(node, "body"))
+    statement = next((node for node in statements if node.lineno <= line <= (node.end_lineno or node.lineno)), None)
+    return (line, []) if statement is None else (statement.lineno, list(_choices(statement)))
+
+
+@cache
+def _rewritten(file: str) -> ast.Module:
+    return ast.parse("".join(linecache.getlines(file)))
+
+
+def _choices(node: ast.AST) -> Iterator[Span]:
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_jst.Call(_jst.IfElse)", "_jst.IfElse"):
+        yield node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    for child in ast.iter_child_nodes(node):
+        yield from _choices(child)

@@ -1,0 +1,176 @@
+"""Champion and challenger on the same held-out rows: the score of both with their paired difference, and the decisions that change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paddleship.acceptance.triton import Outputs
+from paddleship.config.sections.promote import Promote
+from paddleship.data.dataset import Rows
+from paddleship.numerics import differences
+from paddleship.reports.figures import shares
+from paddleship.reports.verdict import Check
+from paddleship.statistics.estimates import Interval
+
+_LABEL = "label"
+_EXAMPLES = 5
+_SHOWN = 120  # characters of a value
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs over `rows` rows. `drop` is how much of the score is lost, with the 95% interval of the paired difference.
+
+    Score and drop are None where labels and outputs do not fit together, the flip rate where nothing is decided.
+    `examples` are rows with both answers: decisions that changed, or where nothing is decided the largest differences.
+    """
+
+    rows: int
+    metric: str
+    champion: float | None
+    challenger: float | None
+    drop: Interval | None
+    flips: int | None
+    flip_rate: Interval | None
+    examples: list[dict[str, Any]]
+
+    def scores(self) -> str:
+        """Both scores and their difference, for a person."""
+        if self.champion is None or self.challenger is None or self.drop is None:
+            return "the scores are unknown, because labels and outputs do not fit together"
+        challenger, champion = shares(self.challenger, self.champion)
+        change = f"{-self.drop.value:+z.4f}, 95% interval {-self.drop.high:+z.4f} to {-self.drop.low:+z.4f}"
+        return f"{self.metric} {challenger} against {champion} on {self.rows:,} rows ({change})"
+
+    def metrics(self) -> dict[str, float | int]:
+        """Flat, with what could not be said left out."""
+        found: dict[str, float | int | None] = {
+            "compared_rows": self.rows,
+            f"champion_{self.metric}": self.champion,
+            f"challenger_{self.metric}": self.challenger,
+            "decision_flips": self.flips,
+        }
+        for name, interval in (("champion_metric_drop", self.drop), ("champion_flip_rate", self.flip_rate)):
+            if interval is not None:
+                found |= {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def compare(rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs], *, task: str, classes: Sequence[str]) -> Comparison:
+    """Both models' outputs for each of the rows, held against the labels and against each other."""
+    if task == "regression":
+        return _regression(rows, champion, challenger)
+    decided = [_decisions(champion), _decisions(challenger)]
+    if decided[0] is None or decided[1] is None:
+        return Comparison(len(rows), "accuracy", None, None, None, None, None, [])
+    flipped = [not np.array_equal(one, other) for one, other in zip(decided[0], decided[1], strict=True)]
+    count = sum(flipped)
+    rate = Interval(count / len(rows), *differences.proportion_interval(count, len(rows)))
+    right = [_right(decisions, rows.labels, classes) for decisions in decided]
+    examples = _changed(rows, decided[0], decided[1], flipped, right, classes)
+    if right[0] is None or right[1] is None:
+        return Comparison(len(rows), "accuracy", None, None, None, count, rate, examples)
+    before, after = right[0], right[1]
+    drop = Interval(*differences.drop_interval(lambda share, _: float(share.mean()), before, after, rows.labels))
+    return Comparison(len(rows), "accuracy", float(before.mean()), float(after.mean()), drop, count, rate, examples)
+
+
+def checks(found: Comparison, limits: Promote) -> list[Check]:
+    """The gates on score and decisions; one whose value could not be found refuses."""
+    made = []
+    if limits.max_metric_drop is not None:
+        high = found.drop.high if found.drop else None
+        advice = f"{found.scores()}; test on more rows if the interval is wide, train longer, or raise promote.max_metric_drop"
+        made.append(Check.at_most("champion_metric_drop_high", high, limits.max_metric_drop, advice=advice))
+    if limits.max_flip_rate is not None:
+        high = found.flip_rate.high if found.flip_rate else None
+        advice = "look at the examples in the report; raise promote.max_flip_rate where they are right"
+        made.append(Check.at_most("champion_flip_rate_high", high, limits.max_flip_rate, advice=advice))
+    return made
+
+
+def _regression(rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs]) -> Comparison:
+    before, after = (_stacked([_first(answer) for answer in outputs]) for outputs in (champion, challenger))
+    if before is None or after is None or before.size != rows.labels.size or after.size != rows.labels.size:
+        return Comparison(len(rows), "r2", None, None, None, None, None, [])
+    drop = Interval(*differences.drop_interval(differences.r2, before, after, rows.labels))
+    scores = [differences.r2(outputs, rows.labels) for outputs in (before, after)]
+    distances = np.abs(before - after).reshape(len(rows), -1).max(-1)
+    places = [int(place) for place in np.argsort(-distances)[:_EXAMPLES] if distances[place] > 0]
+    examples = [_example(rows, place, before[place], after[place]) for place in places]
+    return Comparison(len(rows), "r2", scores[0], scores[1], drop, None, None, examples)
+
+
+def _first(answer: Outputs) -> Array:
+    """The first output of one row, without the batch."""
+    found: Array = next(array for name, array in answer.items() if name != _LABEL)[0]
+    return found
+
+
+def _stacked(arrays: Sequence[Array]) -> Array | None:
+    return np.stack(arrays) if len({array.shape for array in arrays}) == 1 else None
+
+
+def _decisions(outputs: Sequence[Outputs]) -> list[Array] | None:
+    """What was decided for each row: the class that the server names, else the place of the largest score; None where nothing is."""
+    if all(_LABEL in answer for answer in outputs):
+        return [answer[_LABEL].ravel().astype(str) for answer in outputs]
+    scores = [_first(answer) for answer in outputs]
+    return [score.argmax(-1) for score in scores] if all(score.ndim and score.shape[-1] > 1 for score in scores) else None
+
+
+def _right(decisions: Sequence[Array] | None, labels: Array, classes: Sequence[str]) -> Array | None:
+    """The share of each row's decisions that are its label; None where labels are not of their shape, or a decision is no known class."""
+    shares = []
+    for decided, label in zip(decisions or (), labels, strict=True):
+        wanted = np.asarray(label).ravel()
+        if decided.dtype.kind == "U":
+            if not {*decided.tolist()} <= {*classes}:
+                return None
+            wanted = _named(wanted, classes)
+        if wanted.shape != decided.ravel().shape:
+            return None
+        shares.append(float((decided.ravel() == wanted).mean()))
+    return np.array(shares)
+
+
+def _named(labels: Array, classes: Sequence[str]) -> Array:
+    return np.array([classes[int(number)] for number in labels.ravel()])
+
+
+def _changed(
+    rows: Rows,
+    before: Sequence[Array],
+    after: Sequence[Array],
+    flipped: Sequence[bool],
+    right: Sequence[Array | None],
+    classes: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Rows that are decided otherwise now, those first where the champion was right and the challenger is not."""
+    places = [place for place, changed in enumerate(flipped) if changed]
+    if right[0] is not None and right[1] is not None:
+        lost = right[1] - right[0]
+        places.sort(key=lambda place: lost[place])
+    return [_example(rows, place, before[place], after[place], classes) for place in places[:_EXAMPLES]]
+
+
+def _example(rows: Rows, place: int, champion: Array, challenger: Array, classes: Sequence[str] = ()) -> dict[str, Any]:
+    row = {name: _shown(values[place]) for name, values in rows.columns.items()}
+    label = np.asarray(rows.labels[place])
+    if champion.dtype.kind == "U":
+        label = _named(label, classes)
+    return {"row": row, "label": _shown(label), "champion": _shown(champion), "challenger": _shown(challenger)}
+
+
+def _shown(value: Any) -> str:
+    array = np.asarray(value)
+    if array.dtype.kind == "f":
+        array = np.array([float(f"{number:.5g}") for number in array.ravel()]).reshape(array.shape)
+    text = str(array.item() if array.size == 1 else value if isinstance(value, str) else array.tolist())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"

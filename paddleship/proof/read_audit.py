@@ -1,0 +1,113 @@
+"""Record reads that no replaced function sees: built-ins that were imported earlier, files, the network, other programs."""
+
+from __future__ import annotations
+
+import dis
+import os
+import random
+import secrets
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from paddleship.proof.execution_environment import Circumstances
+from paddleship.proof.sources import Cause
+from paddleship.shipped.computing.references import is_users
+
+_HERE = str(Path(__file__).parent)
+_SECONDS = ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
+_PATHS = {"open": "open", "os.listdir": "os.listdir", "os.scandir": "os.scandir", "sqlite3.connect": "sqlite3.connect"}
+_OUTSIDE = frozenset({
+    "socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.sendto",
+    "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork",
+})  # fmt: skip
+_BUILTINS: dict[Cause, tuple[tuple[Any, str], ...]] = {
+    Cause.CLOCK: (*((time, name + unit) for name in _SECONDS for unit in ("", "_ns")), (os, "times")),
+    Cause.CPUS: ((os, "cpu_count"), (os, "sched_getaffinity")),
+    Cause.HOST: ((os, "uname"), (os, "getloadavg"), (sys.modules.get("_socket"), "gethostname")),
+    Cause.IDENTITY: tuple((os, name) for name in ("getpid", "getppid", "getuid", "geteuid", "getlogin")),
+    Cause.THREADS: ((threading, "get_ident"), (threading, "get_native_id")),
+    Cause.FILES: tuple((os, name) for name in ("stat", "lstat", "access", "readlink", "getcwd", "statvfs")),
+    Cause.RANDOM: ((os, "urandom"), (os, "getrandom"), (uuid, "_generate_time_safe")),
+}
+
+
+class Observer:
+    """Create it before anything is replaced. `observed` also watches every call; files and the network are always watched."""
+
+    def __init__(self, seen: Circumstances) -> None:
+        self._seen = seen
+        named = [(cause, module, name) for cause, names in _BUILTINS.items() for module, name in names if hasattr(module, name)]
+        self._builtins = {getattr(module, name): (cause, f"{module.__name__.lstrip('_')}.{name}") for cause, module, name in named}
+        self._functions = {function.__code__: (cause, what) for function, cause, what in _functions()}
+        sys.addaudithook(self._audit)
+
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        sys.setprofile(self._profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+    def _profile(self, frame: FrameType, event: str, thing: Any) -> None:
+        if event == "c_call":
+            source = self._builtins.get(thing) if _hashable(thing) else None
+            if source and not frame.f_code.co_filename.startswith(_HERE):
+                self._seen.note(*source, frame)
+        elif event == "call":
+            if source := self._functions.get(frame.f_code):
+                self._seen.note(*source, frame.f_back)
+            elif "datetime64" in frame.f_code.co_names and is_users(frame.f_code.co_filename):
+                self._look_for_now(frame)
+
+    def _look_for_now(self, frame: FrameType) -> None:
+        """numpy's `datetime64` is a type, whose calls no profile shows: what counts is the word in the function that runs."""
+        words = {constant for constant in frame.f_code.co_consts if isinstance(constant, str)} & {"now", "today"}
+        for instruction in dis.get_instructions(frame.f_code):
+            if instruction.argval == "datetime64" and words and instruction.positions is not None:
+                self._seen.note(Cause.CLOCK, f"numpy.datetime64({min(words)!r})", frame, line=instruction.positions.lineno)
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._seen.in_forward:
+            return
+        if event in _PATHS:
+            path = arguments[0]
+            if event == "open" and (isinstance(path, int) or not _reads(arguments[2])):
+                return
+            cause = Cause.RANDOM if path in ("/dev/urandom", "/dev/random") else Cause.FILES
+            self._seen.note(cause, f"{_PATHS[event]} of {_text(path)!r}", sys._getframe(1))
+        elif event in _OUTSIDE:
+            self._seen.note(Cause.OUTSIDE, event, sys._getframe(1))
+
+
+def _functions() -> Iterator[tuple[Any, Cause, str]]:
+    """Functions in Python that read a source; who calls them is the reader."""
+    import paddle
+
+    for name in ("active_count", "enumerate", "current_thread"):
+        yield getattr(threading, name), Cause.THREADS, f"threading.{name}"
+    yield paddle.get_flags, Cause.THREADS, "paddle.get_flags"
+    for name in ("random", "getrandbits", "randbytes"):
+        yield getattr(random.SystemRandom, name), Cause.RANDOM, f"SystemRandom.{name}"
+    yield secrets.randbelow, Cause.RANDOM, "secrets.randbelow"
+
+
+def _hashable(thing: Any) -> bool:
+    """Whether a built-in can be looked up: the hash of a method is that of its object, which may have none."""
+    return thing.__self__ is None or isinstance(thing.__self__, type(sys) | type)
+
+
+def _reads(flags: int) -> bool:
+    written = os.O_CREAT | os.O_TRUNC
+    return flags & os.O_ACCMODE == os.O_RDONLY or (flags & os.O_ACCMODE == os.O_RDWR and not flags & written)
+
+
+def _text(path: Any) -> str:
+    return os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else str(path)

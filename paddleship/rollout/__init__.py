@@ -1,0 +1,1 @@
+"""Carry a decision of a promotion out: registry, Docker host, Kubernetes, rollback."""

@@ -1,0 +1,307 @@
+"""Where the champion runs on a Docker host: two places for servers behind a proxy that stays, and a switch between them.
+
+The proxy (docker/haproxy.cfg) keeps its clients' connections. A new server starts in the free place, gets no request until it is ready,
+then gets all new ones at once; the old one answers what it was asked, and only then ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paddleship.config.sections.promote import Target
+from paddleship.containers import image
+from paddleship.errors import BadInput, Unavailable
+from paddleship.image import requirements
+from paddleship.shipped.computing.files import tree_sha256
+
+PLACES = ("a", "b")
+_PORT = 8000  # of the servers and of the proxy, each in its container
+_DRAINED = 0x01 | 0x08  # bits of srv_admin_state: maintenance, drain
+_RUNNING, _PASSED = "2", "3"  # srv_op_state, srv_check_result
+_POLL_S = 0.1
+_SHOW_TIMES = 20
+_STOP_S = 20
+_SAMPLE = "/sample"  # the folder in the container
+_FILES = ("proxy.Dockerfile", "haproxy.cfg")
+_BASH = 'exec 3<>/dev/tcp/127.0.0.1/9999 && printf "%s\\n" "$1" >&3 && cat <&3'
+_TARGET, _SERVES = "io.paddleship.target", "io.paddleship.serves"
+
+
+@dataclass(frozen=True)
+class Service:
+    """A target whose proxy runs, and the image of the server that gets its requests; None where there is none, or the proxy is silent."""
+
+    where: str
+    image_id: str | None
+
+
+def where(name: str, address: str) -> str:
+    """A target, for a person and for the ledger."""
+    return f"{name} at {address}"
+
+
+def services(client: Any) -> list[Service]:
+    """The targets of this engine whose proxy runs."""
+    proxies = client.containers.list(filters={"label": [_TARGET, _SERVES], "status": "running"})
+    return [_service(client, proxy.labels[_TARGET], proxy.labels[_SERVES]) for proxy in proxies]
+
+
+def _service(client: Any, name: str, address: str) -> Service:
+    host, _, port = address.rpartition(":")
+    target = DockerTarget(client, Target(kind="docker", name=name, address=host, port=int(port)), memory_bytes=0)
+    try:
+        return Service(where(name, address), target.serving())
+    except Unavailable:
+        return Service(where(name, address), None)
+
+
+class DockerTarget:
+    """One service on the engine of `client`. Every method may be repeated after a crash at any point."""
+
+    def __init__(self, client: Any, settings: Target, *, memory_bytes: int) -> None:
+        self._client, self._settings, self._memory_bytes = client, settings, memory_bytes
+        self._network, self._proxy_name = f"paddleship-{settings.name}", f"paddleship-{settings.name}-proxy"
+
+    def start(self, image_id: str, *, before: str | None) -> str:
+        """Have a server of this image in a place, and give that place; `before` is the image that served last, as far as is known."""
+        self._ensure_proxy()
+        active = self._active(before)
+        if active and self._server(active).image.id == image_id:
+            return active
+        place = next(place for place in PLACES if place != active)
+        self._api(f"set server model/{place} state drain")
+        there = self._server(place)
+        if there is not None and (there.image.id != image_id or there.status != "running"):
+            image.remove_container(there)
+            there = None
+        if there is None:
+            self._create(place, image_id)
+        return place
+
+    def wait_until_ready(self, place: str, *, timeout_s: float) -> None:
+        """Return when the server in this place is ready and the proxy reaches it. Raises Unavailable."""
+        deadline = time.monotonic() + timeout_s
+        server = self._server(place)
+        while time.monotonic() < deadline:
+            server.reload()
+            if server.status != "running":
+                break
+            if self._reached(place, server) and server.exec_run(["python", "-m", "paddleship.shipped.serving.health"]).exit_code == 0:
+                return
+            time.sleep(_POLL_S)
+        words = server.logs(tail=20).decode(errors="replace").strip()[-400:]
+        image.remove_container(server)
+        raise Unavailable(
+            f"the new server did not become ready in {timeout_s:g} s, and the old one still serves ({words}): read its image's log"
+        )
+
+    def switch(self, place: str) -> None:
+        """Send all new requests to the server in this place, from one moment to the next."""
+        other = next(one for one in PLACES if one != place)
+        self._api(f"set server model/{place} state ready; set server model/{other} state drain")
+        if self._active() != place:
+            raise Unavailable(f"the proxy {self._proxy_name} did not switch to the server {place!r}: see `docker logs {self._proxy_name}`")
+
+    def retire(self) -> None:
+        """End the server that gets no requests any more, when it has answered those that it got; its image stays."""
+        active = self._active()
+        for place in PLACES:
+            server = self._server(place)
+            if place != active and server is not None:
+                self._wait(lambda place=place: self._sessions(place) == 0, self._settings.drain_s)  # type: ignore[misc]
+                server.stop(timeout=_STOP_S)
+                image.remove_container(server)
+
+    def serving(self) -> str | None:
+        """The id of the image whose server gets the requests; None without one."""
+        active = self._active()
+        return str(self._server(active).image.id) if active else None
+
+    def remove(self) -> None:
+        """Take everything of this target away."""
+        for name in (*(self._server_name(place) for place in PLACES), self._proxy_name):
+            if (found := self._container(name)) is not None:
+                image.remove_container(found)
+        for network in self._client.networks.list(names=[self._network, f"{self._network}-front"]):
+            image.remove_network(network)
+
+    def require_address(self) -> None:
+        """Raise BadInput where the proxy stands at another address, Unavailable where it is still to come and its port here is in use."""
+        proxy = self._container(self._proxy_name)
+        if proxy is None and self._client.api.base_url.startswith("http+docker://"):  # the engine of this machine
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((self._settings.address, self._settings.port))
+                except OSError as error:
+                    if error.errno == errno.EADDRINUSE:  # of anything else the engine judges, which may have other rights and networks
+                        raise self._closed("it is in use") from None
+        if proxy is not None and proxy.labels[_SERVES] != self._address:
+            raise BadInput(
+                f"the proxy {self._proxy_name} stands at {proxy.labels[_SERVES]}, and promote.target says {self._address}: take the old "
+                f"address, another name, or remove it with `docker rm -f {self._proxy_name}`, which ends its clients' requests"
+            )
+
+    def _closed(self, reason: str) -> Unavailable:
+        return Unavailable(f"the port {self._address} of promote.target cannot be opened ({reason}): choose another, or free it")
+
+    @property
+    def _address(self) -> str:
+        return f"{self._settings.address}:{self._settings.port}"
+
+    def _ensure_proxy(self) -> None:
+        """Have the proxy running. Raises BadInput where it stands at another address, Unavailable where that one is in use."""
+        import docker
+
+        self.require_address()
+        proxy = self._container(self._proxy_name)
+        if proxy is not None and proxy.status != "running":
+            image.remove_container(proxy)
+            proxy = None
+        if proxy is None:
+            inside, front = (
+                self._ensure_network(self._network, internal=True),
+                self._ensure_network(f"{self._network}-front", internal=False),
+            )
+            proxy = self._client.containers.create(
+                self._proxy_image(),
+                name=self._proxy_name,
+                network=front.name,
+                ports={f"{_PORT}/tcp": (self._settings.address, self._settings.port)},
+                labels={_TARGET: self._settings.name, _SERVES: self._address},
+                restart_policy={"Name": "unless-stopped"},
+                **image.locked_down(memory_bytes=512 * 2**20),
+            )
+            try:
+                inside.connect(proxy)
+                proxy.start()
+            except docker.errors.APIError as error:
+                image.remove_container(proxy)
+                for network in (inside, front):
+                    network.reload()
+                    if not network.containers:
+                        image.remove_network(network)
+                raise self._closed(image.reason(error)) from None
+        if not self._wait(lambda: self._answers(), 10):
+            raise Unavailable(f"the proxy {self._proxy_name} does not answer: see `docker logs {self._proxy_name}`")
+
+    def _proxy_image(self) -> str:
+        """The proxy's image with our configuration, built where it is not there yet. Raises Unavailable."""
+        base = image.require_base(self._client, self._settings.proxy_image, recipe="infra/proxy_image.sh")
+        folder = requirements.folder().parent
+        digest = tree_sha256({"base": base.id, **{name: (folder / name).read_text(encoding="utf-8") for name in _FILES}})
+        name = f"paddleship/proxy:{digest[:12]}"
+        if not image.exists(self._client, name):
+            with tempfile.TemporaryDirectory() as scratch:
+                shutil.copy(folder / _FILES[0], Path(scratch) / "Dockerfile")
+                shutil.copy(folder / _FILES[1], scratch)
+                image.build(self._client, Path(scratch), base_image=self._settings.proxy_image, labels={}).tag(name)
+        return name
+
+    def _ensure_network(self, name: str, *, internal: bool) -> Any:
+        found = [network for network in self._client.networks.list(names=[name]) if network.name == name]
+        return found[0] if found else self._client.networks.create(name, internal=internal, labels={_TARGET: self._settings.name})
+
+    def _create(self, place: str, image_id: str) -> None:
+        server = self._client.containers.create(
+            image_id,
+            name=self._server_name(place),
+            network=self._network,
+            networking_config={self._network: self._client.api.create_endpoint_config(aliases=[f"model-{place}"])},
+            labels={_TARGET: self._settings.name},
+            restart_policy={"Name": "unless-stopped"},
+            **self._with_sample(),
+            **image.locked_down(memory_bytes=self._memory_bytes),
+        )
+        server.start()
+
+    def _with_sample(self) -> dict[str, Any]:
+        """What lets a server write its request sample, if it is to."""
+        if self._settings.sample is None:
+            return {}
+        return {"command": ["--sample", _SAMPLE], "volumes": {self._settings.sample: {"bind": _SAMPLE, "mode": "rw"}}}
+
+    def _server_name(self, place: str) -> str:
+        return f"paddleship-{self._settings.name}-{place}"
+
+    def _server(self, place: str) -> Any:
+        return self._container(self._server_name(place))
+
+    def _container(self, name: str) -> Any:
+        import docker
+
+        try:
+            return self._client.containers.get(name)
+        except docker.errors.NotFound:
+            return None
+
+    def _active(self, before: str | None = None) -> str | None:
+        """The place that gets the requests. A proxy that was started anew has two: that of the image `before` counts, or the older."""
+        states = self._states()
+        servers = {place: self._server(place) for place in PLACES if not int(states[place]["srv_admin_state"]) & _DRAINED}
+        open_ones = [place for place, server in servers.items() if server is not None]
+        return min(open_ones, key=lambda place: (servers[place].image.id != before, servers[place].attrs["Created"]), default=None)
+
+    def _reached(self, place: str, server: Any) -> bool:
+        """Whether the proxy has this container's address, and found it ready: it takes a new one for running until its first check."""
+        state = self._states()[place]
+        networks = server.attrs["NetworkSettings"]["Networks"]
+        found_ready = state["srv_op_state"] == _RUNNING and state["srv_check_result"] == _PASSED
+        return found_ready and state["srv_addr"] == networks[self._network]["IPAddress"]
+
+    def _states(self) -> dict[str, dict[str, str]]:
+        """What the proxy says of each place."""
+        _, head, *lines = self._show("servers state model")
+        names = head.removeprefix("# ").split()
+        rows = [dict(zip(names, line.split(" "), strict=False)) for line in lines if line.strip()]
+        return {row["srv_name"]: row for row in rows}
+
+    def _sessions(self, place: str) -> int:
+        """Requests that the server in this place is answering."""
+        head, *lines = self._show("stat model 4 -1")
+        names = head.removeprefix("# ").split(",")
+        rows = [dict(zip(names, line.split(","), strict=False)) for line in lines if line]
+        return sum(int(row["scur"]) for row in rows if row["svname"] == place)
+
+    def _answers(self) -> bool:
+        try:
+            return set(self._states()) == set(PLACES)
+        except Unavailable:
+            return False
+
+    def _show(self, what: str) -> list[str]:
+        """The lines of a table of the proxy, which has a head; the engine can lose an answer, so it asks again. Raises Unavailable."""
+        for _ in range(_SHOW_TIMES):
+            if lines := self._api(f"show {what}").splitlines():
+                return lines
+            time.sleep(_POLL_S)
+        raise Unavailable(f"the proxy {self._proxy_name} answers nothing to `show {what}`: see `docker logs {self._proxy_name}`")
+
+    def _api(self, command: str) -> str:
+        """Ask the proxy's runtime API, from inside its container. Raises Unavailable."""
+        import docker
+
+        try:
+            done = self._client.containers.get(self._proxy_name).exec_run(["bash", "-c", _BASH, "api", command])
+        except docker.errors.APIError as error:
+            raise Unavailable(f"the proxy {self._proxy_name} cannot be asked ({image.reason(error)}): see `docker ps -a`") from None
+        text: str = done.output.decode(errors="replace")
+        if done.exit_code:
+            raise Unavailable(f"the proxy {self._proxy_name} does not answer ({text.strip()[-200:]}): see `docker logs {self._proxy_name}`")
+        return text.strip()
+
+    def _wait(self, condition: Callable[[], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True

@@ -1,0 +1,195 @@
+"""challenge: whether a model version may take the champion's place, by its rows, its speed over HTTP and its image."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from paddleship.acceptance.client import Client
+from paddleship.acceptance.triton import TritonClient, request_body
+from paddleship.config.params import Params
+from paddleship.containers import image, image_test
+from paddleship.data import dataset
+from paddleship.data.dataset import Rows
+from paddleship.errors import BadInput, Unavailable
+from paddleship.lineage.release import DIGEST_LABEL
+from paddleship.promotion import answers, latency, score_comparison
+from paddleship.promotion.answers import Answered, Recording
+from paddleship.promotion.ledger import Shipped
+from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.files import read_json
+from paddleship.system import locks
+
+_RACED = 8  # different rows that latency is measured with
+_TIMEOUT_S = 600
+
+Server = tuple[str, int]
+
+
+def challenge(params: Params, client: Any, challenger: Shipped, champion: Shipped | None) -> tuple[Report, Recording]:
+    """Ask both images the same held-out rows, race them, and judge; also a few of the challenger's answers, to know it by later.
+
+    The rows and the candidate are those of `params.paths`. Raises BadInput where they are not the challenger's, and Unavailable.
+    """
+    candidate = _candidate(params, challenger)
+    rows = _rows(params)
+    pads = {spec.name: spec.pad for spec in candidate.inputs}
+    checks = [image_check(client, challenger)]
+    metrics: dict[str, float | int] = {}
+    facts: dict[str, Any] = {"challenger": challenger.model_dump(), "champion": champion.model_dump() if champion else None}
+    recording: Recording = []
+    if checks[0].passed:
+        with _serving(client, challenger, params) as address:
+            recording = _record(address, params, rows, pads)
+            theirs = _ask(address, params, rows, pads, "challenger") if champion and params.promote.compare else None
+        if champion and theirs:
+            checks += _compare(client, champion, challenger, theirs, (params, rows, pads), metrics, facts)
+    verdict = Verdict(checks=checks)
+    return Report(
+        stage="promote", headline=_headline(challenger, champion, verdict, params, facts), metrics=metrics, verdict=verdict, facts=facts
+    ), recording
+
+
+def image_check(client: Any, shipped: Shipped) -> Check:
+    """Whether the engine has the image that accept accepted, whatever its name now, and it holds the candidate of the model version."""
+    found = image.find(client, shipped.image_id)
+    held = found.labels.get(DIGEST_LABEL) if found is not None else None
+    return Check(
+        name="accepted_image",
+        measured="none" if found is None else f"{_short(found.id)} with the candidate {str(held)[:12]}",
+        limit=f"{_short(shipped.image_id)} with the candidate {shipped.candidate_digest[:12]}",
+        passed=found is not None and held == shipped.candidate_digest,
+        advice=f"the image that accept accepted as {shipped.image} is not in the engine: run the pipeline again",
+    )
+
+
+def _short(image_id: str) -> str:
+    return image_id.removeprefix("sha256:")[:12]
+
+
+def answers_check(who: str, answered: Answered, rows: Rows) -> Check:
+    """Whether a server answered every row."""
+    return Check(
+        name="answered_rows",
+        measured=f"{who}: {answered.fault or f'{len(answered.outputs)} of {len(rows)} rows'}",
+        limit=f"all {len(rows)} rows",
+        passed=not answered.fault,
+        advice="where the inputs of the model changed, set promote.compare: false",
+    )
+
+
+def _candidate(params: Params, challenger: Shipped) -> Candidate:
+    """The challenger's candidate, in this folder. Raises BadInput where another one lies here."""
+    proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
+    names = [name for name, facts in proven.items() if facts.get("digest") == challenger.candidate_digest]
+    if not names:
+        raise BadInput(
+            f"the evidence in {params.paths.parity!r} is not of version {challenger.version} of {challenger.model!r}: bring its source, "
+            f"params and data back with the commands that `paddleship trace {challenger.image}` prints, then `dvc pull`"
+        )
+    return Candidate.load(Path(params.paths.candidates) / names[0])
+
+
+def _rows(params: Params) -> Rows:
+    rows = dataset.read(Path(params.paths.prepared), "test")
+    return rows.take(range(min(len(rows), params.promote.rows)))
+
+
+@contextmanager
+def _started(client: Any, shipped: Shipped, params: Params) -> Iterator[image.Sandbox]:
+    """Run the image locked down. Raises Unavailable where the engine does not have it."""
+    if (found := image.find(client, shipped.image_id)) is None:
+        raise Unavailable(
+            f"the image of version {shipped.version} ({shipped.image}) is not in the engine: `docker load` or pull it, or set "
+            "promote.compare: false"
+        )
+    with image.sandbox(client, found.id, memory_bytes=params.accept.memory_bytes) as sandbox:
+        yield sandbox
+
+
+def _ready(sandbox: image.Sandbox, shipped: Shipped, params: Params) -> Server:
+    """Wait until the server is ready, and give its address. Raises Unavailable."""
+    connect = partial(Client, sandbox.host, sandbox.port, model=params.name)
+    try:
+        image_test.wait_until_ready(connect, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)
+    except image_test.NotReadyError as obstacle:
+        raise Unavailable(f"the image of version {shipped.version} ({shipped.image}) does not serve here: {obstacle}") from None
+    return sandbox.host, sandbox.port
+
+
+@contextmanager
+def _serving(client: Any, shipped: Shipped, params: Params) -> Iterator[Server]:
+    """Run the image until it is ready, and give its address. Raises Unavailable."""
+    with _started(client, shipped, params) as sandbox:
+        yield _ready(sandbox, shipped, params)
+
+
+def _triton(address: Server, params: Params) -> TritonClient:
+    return TritonClient(*address, model=params.name, timeout_s=_TIMEOUT_S)
+
+
+def _ask(address: Server, params: Params, rows: Rows, pads: Mapping[str, float], who: str) -> Answered:
+    return answers.ask(partial(_triton, address, params), rows, pads, who=who)
+
+
+def _record(address: Server, params: Params, rows: Rows, pads: Mapping[str, float]) -> Recording:
+    with closing(_triton(address, params)) as asked, closing(Client(*address, model=params.name, timeout_s=_TIMEOUT_S)) as client:
+        return answers.record(client, answers.single_rows(rows, asked.metadata(), pads))
+
+
+def _compare(
+    client: Any,
+    champion: Shipped,
+    challenger: Shipped,
+    theirs: Answered,
+    asked: tuple[Params, Rows, Mapping[str, float]],
+    metrics: dict[str, float | int],
+    facts: dict[str, Any],
+) -> list[Check]:
+    """The gates against the champion; adds to metrics and facts what they are decided by."""
+    params, rows, pads = asked
+    with _serving(client, champion, params) as address:
+        ours = _ask(address, params, rows, pads, "champion")
+        bodies = [] if ours.fault or theirs.fault else _bodies(address, params, rows, pads)
+    checks = [answers_check("champion", ours, rows), answers_check("challenger", theirs, rows)]
+    if not bodies:
+        return checks
+    found = score_comparison.compare(rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.classes)
+    metrics |= found.metrics()
+    facts |= {"examples": found.examples, "scores": found.scores()}
+
+    @contextmanager
+    def servers() -> Iterator[Mapping[str, latency.Connect]]:
+        with ExitStack() as stack:
+            images = {latency.CHAMPION: champion, latency.AGAIN: champion, latency.CHALLENGER: challenger}
+            started = {name: stack.enter_context(_started(client, shipped, params)) for name, shipped in images.items()}
+            addresses = {name: _ready(started[name], shipped, params) for name, shipped in images.items()}
+            yield {name: partial(Client, *address, model=params.name, timeout_s=_TIMEOUT_S) for name, address in addresses.items()}
+
+    with locks.turn_on_machine("benchmark"):
+        raced = latency.race(servers, bodies, effect=params.benchmark.effect, seconds=params.promote.latency_seconds)
+    metrics |= raced.metrics()
+    facts |= {"latency": str(raced), "loop": "closed", "concurrency": 1}
+    return [*checks, *score_comparison.checks(found, params.promote), latency.check(raced, allow_slower=params.promote.allow_slower)]
+
+
+def _bodies(address: Server, params: Params, rows: Rows, pads: Mapping[str, float]) -> list[bytes]:
+    with closing(_triton(address, params)) as client:
+        return [request_body(one.tensors) for one in answers.single_rows(rows.take(range(min(len(rows), _RACED))), client.metadata(), pads)]
+
+
+def _headline(challenger: Shipped, champion: Shipped | None, verdict: Verdict, params: Params, facts: Mapping[str, Any]) -> str:
+    what = f"version {challenger.version} of {challenger.model}"
+    if not verdict:
+        return f"{what} is refused: {verdict.failures[0]}"
+    if champion is None:
+        return f"{what} is the first champion: there is none to compare it with"
+    if not params.promote.compare:
+        return f"{what} may replace version {champion.version}; they were not compared (promote.compare: false)"
+    return f"{what} may replace version {champion.version}: {facts['scores']}; latency: {facts['latency']}"

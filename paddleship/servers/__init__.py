@@ -1,0 +1,1 @@
+"""Servers of a checkout: Prefect and MLflow on loopback, and where they keep their state."""

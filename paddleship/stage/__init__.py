@@ -1,0 +1,1 @@
+"""What all stages share: the frame that reads params and writes the report, and the fingerprint of the machine."""

@@ -1,0 +1,31 @@
+"""The installed versions and the machine, as files that stages depend on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from paddleship.config import catalogue, workspace_paths
+from paddleship.config.params import Params
+from paddleship.custody import libraries
+from paddleship.shipped.computing.files import write_text
+from paddleship.system import host
+
+
+def fingerprint(values: Params, root: Path = Path()) -> None:
+    """Write the versions of libraries that compute, and the machine (or that any machine is accepted), below `root`.
+
+    A file that would not change is not written, so that stages stay up to date. Raises ParamsError for a path that leaves `root`, and for a
+    name in optimize.candidates that no runtime registers.
+    """
+    workspace_paths.require_inside(values, root)
+    catalogue.require_known(values.optimize.candidates)
+    versions = libraries.versions()
+    machine = host.fingerprint() if values.benchmark.host == "here" else {"host": "any"}
+    for path, facts in ((values.paths.environment, versions), (values.paths.host, machine)):
+        _write(root / path, json.dumps(facts, indent=1) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        write_text(path, text)

@@ -1,0 +1,85 @@
+"""The frame of every verb: read params, write the report, exit with the code in paddleship.errors."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from paddleship.config import loading, preflight, workspace_paths
+from paddleship.config.params import Params
+from paddleship.errors import BadInput, GateFailed, PaddleshipError
+from paddleship.reports import gate
+from paddleship.reports.report import Report
+from paddleship.shipped.computing import files
+from paddleship.shipped.computing.paddle_logs import silence_paddle
+from paddleship.shipped.computing.references import user_line
+from paddleship.system import defects, disk, host, locks, output
+
+_TERMINATED = 143
+
+Verb = Callable[[Params], Report]
+
+
+def run(verb: Verb, values: Params) -> Report:
+    """Run one verb and write its report; then raise GateFailed if its verdict failed."""
+    started_at, clock = datetime.now(UTC), time.perf_counter()
+    report = verb(values)
+    report.started_at = started_at
+    report.seconds = round(time.perf_counter() - clock, 3)
+    report.host = host.fingerprint()
+    report.verdict = gate.verdict(report, values.verify.fail_on)
+    report.write(Path(values.paths.reports))
+    for finding in report.serious():
+        print(f"{report.stage}: {finding}")
+    if not report.verdict:
+        reasons = "; ".join(str(check) for check in report.verdict.failures)
+        raise GateFailed(f"{report.stage}: {reasons} (evidence: {Path(values.paths.reports).absolute() / report.stage}.json)")
+    return report
+
+
+def main(verb: Verb) -> None:
+    """The main function of `python -m tasks.<verb>`: run in the folder that holds params.yaml, and exit by the outcome."""
+    output.print_any_character()
+    parser = argparse.ArgumentParser(prog=f"python -m tasks.{verb.__name__}", description=verb.__doc__)
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params file (default: params.yaml)")
+    arguments = parser.parse_args()
+    silence_paddle()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that containers and unfinished outs are cleaned up
+    try:
+        report = _run_here(verb, arguments.params)
+    except PaddleshipError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except SystemExit as end:
+        if end.code == _TERMINATED:
+            raise
+        where = user_line(end) or "a line that is unknown"
+        print(f"error: your code called sys.exit({end.code!r}) at {where}: let it raise an error instead", file=sys.stderr)
+        sys.exit(BadInput.exit_code)
+    except Exception as error:
+        line, code = defects.report(error, what=verb.__name__, folder=Path("reports"))
+        print(f"error: {line}", file=sys.stderr)
+        sys.exit(code)
+    print(f"{report.stage}: {report.headline} ({report.seconds:.1f} s)")
+
+
+def _run_here(verb: Verb, path: Path) -> Report:
+    """Run one verb with a params file, alone in this folder. A disk that is full or not writable is Unavailable, not a defect."""
+    try:
+        preflight.require_one_paddle()
+        values = loading.load(path)
+        workspace_paths.require_inside(values, Path.cwd())
+        sys.path.insert(0, str(Path(values.code.root).resolve()))
+        with files.home(), locks.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
+            return run(verb, values)
+    except (OSError, PaddleshipError) as error:
+        if outside := disk.unavailable(error, what=verb.__name__):
+            raise outside from error
+        raise
