@@ -52,7 +52,7 @@ def install(venv):
     """Let this environment be the one that `make setup` made in a checkout."""
     venv.mkdir()
     for path in Path(sys.prefix).iterdir():
-        if path.is_dir():
+        if path.name != "cpu":
             (venv / path.name).symlink_to(path)
     (venv / "cpu").touch()
 
