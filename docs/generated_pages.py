@@ -1,6 +1,6 @@
 """What the site generates at build time: the reference pages for the params, the commands and the kinds of findings.
 
-A page ends with the line `<!-- generated -->`, which is replaced by the text of its function here.
+The last line of such a page says so to readers of the source; it is replaced by the text of its function here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from sphinx.application import Sphinx
 
 REPOSITORY = Path(__file__).parents[1]
-MARK = "<!-- generated -->"
+MARK = "*`make docs` generates the rest of this page.*"
 _PROGRAM = Path(sys.executable).with_name("paddleship")
 _COMMAND = re.compile(r"^[ │]{1,6}([a-z][a-z-]*)(?: {2}|[ │]*$)", re.MULTILINE)  # a line of a list of commands, whatever library prints it
 
