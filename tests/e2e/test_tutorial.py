@@ -13,6 +13,7 @@ from tests.sessions import Session
 
 PAGE = Path(__file__).parents[2] / "docs/tutorial/index.md"
 PARTS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL))
+SECOND_VERSION = ("Try a smaller model, and compare", "Promote the second version, and roll back")
 QUICK = {
     "benchmark": {
         "batch_sizes": [1, 4],
@@ -28,7 +29,7 @@ QUICK = {
 }
 
 
-@pytest.fixture(scope="module", params=[QUICK, pytest.param({}, marks=pytest.mark.long)], ids=["quick", "as the page has it"])
+@pytest.fixture(scope="module")
 def tutorial(request, tmp_path_factory, checkout_of, with_tables, warm_commands, engine, free_port):
     """A home folder with a checkout and its virtual environment, and names and ports of its own; and what is laid over the params."""
     home = tmp_path_factory.mktemp("home")
@@ -39,7 +40,8 @@ def tutorial(request, tmp_path_factory, checkout_of, with_tables, warm_commands,
     replacements = {"~": str(home), "/home/you": str(home), "penguins": name}
     replacements |= {"127.0.0.1:8000": f"127.0.0.1:{free_port()}", "8080": str(free_port())}
     host = subprocess.run(["infra/engine.sh", "start"], cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
-    yield Session(home, home / name, replacements, {"PYTHONPATH": str(checkout), "DOCKER_HOST": host}), request.param
+    quick = {} if request.config.getoption("long") else QUICK
+    yield Session(home, home / name, replacements, {"PYTHONPATH": str(checkout), "DOCKER_HOST": host}), quick
     for container in engine.containers.list(all=True, filters={"name": name}):
         container.remove(force=True)
     for network in engine.networks.list(names=[f"paddleship-{name}"]):
@@ -60,7 +62,7 @@ def install(venv):
 @pytest.mark.slow
 @pytest.mark.engine
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", [pytest.param(name, marks=[pytest.mark.long] if name in SECOND_VERSION else []) for name in PARTS])
 def test_each_part_of_the_tutorial_prints_what_it_shows(tutorial, part):
     session, quick = tutorial
 
@@ -72,8 +74,12 @@ def test_each_part_of_the_tutorial_prints_what_it_shows(tutorial, part):
     session.play(PARTS[part], edit=laid_over)
 
 
+def test_the_parts_that_are_long_are_parts_of_the_page():
+    assert set(SECOND_VERSION) < set(PARTS)
+
+
 def test_every_block_of_the_page_is_run_or_written():
-    blocks = re.findall(r"^```(\w*)\n(.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)[::1]
+    blocks = re.findall(r"^```(\w*)\n(.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     shown = [first for language, first in blocks if language]
     assert shown
     assert [first for first in shown if not re.match(r"\$ |# \S+\.\w+", first)] == []
