@@ -21,7 +21,7 @@ def test_the_session_of_the_readme_prints_what_it_shows(checkout_of, engine, fre
     host = subprocess.run(["infra/engine.sh", "start"], cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
     replacements = {
         "docker run --rm": f"docker run --detach --rm --name {name}",
-        "curl -s": "curl -s --retry 30 --retry-connrefused --retry-delay 1",
+        "curl -s": "curl --fail -s --retry 30 --retry-all-errors --retry-delay 1",
         "127.0.0.1:8000": f"127.0.0.1:{port}",
     }
     try:
