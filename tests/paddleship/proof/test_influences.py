@@ -173,6 +173,13 @@ class Verbose(Plain):
         return 1.0 if os.environ.get("THEIR_DEBUG") else 1.0
 
 
+class Level(Plain):
+    def factor(self):
+        level = int(os.environ.get("THEIR_LEVEL", "0"))  # reads it
+        logging.getLogger("theirs").log(level, "called")
+        return 1.0
+
+
 class Morning(Plain):
     def factor(self):
         return 1.0 if datetime.now().hour < 12 else 2.0  # reads it
@@ -422,6 +429,7 @@ def test_answers_that_change_with_a_source_that_forward_reads_are_an_error_with_
 @pytest.mark.parametrize(
     ("name", "source"),
     [
+        ("Level", "environment"),
         ("Numpy", "clock"),
         ("Timer", "clock"),
         ("Exists", "files"),
