@@ -1,6 +1,7 @@
 """Eager models whose answers depend on more than their inputs, each over real processes, and honest ones that only look as if."""
 
 import sys
+from datetime import datetime
 
 import pytest
 
@@ -182,7 +183,7 @@ class Level(Plain):
 
 class Morning(Plain):
     def factor(self):
-        return 1.0 if datetime.now().hour < 12 else 2.0  # reads it
+        return 2.0 if datetime.now().hour == OTHER_HOUR else 1.0  # reads it
 
 
 class Summer(Plain):
@@ -322,7 +323,8 @@ class Dropped(Plain):
 
 @pytest.fixture(autouse=True)
 def their_package(tmp_path, monkeypatch):
-    (tmp_path / "their_influences.py").write_text(SOURCE)
+    other = (datetime.now().hour + 12) % 24  # an hour, 7 hours and 30 years from now it is not this hour
+    (tmp_path / "their_influences.py").write_text(SOURCE.replace("OTHER_HOUR", str(other)))
     (tmp_path / "factor.txt").write_text("1.5")
     monkeypatch.syspath_prepend(tmp_path)
     yield
