@@ -197,4 +197,4 @@ def _add_library(name: str, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(package)
+    main(package, imports_user_code=False)
