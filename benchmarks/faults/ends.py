@@ -79,7 +79,7 @@ def _answers_wrong_where(condition: str) -> tuple[tuple[str, Callable[[str], str
 FAULTS = (
     Fault(
         "the server does not normalise text", "accept", _ANSWERS,
-        files=((f"{_COMMON}/preprocess.py", _replace("unicodedata.normalize(unicode_form, text) if unicode_form else text", "text")),),
+        files=((f"{_COMMON}/preprocess/text.py", _replace("unicodedata.normalize(unicode_form, text) if unicode_form else text", "text")),),
     ),
     Fault(
         "the server names the classes in another order", "accept", ("label",),

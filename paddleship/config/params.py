@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -22,13 +23,14 @@ from pydantic import (
     model_validator,
 )
 
-from paddleship.config import credentials, rules, strict_yaml, validation_errors
+from paddleship.config import credentials, preprocess_params, rules, strict_yaml, validation_errors
 from paddleship.config.graph_modes import NETWORKS, ModeName, NetworkName
 from paddleship.config.validation_errors import no_bool, whole, written_as
 from paddleship.errors import ParamsError
 from paddleship.reports.finding import KINDS
 from paddleship.shipped.computing import arguments
-from paddleship.shipped.computing.preprocess import UnicodeForm
+from paddleship.shipped.computing.preprocess import registry
+from paddleship.shipped.computing.preprocess.text import UnicodeForm
 from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_dimension
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -47,6 +49,11 @@ class Section(BaseModel):
     @classmethod
     def _no_bool_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
         return no_bool(value, cls.model_fields[str(info.field_name)].annotation)
+
+    @classmethod
+    def kept(cls, values: Mapping[str, Any], overlay: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG003 for sections of two forms
+        """The values of a section that an overlay is laid over."""
+        return values
 
 
 class Code(Section):
@@ -102,18 +109,45 @@ class Data(Section):
         return self
 
 
-class Preprocess(Section):
-    kind: Literal["tensors", "characters"] = Field(
-        "tensors", description="tensors: columns are the model's inputs; characters: text becomes ids, in the exported candidate too"
+class _Preprocess(Section):
+    kind: str = Field(registry.default().name, description=preprocess_params.description())
+    column: str = Field("text", description="with another kind: column that `input` is made from")
+    input: str = Field("ids", description="with another kind: input of the model that is made from `column`")
+    unicode_form: UnicodeForm | None = Field("NFKC", description="Unicode normal form in which texts are equal; null: none")
+
+
+class Preprocess(preprocess_params.with_short_kinds(_Preprocess)):  # type: ignore[misc]
+    """The kinds of the model's inputs: of each in `inputs`, or the one kind that the other keys describe."""
+
+    inputs: dict[str, Annotated[Any, BeforeValidator(lambda value: preprocess_params.entry(value, Section))]] = Field(
+        {}, description="kind, column and params of each input that is not the column of its name; {}: those below, of one input"
     )
-    column: str = Field("text", description="characters: column of the text")
-    input: str = Field("ids", description="characters: input of the model that takes the ids")
-    unicode_form: UnicodeForm | None = Field("NFKC", description="Unicode normal form applied to text; null: none")
-    vocabulary_size: Annotated[int, Field(ge=3)] = Field(
-        4096, description="characters: number of ids, those for padding and unknown characters included"
-    )
-    max_length: Positive = Field(256, description="characters: text is cut to this length")
-    multiple_of: Positive = Field(16, description="characters: rows are padded to a multiple of this length")
+
+    @property
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """Kind, column and params of every input that has them."""
+        if self.inputs:
+            return {name: {**one, "column": one["column"] or name} for name, one in self.inputs.items()}
+        if self.kind == registry.default().name:
+            return {}
+        return {self.input: {key: getattr(self, key) for key in ("kind", "column", *preprocess_params.keys(self.kind))}}
+
+    @classmethod
+    def kept(cls, values: Mapping[str, Any], overlay: Mapping[str, Any]) -> Mapping[str, Any]:
+        short = {*cls.model_fields} - {"inputs", "unicode_form"}
+        left = short if overlay.get("inputs") else {"inputs"} if short & overlay.keys() else set()
+        return {key: value for key, value in values.items() if key not in left}
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Preprocess:
+        preprocess_params.require_short(self.kind)
+        both = [key for key, field in type(self).model_fields.items() if key not in ("inputs", "unicode_form") and self._has(key, field)]
+        if self.inputs and both:
+            raise whole(f"inputs has the kind of each input (got also {', '.join(both)}): write them below the input, or leave inputs out")
+        return self
+
+    def _has(self, key: str, field: Any) -> bool:
+        return bool(getattr(self, key) != field.default)
 
 
 class Input(Section):
@@ -528,12 +562,16 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _text_sets_its_sizes(self) -> Params:
-        if self.preprocess.kind == "characters" and self.model.dimensions:
-            raise whole(
-                f"model.dimensions must be empty for text (got {', '.join(self.model.dimensions)}): "
-                "preprocess.max_length and preprocess.multiple_of are its sizes"
-            )
+    def _kinds_set_their_sizes(self) -> Params:
+        for item in self.model.inputs:
+            kind = self.preprocess.entries.get(item.name, {}).get("kind")
+            sized_by = registry.get(kind).encoder.sized_by if kind else ()
+            if sized_by and (twice := [name for name in self.model.dimensions if name in item.shape]):
+                above = f"preprocess.inputs.{item.name}." if self.preprocess.inputs else "preprocess."
+                raise whole(
+                    f"model.dimensions must leave out the dimensions of {item.name!r} (got {', '.join(twice)}): "
+                    f"{' and '.join(above + name for name in sized_by)} are its sizes"
+                )
         return self
 
 
@@ -633,7 +671,7 @@ def merge(base: Mapping[str, Any], overlay: Mapping[str, Any], model: type[BaseM
         field = model.model_fields.get(key)
         section = field.annotation if field else None
         if isinstance(section, type) and issubclass(section, Section) and isinstance(value, Mapping):
-            merged[key] = merge(merged.get(key) or {}, value, section)
+            merged[key] = merge(section.kept(merged.get(key) or {}, value), value, section)
         else:
             merged[key] = value
     return merged
