@@ -157,7 +157,7 @@ def _files(folder: Path) -> list[str]:
 
 
 def _install(runtime: Registration, further: Sequence[str], target: Path) -> None:
-    """Install the pinned packages of a runtime's image and `further` pins into `target`, and remove files that serving does not need. Raises Unavailable."""
+    """Install the pins of a runtime and `further` ones into `target`, without files that serving does not need. Raises Unavailable."""
     pinned = requirements.file(runtime)
     pins = [*runtime.pins, *further]
     what = " and ".join([str(pinned), *pins])

@@ -9,7 +9,7 @@ from paddleship.system import environment
 
 
 def versions() -> dict[str, str]:
-    """The installed versions, and a hash of the code of each runtime and kind outside paddleship, which may change without a new version."""
+    """The installed versions, and a hash of the code of each runtime and preprocess kind outside paddleship."""
     points = {f"runtime {name}": one.entry_point for name, one in registry.found().items()}
     points |= {f"preprocess {name}": one.entry_point for name, one in preprocess_kinds.found().items()}
     hashes = {name: discovery.code_sha256(point) for name, point in points.items() if point is not None}

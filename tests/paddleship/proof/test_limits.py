@@ -5,7 +5,7 @@ import pytest
 
 from paddleship.data import dataset
 from paddleship.proof import limits
-from paddleship.shipped.computing.preprocess import Tensors, build
+from paddleship.shipped.computing.preprocess import build
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 ROWS = TensorSpec("rows", "float32", ("batch", "length", 2))
@@ -28,7 +28,7 @@ def prepared(tmp_path):
 
 
 def made(prepared, rule, examples):
-    return limits.rows(prepared, Tensors(SPECS), SPECS, [rule], examples)
+    return limits.rows(prepared, build({}, SPECS), SPECS, [rule], examples)
 
 
 def test_ends_that_held_out_rows_reach_need_no_other_row(prepared):

@@ -20,7 +20,7 @@ from paddleship.shipped.computing.spec import TensorSpec
 class Numbers(InputEncoder):
     """One number, or a list of numbers of fixed length; `mean` and `deviation` have one value for each of them."""
 
-    log: bool = param("standardise log(1 + number); numbers must be above -1", False)  # noqa: FBT003 a default
+    log: bool = param("standardise log(1 + number); numbers must be above -1", False)
     mean: Sequence[float] = fitted(())
     deviation: Sequence[float] = fitted(())
 
