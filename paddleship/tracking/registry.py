@@ -115,11 +115,16 @@ def _signature(candidate: Candidate) -> Any:
     )
 
 
-def _example(candidate: Candidate) -> dict[str, Any]:
-    """An example request of one row without real data: a word, or the lowest valid values."""
+def _example(candidate: Candidate) -> Any:
+    """An example request of one row without real data: a word, or the lowest valid values; a table of them if there are both."""
     requests = preprocess.build(candidate.preprocess, candidate.inputs).requests
     sizes = {str(size): 1 for spec in requests for size in spec.shape} | {rule.name: rule.smallest for rule in candidate.dimensions}
-    return {spec.name: np.array(["text"]) if spec.dtype == "str" else _lowest(spec, sizes) for spec in requests}
+    columns = {spec.name: np.array(["text"]) if spec.dtype == "str" else _lowest(spec, sizes) for spec in requests}
+    if len({spec.dtype == "str" for spec in requests}) == 1:
+        return columns
+    from pandas import DataFrame
+
+    return DataFrame({name: values.tolist() for name, values in columns.items()})
 
 
 def _lowest(spec: TensorSpec, sizes: Mapping[str, int]) -> Any:

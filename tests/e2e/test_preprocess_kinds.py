@@ -24,7 +24,7 @@ from paddle import nn
 def read(raw):
     with raw.open(newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
-            yield {**row, "price": float(row["price"])}
+            yield {**row, "price": float(row["price"]), "bought": int(row["bought"])}
 
 
 class Shop(nn.Layer):
