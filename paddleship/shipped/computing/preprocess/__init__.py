@@ -37,6 +37,7 @@ class Preprocess:
         self.requests = tuple(_requests(encoders).values())
         self._rules = {rule.name: rule for rule in dimensions}
         self._shared = _shared(self.specs)
+        self._checks = bool(self._shared) or any(type(one).check is not InputEncoder.check for one in encoders)
         texts = [one for one in encoders if one.request.dtype == "str"]
         longest = {column: max(one.longest_text for one in texts if one.column == column) for column in (one.column for one in texts)}
         self.longest_text = sum(longest.values()) if texts else None
@@ -45,7 +46,7 @@ class Preprocess:
         """Convert columns into one example per row. Raises RequestError for a value that the model does not accept."""
         encoded = {one.spec.name: [one.encode(value) for value in columns[one.column]] for one in self.encoders}
         examples = [dict(zip(encoded, row, strict=True)) for row in zip(*encoded.values(), strict=True)]
-        for example in examples:
+        for example in examples if self._checks else ():
             self._check(example, self.encoders)
         return examples
 
