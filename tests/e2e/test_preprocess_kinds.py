@@ -144,7 +144,7 @@ def overlay(theirs):
             "max_busy_share": 1.0,
         },
         "package": {"repository": f"paddleship/test-shop-{os.getpid()}"},
-        "accept": {"load_requests": 50},
+        "accept": {"load_requests": 50, "max_cold_start_ms": 120_000},
     }
 
 
