@@ -36,10 +36,10 @@ def config(params: Params, fitted: Preprocess) -> dict[str, Any]:
     stored = {one.spec.name: _entry(one, entries[one.spec.name]["kind"]) for one in fitted.encoders if one.spec.name in entries}
     if params.preprocess.inputs:
         return {"inputs": stored}
-    for name, entry in stored.items():
-        kind, column = entry.pop("kind"), entry.pop("column")
-        return {"kind": kind, "column": column, "input": name, **entry}
-    return {"kind": registry.default().name}
+    if not stored:
+        return {"kind": registry.default().name}
+    ((name, entry),) = stored.items()
+    return {"kind": entry.pop("kind"), "column": entry.pop("column"), "input": name, **entry}
 
 
 def require_same_code(stored: Mapping[str, Any]) -> None:
