@@ -57,13 +57,7 @@ _PRELOAD = (
         "paddleship.rollout.rollback",
         "paddleship.orchestration.drift_check",
     ),
-    *(
-        "paddleship.stage.fingerprint",
-        "paddleship.cli.trace",
-        "paddleship.tracking.run",
-        "paddleship.config.preflight",
-        "paddleship.config.catalogue",
-    ),
+    *("paddleship.stage.fingerprint", "paddleship.cli.trace", "paddleship.tracking.run", "paddleship.config.preflight", "paddleship.config.catalogue"),
 )
 _FLOWS = tuple(f"flows.{name}" for name in ("pipeline", "promote", "sweep", "retrain"))
 _PREFECT = tuple(
