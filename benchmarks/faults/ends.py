@@ -72,7 +72,7 @@ FAULTS = (
     *loosened.faults(_answers_changed_where("len(first) == 5", "1.001 * array")),
     Fault(
         "the server does not normalise text", "accept", _ANSWERS,
-        files=((f"{_COMMON}/preprocess.py", _replace("unicodedata.normalize(unicode_form, text) if unicode_form else text", "text")),),
+        files=((f"{_COMMON}/preprocess/text.py", _replace("unicodedata.normalize(unicode_form, text) if unicode_form else text", "text")),),
     ),
     Fault(
         "the server names the classes in another order", "accept", ("label",),
