@@ -26,6 +26,7 @@ EXEMPT = {  # file or folder: why an edit of it makes no stage run again
     "paddleship/config/graph_modes.py": "names what compare-graph-modes runs",
     "paddleship/config/loading.py": "reads params.yaml, whose values DVC compares",
     "paddleship/config/preflight.py": "refuses a machine or params that a stage cannot work with",
+    "paddleship/config/preprocess_params.py": "asks preprocess kinds for their params, and refuses others",
     "paddleship/config/rules.py": "refuses params",
     "paddleship/config/validation_errors.py": "says what is wrong with params",
     "paddleship/config/watched.py": "refuses code that no stage would watch",
