@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,7 @@ def _lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: 
     library, root = sources.LIBRARY, context / "rootfs"
     shutil.copy(requirements.dockerfile(), context / "Dockerfile")
     runtime = registry.get(candidate.runtime)
-    _install(runtime.registration, root / "site")
+    _install(runtime.registration, foreign.pins(candidate), root / "site")
     distributions.require_proven(distributions.installed(root / "site"), proven_with)
     (root / "lib").mkdir()
     for name in runtime.registration.system_libraries:
@@ -138,7 +138,7 @@ def _lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: 
             shutil.copytree(library / name, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(library / name, target)
-    foreign.lay_out(runtime, root / "app")
+    foreign.lay_out(candidate, root / "app")
     for name in (FILE, *candidate.files):
         (root / "model" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / name, root / "model" / name)
@@ -162,14 +162,15 @@ def _files(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
 
 
-def _install(runtime: Registration, target: Path) -> None:
-    """Install the pinned packages of a runtime's image into `target`, and remove files that serving does not need. Raises Unavailable."""
+def _install(runtime: Registration, further: Sequence[str], target: Path) -> None:
+    """Install the pins of a runtime and `further` ones into `target`, without files that serving does not need. Raises Unavailable."""
     pinned = requirements.file(runtime)
-    what = " and ".join([str(pinned), *runtime.pins])
+    pins = [*runtime.pins, *further]
+    what = " and ".join([str(pinned), *pins])
     print(f"installing {what}")
     command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--link-mode", "copy"]
     done = subprocess.run(
-        [*command, "--target", str(target), "--requirements", str(pinned), *runtime.pins],
+        [*command, "--target", str(target), "--requirements", str(pinned), *pins],
         capture_output=True,
         encoding="utf-8",
         errors="replace",
@@ -197,4 +198,4 @@ def _add_library(name: str, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(package)
+    main(package, imports_user_code=False)

@@ -26,6 +26,7 @@ EXEMPT = {  # file or folder: why an edit of it makes no stage run again
     "paddleship/config/graph_modes.py": "names what compare-graph-modes runs",
     "paddleship/config/loading.py": "reads params.yaml, whose values DVC compares",
     "paddleship/config/preflight.py": "refuses a machine or params that a stage cannot work with",
+    "paddleship/config/preprocess_params.py": "asks preprocess kinds for their params, and refuses others",
     "paddleship/config/rules.py": "refuses params",
     "paddleship/config/validation_errors.py": "says what is wrong with params",
     "paddleship/config/watched.py": "refuses code that no stage would watch",
@@ -50,12 +51,14 @@ EXEMPT = {  # file or folder: why an edit of it makes no stage run again
 SHARED = {  # what the frame uses that does change results
     "paddleship/config/strict_yaml.py": "what the text of params.yaml means",
     "paddleship/reports/gate.py": "which findings fail a stage",
+    "paddleship/stage/user_code.py": "which of several modules of one name is the user's",
 }
 
-REPORTED = {  # what a stage imports for its report only: the machine, which environment.json and host.json make a dep where it matters
-    "paddleship/system/devices.py",
-    "paddleship/system/environment.py",
-    "paddleship/system/host.py",
+REPORTED = {  # what a stage may import for the frame or for its report only
+    "paddleship/shipped/computing/paddle_logs.py": "silences Paddle",
+    "paddleship/system/devices.py": "the machine in a report; host.json is a dep where the machine matters",
+    "paddleship/system/environment.py": "the versions in a report; environment.json is a dep where they matter",
+    "paddleship/system/host.py": "the machine in a report; host.json is a dep where the machine matters",
 }
 
 GATES = {  # (stage, section): why the section's module is no dep although a key of it is

@@ -119,6 +119,29 @@ def test_a_candidate_is_named_in_the_file_of_its_runtime_and_nowhere_else():
             assert not constants & names, f"{path} names {', '.join(map(str, constants & names))}: ask the registry"
 
 
+def test_a_preprocess_kind_is_named_in_its_file_and_nowhere_else():
+    """In a comparison, a type of literals or the value of a key `kind`, which is how code would tell kinds apart."""
+    from paddleship.shipped.computing.preprocess import registry
+
+    files = {source(one.module) for one in registry.ours().values()}
+    for path in (file.relative_to(REPOSITORY) for part in ("paddleship", "tasks", "flows") for file in (REPOSITORY / part).rglob("*.py")):
+        named = registry.ours().keys() & set(_compared(ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))))
+        assert path in files or not named, f"{path} names {', '.join(named)}: ask the encoder, or the registry"
+
+
+def _compared(tree):
+    """The constants that a module compares with, lists in a type of literals, or writes as a kind."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare | ast.Subscript | ast.match_case):
+            yield from (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str))
+        if isinstance(node, ast.Dict):
+            yield from (
+                value.value
+                for key, value in zip(node.keys, node.values, strict=True)
+                if isinstance(key, ast.Constant) and key.value == "kind" and isinstance(value, ast.Constant)
+            )
+
+
 def test_every_gate_is_made_to_refuse_in_the_short_form_too():
     assert "mark.long" not in (REPOSITORY / "tests/test_gates.py").read_text()
 

@@ -1,7 +1,8 @@
-"""Faults at the ends of the pipeline: between a client's raw text and its label, and between the proof and the image.
+"""Faults at the ends of the pipeline: between a client's raw text and its label, between the stages, and in the model's own answers.
 
 A small text classifier goes through all stages in a checkout of its own. Each fault is put into a copy of the results, and the stage
-that must refuse it runs. The copy without a fault must be accepted.
+that must refuse or name it runs. The copy without a fault must be accepted. Faults in a model's code are in `coded`.
+`python -m benchmarks.faults.ends` runs this part alone.
 """
 
 from __future__ import annotations
@@ -68,9 +69,10 @@ def _answers_changed_where(condition: str, change: str = "-array") -> tuple[tupl
 
 
 FAULTS = (
+    *loosened.faults(_answers_changed_where("len(first) == 5", "1.001 * array")),
     Fault(
         "the server does not normalise text", "accept", _ANSWERS,
-        files=((f"{_COMMON}/preprocess.py", _replace("unicodedata.normalize(unicode_form, text) if unicode_form else text", "text")),),
+        files=((f"{_COMMON}/preprocess/text.py", _replace("unicodedata.normalize(unicode_form, text) if unicode_form else text", "text")),),
     ),
     Fault(
         "the server names the classes in another order", "accept", ("label",),
@@ -95,7 +97,6 @@ FAULTS = (
         damage=edited("image.json", lambda values: values | {"labels": values["labels"] | {"org.opencontainers.image.created": "earlier"}}),
     ),
     *custody.FAULTS,
-    *loosened.faults(_answers_changed_where("len(first) == 5", "1.001 * array")),
 )  # fmt: skip
 MODELS = tuple(model for kind in (constant, not_finite, influences) for model in (*kind.MODELS, *kind.HONEST))
 

@@ -30,6 +30,7 @@ from paddleship.config.sections.sweep import Sweep
 from paddleship.config.sections.train import Train
 from paddleship.config.sections.verify import Verify
 from paddleship.config.validation_errors import whole, written_as
+from paddleship.shipped.computing.preprocess import registry
 from paddleship.shipped.computing.spec import batch_dimension
 
 
@@ -81,12 +82,16 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
-    def _text_sets_its_sizes(self) -> Params:
-        if self.preprocess.kind == "characters" and self.model.dimensions:
-            raise whole(
-                f"model.dimensions must be empty for text (got {', '.join(self.model.dimensions)}): "
-                "preprocess.max_length and preprocess.multiple_of are its sizes"
-            )
+    def _kinds_set_their_sizes(self) -> Params:
+        for item in self.model.inputs:
+            kind = self.preprocess.entries.get(item.name, {}).get("kind")
+            sized_by = registry.get(kind).encoder.sized_by if kind else ()
+            if sized_by and (twice := [name for name in self.model.dimensions if name in item.shape]):
+                above = f"preprocess.inputs.{item.name}." if self.preprocess.inputs else "preprocess."
+                raise whole(
+                    f"model.dimensions must leave out the dimensions of {item.name!r} (got {', '.join(twice)}): "
+                    f"{' and '.join(above + name for name in sized_by)} are its sizes"
+                )
         return self
 
 

@@ -23,6 +23,7 @@ from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.computing import preprocess
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.statistics import estimates
 
@@ -96,7 +97,7 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
             sandbox.port,
             model=params.name,
             batches=[rows.take(case.rows).columns for case in evidence.cases],
-            pads={spec.name: spec.pad for spec in candidate.inputs},
+            pads={spec.name: spec.pad for spec in preprocess.build(candidate.preprocess, candidate.inputs).requests},
             requests=params.accept.load_requests,
             concurrency=params.accept.concurrency,
             seconds=params.accept.load_seconds,

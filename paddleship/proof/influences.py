@@ -211,8 +211,10 @@ class _Search:
             tried["others"] = "not tried for lack of time"
             return False
         other = self._fresh(setting)
-        moved = "" if isinstance(other, str) else self._moved(self._first_answers, other)
-        tried[f"{name} {text}"] = other if isinstance(other, str) else moved or "the same answers"
+        unset = dict(setting.variables)[name] is None  # a text that code cannot read changes no answer
+        moved = "" if isinstance(other, str) else self._moved(self._first_answers, other, failures=unset)
+        failed = other if isinstance(other, str) else "forward fails" if moved is None else ""
+        tried[f"{name} {text}"] = failed or moved or "the same answers"
         if moved:
             self._add(Cause.ENVIRONMENT, f"the environment variable {name}: {text}, {moved}", [read.where for read in reads])
         return bool(moved)

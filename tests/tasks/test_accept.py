@@ -248,6 +248,18 @@ def test_an_image_with_another_configuration_than_its_dockerfile_gives_is_refuse
     assert not image.exists(engine, receipt["image"]) or image.find(engine, receipt["image"]).id != receipt["image_id"]
 
 
+@pytest.mark.spawned
+def test_a_package_of_the_user_called_docker_does_not_hide_the_client_of_the_engine(derive, stage, engine, tmp_path):
+    (tmp_path / "theirs/docker").mkdir(parents=True)
+    (tmp_path / "theirs/docker/__init__.py").write_text("raise RuntimeError('this is no client of an engine')\n")
+    (tmp_path / "note").write_text("another image")
+    checkout = derive("COPY note /opt/note", files=[tmp_path / "note"], code={"root": str(tmp_path / "theirs")})
+    for name in ("accept", "package"):
+        done = stage(checkout, name)
+        assert done.returncode == 0, done.stderr
+    engine.images.remove(json.loads((checkout / "image.json").read_text())["image_id"], force=True)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

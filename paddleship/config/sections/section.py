@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
@@ -24,6 +24,11 @@ class Section(BaseModel):
     @classmethod
     def _no_bool_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
         return no_bool(value, cls.model_fields[str(info.field_name)].annotation)
+
+    @classmethod
+    def kept(cls, values: Mapping[str, Any], overlay: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG003 for sections of two forms
+        """The values of a section that an overlay is laid over."""
+        return values
 
 
 def require_once(names: Sequence[str], key: str) -> None:

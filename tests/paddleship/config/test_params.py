@@ -80,7 +80,10 @@ def rules(inputs, **dimensions):
         ({"data": {"inputs": ["text", "text"]}}, "inputs must have different names (got 'text' 2 times)"),
         ({"model": {"inputs": [{**X, "low": 6, "high": 0}]}}, "model.inputs.0: low must be at most high (got 6 and 0)"),
         ({"model": {"inputs": [X, X]}}, "model: inputs must have different names (got 'x' 2 times): rename or remove one"),
-        ({"model": {"dimensions": {"length": {"high": 4}}}}, "model.dimensions must be empty for text (got length)"),
+        (
+            {"model": {"dimensions": {"length": {"high": 4}}}},
+            "model.dimensions must leave out the dimensions of 'ids' (got length): preprocess.max_length and preprocess.multiple_of",
+        ),
         (rules([X_SEQ], size={}), "(got 'size'): the inputs have length"),
         (rules([X_SEQ], batch={"high": 4}), "(got 'batch'): the inputs have length"),
         (rules([X_SEQ], length={"low": 33, "high": 63, "multiple_of": 32}), "(got 33 … 63 in multiples of 32)"),

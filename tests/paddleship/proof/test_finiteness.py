@@ -64,6 +64,10 @@ def test_infinity_and_nan_are_no_variation_of_a_constant():
     assert exercise.outputs(constant, limit=8)["output"].startswith("the same for all inputs")
 
 
+def test_an_output_whose_first_row_is_masked_varies_with_the_others():
+    assert exercise.outputs(gathered(lambda x: np.where(x < -0.9, -np.inf, x)), limit=8, real=True) == {}
+
+
 def test_a_saturated_output_is_not_exercised_and_a_mask_of_0_and_1_is():
     saturated = gathered(lambda x: (x > 0).astype(x.dtype), lambda x: 1 / (1 + np.exp(-1e2 * x)))
     assert exercise.outputs(saturated, limit=8)["output"].startswith("0 or 1 in 100.00%")

@@ -1,6 +1,7 @@
 """Eager models whose answers depend on more than their inputs, each over real processes, and honest ones that only look as if."""
 
 import sys
+from datetime import datetime
 
 import pytest
 
@@ -173,9 +174,16 @@ class Verbose(Plain):
         return 1.0 if os.environ.get("THEIR_DEBUG") else 1.0
 
 
+class Level(Plain):
+    def factor(self):
+        level = int(os.environ.get("THEIR_LEVEL", "0"))  # reads it
+        logging.getLogger("theirs").log(level, "called")
+        return 1.0
+
+
 class Morning(Plain):
     def factor(self):
-        return 1.0 if datetime.now().hour < 12 else 2.0  # reads it
+        return 2.0 if datetime.now().hour == OTHER_HOUR else 1.0  # reads it
 
 
 class Summer(Plain):
@@ -315,7 +323,8 @@ class Dropped(Plain):
 
 @pytest.fixture(autouse=True)
 def their_package(tmp_path, monkeypatch):
-    (tmp_path / "their_influences.py").write_text(SOURCE)
+    other = (datetime.now().hour + 12) % 24  # an hour, 7 hours and 30 years from now it is not this hour
+    (tmp_path / "their_influences.py").write_text(SOURCE.replace("OTHER_HOUR", str(other)))
     (tmp_path / "factor.txt").write_text("1.5")
     monkeypatch.syspath_prepend(tmp_path)
     yield
@@ -422,6 +431,7 @@ def test_answers_that_change_with_a_source_that_forward_reads_are_an_error_with_
 @pytest.mark.parametrize(
     ("name", "source"),
     [
+        ("Level", "environment"),
         ("Numpy", "clock"),
         ("Timer", "clock"),
         ("Exists", "files"),
