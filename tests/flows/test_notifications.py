@@ -184,6 +184,7 @@ def slack(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # which apprise imports
 def test_slack_gets_a_missed_gate_a_promotion_and_drift_at_the_address_of_its_webhook(
     slack, warm_commands, with_tables, free_port, monkeypatch, tmp_path
 ):
