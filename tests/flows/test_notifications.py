@@ -171,6 +171,10 @@ def slack(tmp_path, monkeypatch):
             self.end_headers()
             self.wfile.write(b"ok")  # Slack's answer
 
+        def finish(self):
+            super().finish()
+            self.connection.close()
+
         def log_message(self, *_arguments):
             """Quiet."""
 
@@ -202,7 +206,7 @@ def test_slack_gets_a_missed_gate_a_promotion_and_drift_at_the_address_of_its_we
             wait_for(lambda: len(slack) >= 3, seconds=120)
     finally:
         local.stop()
-    assert {(host, path, kind) for host, path, kind, _ in slack} == {(SLACK, SLACK_PATH, "application/json")}
+    assert {(host, path, kind) for host, path, kind, _ in slack} == {(SLACK, SLACK_PATH, "application/json; charset=utf-8")}
     texts = [json.dumps(body) for *_, body in slack]
     for what in (
         "any missed a gate: ",
