@@ -42,7 +42,7 @@ def test_a_run_to_benchmark_and_what_shows_it_work_in_another_encoding_than_utf_
     for words in (
         ("run", "--until", "benchmark"),
         ("runs", "list"),
-        ("doctor", "--seconds", "90"),
+        ("doctor", "--seconds", "400"),
         ("ci", "--until", "prepare", "--force"),
     ):
         done = run(*words)

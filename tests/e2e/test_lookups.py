@@ -102,7 +102,7 @@ def test_no_command_looks_up_a_name(network, checkout):
         "run --until benchmark": 0,
         "runs list": 0,
         "drift": 2,
-        "doctor --seconds 90": 0,
+        "doctor --seconds 400": 0,
         "ui": 0,
         "ci --until prepare --force": 0,
         "stop": 0,
