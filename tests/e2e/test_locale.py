@@ -1,6 +1,7 @@
 """The commands of a user whose locale is not UTF-8, as it is where Python's UTF-8 mode is off: GBK and Latin-1."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -48,7 +49,7 @@ def test_a_run_to_benchmark_and_what_shows_it_work_in_another_encoding_than_utf_
         done = run(*words)
         assert done.returncode == 0, (words, done.stdout.decode(charset, "replace")[-2000:], done.stderr.decode(charset, "replace")[-2000:])
         done.stdout.decode(charset)
-    (newest, *_) = [line.split()[0] for line in run("runs", "list").stdout.decode(charset).splitlines()[1:]]
+    newest = re.split(" {2,}", run("runs", "list").stdout.decode(charset).splitlines()[1])[0]
     shown = run("runs", "show", newest)
     assert shown.returncode == 0, shown.stderr.decode(charset)
     assert "商品评论, déjà vu" in (checkout / "params.yaml").read_text("utf-8")
