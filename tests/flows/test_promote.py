@@ -301,7 +301,7 @@ def test_a_challenger_is_not_compared_with_a_champion_that_no_longer_serves(prom
     assert (served(target), champion(promoted)[0]) == (digest(promoted, "1"), "2"), "MLflow has not heard of it"
     done = promoted.run("2", "promote", "2")
     assert done.returncode == 4, done.stdout + done.stderr
-    assert "version 1 serves, but the champion in MLflow is version 2: bring MLflow in line with `paddleship promote 1`" in done.stderr
+    assert "version 1 serves, but the champion in MLflow is version 2: update MLflow with `paddleship promote 1`" in done.stderr
     again = promoted.run("1", "promote", "1")
     assert again.returncode == 0, again.stdout + again.stderr
     assert_in_place(promoted, target, "1")
