@@ -95,7 +95,7 @@ def _begin(
 
 @disk.full_is_unavailable("the run")
 def _leave(place: Workspace, there: Mapping[str, str]) -> None:
-    """Let go of the place of the run, and delete the refs by which its stages travelled to other pools."""
+    """Release the worktree of the run, and delete the git refs by which other pools received its stages."""
     if there:
         snapshots.forget(place.checkout, str(flow_run.id))
     place.leave()

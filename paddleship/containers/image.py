@@ -93,7 +93,7 @@ def reason(error: Exception | str) -> str:
 
 
 def _disk_full(said: str) -> Unavailable | None:
-    """The error to raise if what an engine says is that its disk is full; it reports that in words only."""
+    """The error to raise if the engine reports that its disk is full, which only the text of its message tells."""
     if os.strerror(errno.ENOSPC).lower() not in said.lower():
         return None
     return Unavailable(
