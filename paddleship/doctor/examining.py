@@ -74,14 +74,14 @@ def examine(
         try:
             examiner.examine()
         except BadInput as error:
-            found = messages.bad(error)
+            found = messages.bad(error, converted=examiner.full_graph)
             if isinstance(error, ProcessHung) and error.seconds < settings.timeout_s:  # its share of `seconds` was over
                 examiner.rows, found = messages.late(examiner.rows), replace(found, kind=OUT_OF_TIME, advice="")
             examiner.findings.append(found)
         except OutOfTime:
             examiner.rows = examiner.rows if examiner.judged else messages.late(examiner.rows)
             examiner.findings.append(messages.unfinished(examiner.doing, seconds, examiner.rows, judged=examiner.judged))
-    findings = by_gravity([*examiner.findings, *messages.assumptions(examiner.model)])
+    findings = by_gravity(messages.advised([*examiner.findings, *messages.assumptions(examiner.model)]))
     return Examination(model.factory, findings, examiner.rows, examiner.full_graph, time.monotonic() - began)
 
 

@@ -286,9 +286,9 @@ def _break(reason: Any, where: str) -> Finding:
     name = type(reason).__name__
     words = " ".join(str(reason).split())[:200]
     kind = _KINDS_OF_BREAK.get(name, "python-value" if re.search(r"float'|int'|bool'|ndarray|numpy|zeros|Tensor", words) else "graph-break")
-    if kind == "graph-break":
+    if kind == "graph-break" or (kind == "python-value" and not any(suspect.pattern == kind for suspect in ast_lint.at(where))):
         message = f"SOT leaves the graph here ({name}: {words}): {ast_lint.text(where)}"
-        return Finding(kind, "note", message, "full-graph conversion may support this line: fix the errors first", where)
+        return Finding("graph-break", "note", message, "full-graph conversion may support this line: fix the errors first", where)
     message = f"the graph breaks here ({name}: {words}): {ast_lint.text(where)}"
     advice = _TENSOR_TO_PYTHON if kind == "python-value" else "rewrite this line with tensors, or move it out of forward"
     return Finding(kind, "warning", message, advice, where)

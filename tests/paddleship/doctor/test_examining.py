@@ -621,11 +621,15 @@ def test_a_size_that_is_unknown_while_converting_is_told_with_its_line_once():
     assert str(other).count("net.py:7") == 1
 
 
-def test_where_only_sot_leaves_the_graph_is_a_note():
+def test_where_only_sot_leaves_the_graph_is_a_note(tmp_path):
     from paddle.jit.sot.utils import exceptions
 
+    (tmp_path / "net.py").write_text("def forward(x):\n    y = float(x)\n    j = y + 1\n")
     hidden, value = exceptions.DataDependencyControlFlowBreak(), exceptions.DataDependencyOperationBreak("called get_py_value")
-    assert [graph_breaks._break(reason, f"{__file__}:1").severity for reason in (hidden, value)] == ["note", "warning"]
+    found = [graph_breaks._break(*one) for one in ((hidden, f"{tmp_path}/net.py:2"), (value, f"{tmp_path}/net.py:2"))]
+    assert [one.severity for one in found] == ["note", "warning"]
+    sum_of_numbers = graph_breaks._break(value, f"{tmp_path}/net.py:3")
+    assert (sum_of_numbers.severity, sum_of_numbers.kind) == ("note", "graph-break")
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,40 @@ class Counted(Overridden):
     def state_dict(self, *given, **named):
         return {"steps": 3}
 
+class Uninitialised(Head):
+    def __init__(self):
+        super().__init__()
+        self.scale = self.create_parameter([20], default_initializer=nn.initializer.Constant(float("nan")))
+
+    def forward(self, x):
+        return self.fc(x) * self.scale
+
+class Causal(Head):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("causal", paddle.triu(paddle.full([20, 20], float("-inf")), 1))
+
+    def forward(self, x):
+        return paddle.nn.functional.softmax(self.fc(x).unsqueeze(1) + self.causal, -1)
+
+class OwnEval(Head):
+    def eval(self):
+        super().eval()
+        for part in None:  # <- own eval
+            part.eval()
+
+    def forward(self, x):
+        return self.fc(x)
+
+class Picky(Head):
+    def __init__(self, classes=3):
+        super().__init__()
+        assert classes == 4, "four classes"
+
+    def forward(self, x):
+        assert x.shape[1] == 9, "nine features"
+        return self.fc(x)
+
 class Tied(Head):
     def forward(self, x):
         scores = paddle.clip(self.fc(x) * 20, 0.0, 1.0)
@@ -193,10 +227,43 @@ def test_layers_in_train_mode_are_counted_in_a_whole_sentence():
     assert "in train mode after eval() and a call, as are 2 more" in found.message
 
 
-def test_advice_about_an_output_that_did_not_vary_needs_no_pipeline():
-    (found,) = messages.unproven([Finding("not-exercised", "error", "w", "ask rows (verify.samples)")])
-    assert "--checkpoint" in found.advice
-    assert "verify.samples" not in found.advice
+@pytest.mark.parametrize(
+    ("kind", "advice", "option"),
+    [
+        ("not-exercised", "ask rows (verify.samples)", "--checkpoint"),
+        ("uncovered-branch", "add held-out rows that do", "--input"),
+        ("weights-differ", "convert again: `paddleship run --again export`", "state_dict()"),
+    ],
+)
+def test_advice_of_the_proof_is_replaced_by_what_needs_no_pipeline(kind, advice, option):
+    (found,) = messages.advised([Finding(kind, "error", "w", advice)])
+    assert option in found.advice
+    assert advice not in found.advice
+
+
+def test_fresh_weights_that_are_not_finite_are_not_to_be_trained_again(examine):
+    (error,) = [finding for finding in examine("Uninitialised", X).findings if finding.severity == "error"]
+    assert (error.kind, "initialise" in error.advice, "train" in error.advice) == ("nan-weights", True, False)
+
+
+def test_a_mask_of_infinity_in_a_buffer_is_no_bad_weight(examine):
+    found = examine("Causal", X)
+    assert found.runtimes["paddle"].status == "proven", str(found)
+
+
+def test_an_error_of_the_model_while_it_loads_is_no_failed_conversion(examine):
+    (error,) = examine("OwnEval", X).findings
+    marked = next(number for number, line in enumerate(MODELS.splitlines(), start=1) if "<- own eval" in line)
+    assert (error.kind, error.where.rpartition(":")[2]) == ("bad-model", str(marked))
+    assert "TypeError" in error.message
+    assert "eval()" in error.advice
+
+
+@pytest.mark.parametrize(("kwargs", "words"), [({"classes": 3}, "four classes"), ({"classes": 4}, "nine features")])
+def test_an_error_of_the_model_names_no_params_that_only_a_pipeline_has(examine, kwargs, words):
+    (error,) = examine("Picky", X, kwargs=kwargs).findings
+    assert words in error.message
+    assert not re.search(r"\b(model|code|verify|train)\.[a-z]+", f"{error.message} {error.advice}"), str(error)
 
 
 def test_a_rank_that_changes_is_an_error_with_its_own_class():
