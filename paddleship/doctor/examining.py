@@ -213,8 +213,9 @@ class Examiner:
             program, obstacle = None, messages.crash(error)
         alone = obstacle is not None and obstacle.where is None and obstacle.kind not in _DEATHS
         by_size = sizes.only_sizes(folder) if program is not None else set[str]()
+        idle = [name for name in probed.unused if name not in by_size] if alone or self._varies(probed) else []
         self.findings += [messages.size_only(name, probed.forward) for name in probed.unused if name in by_size]
-        self.findings += [messages.unused(name, probed.forward, alone) for name in probed.unused if name not in by_size]
+        self.findings += [messages.unused(name, probed.forward, alone) for name in idle]
         self.findings += [messages.influence_unknown(name) for name in probed.influence_unknown]
         if obstacle is None:
             return program, None
@@ -223,6 +224,11 @@ class Examiner:
         placed = messages.placed(obstacle, probed.suspects)
         self.findings.append(placed)
         return None, placed
+
+    def _varies(self, probed: ProbeResult) -> bool:
+        """Whether an output varied: of a model with constant answers, no input can be said to be unused."""
+        outputs = {name for answer in probed.answers.values() for name in answer}
+        return bool(outputs - set(exercising.unvarying(self._cases, probed.answers)))
 
     def _breaks(self, probed: ProbeResult, obstacle: Finding) -> list[Finding]:
         """The other graph breaks; empty if SOT fails."""

@@ -99,7 +99,7 @@ def placed(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
 def size_only(name: str, where: str | None) -> Finding:
     """An input whose values are never read, and whose size is."""
     message = f"only the size of input {name!r} affects the outputs: the program does not read its values"
-    return Finding("unused-input", "note", message, "send any values of that size", where)
+    return Finding("unused-input", "note", message, "send any values of that size", where, name)
 
 
 def unused(name: str, where: str | None, grave: bool) -> Finding:
@@ -107,13 +107,13 @@ def unused(name: str, where: str | None, grave: bool) -> Finding:
         ", and Paddle refuses to export it" if grave else " in the cases that were run"
     )
     advice = "remove it from the inputs and from forward, or use it" + ("" if grave else "; keep it if its size matters")
-    return Finding("unused-input", "error" if grave else "warning", message, advice, where)
+    return Finding("unused-input", "error" if grave else "warning", message, advice, where, name)
 
 
 def influence_unknown(name: str) -> Finding:
     """An input that had one value only, so that its effect is unknown."""
     message = f"unknown whether input {name!r} affects any output: its value was the same in every case"
-    return Finding("unused-input", "note", message, "declare a range if it can take other values")
+    return Finding("unused-input", "note", message, "declare a range if it can take other values", layer=name)
 
 
 def skipped_slow(probed: ProbeResult) -> list[Finding]:
@@ -166,6 +166,7 @@ def lengths(old: Model, new: Model, before: ProbeResult | BadInput, cases: Seque
             f"input {item.name!r} was assumed to hold lengths up to the size of {item.high!r}, because the eager model fails with other "
             f"values: {why}",
             f"declare it: --input '{_declared(item)}'",
+            layer=item.name,
         )
         for item, other in zip(new.inputs, old.inputs, strict=True)
         if item != other
@@ -230,6 +231,7 @@ def assumptions(model: Model) -> list[Finding]:
             "note",
             f"input {item.name!r} has no declared range: only the values {item.low or 0:g} and {(item.low or 0) + 1:g} were tried",
             f"declare it: --input '{item.name}:{item.dtype}[…]=0..99', or low and high in params.yaml",
+            layer=item.name,
         )
         for item in model.inputs
         if item.dtype.startswith("int") and item.high is None and not isinstance(item.low, str)

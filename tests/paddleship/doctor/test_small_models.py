@@ -10,7 +10,7 @@ from paddleship.config.params import Model
 from paddleship.conversion import exporting, to_onnx
 from paddleship.doctor import examining, graph_breaks, memory, messages
 from paddleship.doctor.ast_lint import Suspect
-from paddleship.doctor.examination import Examination, RuntimeRow
+from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
 from paddleship.proof import inputs
 from paddleship.reports.finding import Finding
 from paddleship.shipped.common.spec import Dimension, TensorSpec
@@ -98,6 +98,10 @@ class Picky(Head):
     def forward(self, x):
         assert x.shape[1] == 9, "nine features"
         return self.fc(x)
+
+class Constant(Head):
+    def forward(self, x, k):
+        return self.fc(x) * 0 + k * 0 + 1
 
 class Tied(Head):
     def forward(self, x):
@@ -239,6 +243,19 @@ def test_advice_of_the_proof_is_replaced_by_what_needs_no_pipeline(kind, advice,
     (found,) = messages.advised([Finding(kind, "error", "w", advice)])
     assert option in found.advice
     assert advice not in found.advice
+
+
+def test_no_input_of_a_model_with_constant_answers_is_called_unused(examine):
+    found = examine("Constant", X, {"name": "k", "dtype": "float32", "shape": []})
+    assert "not-exercised" in {finding.kind for finding in found.findings}, str(found)
+    assert "unused-input" not in {finding.kind for finding in found.findings}, str(found)
+
+
+def test_each_input_without_influence_and_without_range_is_named():
+    kinds, names = ("unused-input", "assumed-range"), ("a", "b")
+    findings = [messages.unused(name, "net.py:3", grave=False) for name in names]
+    findings += messages.assumptions(Model(factory="m:f", inputs=[{"name": name, "dtype": "int64", "shape": [2]} for name in names]))
+    assert [(one.kind, one.layer) for one in by_gravity(findings)] == [(kind, name) for kind in kinds for name in names]
 
 
 def test_fresh_weights_that_are_not_finite_are_not_to_be_trained_again(examine):
