@@ -63,18 +63,38 @@ def text(where: str) -> str:
     return linecache.getline(name, int(number)).strip()
 
 
+def size(where: str | None) -> str:
+    """The size, assigned from a `.shape`, that a call at `file:line` takes as its only argument; empty if there is none."""
+    name, _, number = (where or "").rpartition(":")
+    function = _function(name, number)
+    if function is None:
+        return ""
+    shapes = [node for node in ast.walk(function) if isinstance(node, ast.Assign) and _is_shape(node.value)]
+    sizes = {target.id for node in shapes for target in _targets(node) if isinstance(target, ast.Name)}
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and node.lineno == int(number) and len(node.args) == 1]
+    return next((found.id for node in calls if isinstance(found := node.args[0], ast.Name) and found.id in sizes), "")
+
+
+def _is_shape(node: ast.expr) -> bool:
+    """Whether it is `x.shape`, or a part of it."""
+    return (isinstance(node, ast.Attribute) and node.attr == "shape") or (isinstance(node, ast.Subscript) and _is_shape(node.value))
+
+
 def one_sided(where: str | None) -> list[tuple[str, str]]:
     """The `if`s before `file:line`, in its function, that assign a variable which the line uses, on one side only: place and condition."""
-    if where is None:
+    name, _, number = (where or "").rpartition(":")
+    function = _function(name, number)
+    if function is None:
         return []
-    name, _, number = where.rpartition(":")
-    functions = [node for node in ast.walk(_parsed(name)) if isinstance(node, ast.FunctionDef) and _spans(node, int(number))]
-    if not functions:
-        return []
-    function = max(functions, key=lambda node: node.lineno)
     used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and node.lineno == int(number)}
     ifs = [node for node in ast.walk(function) if isinstance(node, ast.If) and node.lineno < int(number)]
     return [(f"{name}:{node.lineno}", ast.unparse(node.test)) for node in ifs if used & (_assigned(node.body) ^ _assigned(node.orelse))]
+
+
+def _function(name: str, number: str) -> ast.FunctionDef | None:
+    """The innermost function that holds this line of a file."""
+    functions = [node for node in ast.walk(_parsed(name)) if isinstance(node, ast.FunctionDef) and _spans(node, int(number))]
+    return max(functions, key=lambda node: node.lineno, default=None)
 
 
 def _spans(node: ast.FunctionDef, line: int) -> bool:

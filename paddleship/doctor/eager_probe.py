@@ -84,7 +84,10 @@ class ProbeWorker:
 
     def look(self) -> list[Finding]:
         """Findings before the model is called."""
-        return [*structure_checks.signature(self._layer, list(self._specs), self._absent), *structure_checks.weights(self._layer, fresh=self._fresh)]
+        return [
+            *structure_checks.signature(self._layer, list(self._specs), self._absent),
+            *structure_checks.weights(self._layer, fresh=self._fresh),
+        ]
 
     def ask(self, case: Case) -> bool:
         """Whether the model answers this case."""

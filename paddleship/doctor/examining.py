@@ -46,9 +46,9 @@ _WATCHING = 0.05  # share of the time; everything is asked about ten times more 
 _HANGS = 0.25  # share of the time after which a call of eager counts as hanging
 _BATCHES = (1, 2, 7)  # and the largest: to_static makes another program for each, and `verify` asks them all
 _MAX_BATCH = 8  # enough to distinguish a batch from a row, and fast for images
-_SETTINGS = Verify(timeout_s=120)
+_LEAST_S, _PATIENCE = 120, 0.5  # a call may take this share of the time, and so many seconds at least
 SECONDS = 120.0
-_DEATHS = frozenset({"crash", "hang"})
+_DEATHS = frozenset({"crash", "hang", OUT_OF_TIME})
 _FOREIGN_LAYERS = frozenset({"unregistered-layer", "layer-in-forward", "shared-name"})
 
 
@@ -59,7 +59,7 @@ def examine(
     seed: int = 0,
     checkpoint: Path | None = None,
     candidates: Sequence[str] | None = None,
-    settings: Verify = _SETTINGS,
+    settings: Verify | None = None,
     seconds: float = SECONDS,
     say: Callable[[str], None] = lambda _line: None,
 ) -> Examination:
@@ -68,6 +68,7 @@ def examine(
     Bad input is a finding, not an exception.
     """
     began = time.monotonic()
+    settings = settings or _limits(seconds)
     chosen = [name for name, kind in registry.kinds().items() if kind.examined] if candidates is None else candidates
     examiner = Examiner(SourceModel(model, checkpoint or work / "checkpoint", seed), work, tuple(chosen), settings, seconds, say)
     with Deadline(seconds).binding():
@@ -83,6 +84,10 @@ def examine(
             examiner.findings.append(messages.unfinished(examiner.doing, seconds, examiner.rows, judged=examiner.judged))
     findings = by_gravity(messages.advised([*examiner.findings, *messages.assumptions(examiner.model)]))
     return Examination(model.factory, findings, examiner.rows, examiner.full_graph, time.monotonic() - began)
+
+
+def _limits(seconds: float) -> Verify:
+    return Verify(timeout_s=max(_LEAST_S, _PATIENCE * seconds))
 
 
 class Examiner:
@@ -209,6 +214,9 @@ class Examiner:
             program, obstacle = isolate.run(
                 "the conversion", graph_breaks.convert, self._source_model, folder, specs, timeout_s=self._settings.timeout_s
             )
+        except ProcessHung as error:
+            program, obstacle = None, messages.slow_conversion(error)
+            self.rows = messages.late(self.rows)
         except CandidateError as error:
             program, obstacle = None, messages.crash(error)
         alone = obstacle is not None and obstacle.where is None and obstacle.kind not in _DEATHS

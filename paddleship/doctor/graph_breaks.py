@@ -140,6 +140,10 @@ _KNOWN = [
     ),
 ]
 _GROUPS = "give each row weights of its own with paddle.matmul instead (of F.unfold where the kernel is larger than 1)"
+_KNOWN_SIZE = (
+    "give numbers to the reshape before it, and -1 to the batch only ([-1, 16, 4, 4], not [x.shape[0], -1, 4, 4]), or declare the "
+    "dimension as a number"
+)
 _DYNAMIC = "make the code work for every size, or declare the dimension as a number"
 ADVICE = {"python-value": _TENSOR_TO_PYTHON, "dynamic-shape-branch": _DYNAMIC, "branch-mismatch": _LIKE_SIDES}
 _AGREES = {
@@ -201,6 +205,8 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
                 _DYNAMIC,
                 where,
             )
+        if kind == "python-value" and (size := ast_lint.size(where)):
+            message, advice = f"{size!r} is a size that is unknown during conversion, and this line needs its number", _KNOWN_SIZE
         if kind == "python-value" and ast_lint.GROUPED in patterns:
             message, advice = "the number of groups of this convolution is a dynamic size; it must be a constant", _GROUPS
         return Obstacle(kind, "error", f"{message} ({_line(where, short)})", advice, where, pattern=known.pattern)

@@ -65,7 +65,9 @@ def bad(error: BadInput, *, converted: bool = False) -> Finding:
         return Finding(error.kind, "error", text, "build and call the model in a separate Python process to see why it exits", error.where)
     if isinstance(error, CandidateError):
         kind, message = (error.kind, text) if converted else ("bad-model", f"the model's own code raised {text}")
-        return Finding(kind, "error", message, "fix it: build the model, and call its eval(), state_dict() and forward by hand", error.where)
+        return Finding(
+            kind, "error", message, "fix it: build the model, and call its eval(), state_dict() and forward by hand", error.where
+        )
     if isinstance(error, OutputError):
         return graph_breaks.outputs(error).plain()
     if isinstance(error, RankError):
@@ -73,8 +75,14 @@ def bad(error: BadInput, *, converted: bool = False) -> Finding:
     return graph_breaks.classify(text, text, error.where, otherwise="bad-model").plain()
 
 
+def slow_conversion(error: ProcessHung) -> Obstacle:
+    """A conversion that did not end in time: nothing is known about the model by then."""
+    message = f"the conversion did not end in {error.seconds:g} s: forward is long, or a loop in it never ends while it is converted"
+    return Obstacle(OUT_OF_TIME, "error", message, "raise --seconds; if that does not help, look at the loops of forward", error.where)
+
+
 def crash(error: CandidateError) -> Obstacle:
-    """A conversion that crashed, hung or failed with an unknown error."""
+    """A conversion that crashed or failed with an unknown error."""
     return Obstacle(error.kind, "error", str(error), "check the loops and operators of forward", error.where)
 
 

@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from paddleship.doctor.watching import Observations
 from paddleship.model import building
 from paddleship.reports.finding import Finding

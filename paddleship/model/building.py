@@ -31,9 +31,7 @@ def build(model: Model) -> Any:
     try:
         layer = layers.make(lambda: factory(**model.kwargs))
     except Exception as failure:
-        message = (
-            f"the factory {model.factory!r} failed with the kwargs {model.kwargs} ({explain(failure)}): fix the factory or the kwargs"
-        )
+        message = f"the factory {model.factory!r} failed with the kwargs {model.kwargs} ({explain(failure)}): fix the factory or the kwargs"
         raise ModelError(message, where=user_line(failure)) from None
     if not isinstance(layer, paddle.nn.Layer):
         raise ModelError(f"the factory {model.factory!r} returned {type(layer).__name__}, not a paddle.nn.Layer: return the model itself")

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.params import Model, Verify
 from paddleship.conversion import exporting, to_onnx
 from paddleship.doctor import examining, graph_breaks, memory, messages
 from paddleship.doctor.ast_lint import Suspect
@@ -16,6 +16,7 @@ from paddleship.reports.finding import Finding
 from paddleship.shipped.common.spec import Dimension, TensorSpec
 
 MODELS = """
+import time
 import paddle
 from paddle import nn
 
@@ -103,6 +104,12 @@ class Constant(Head):
     def forward(self, x, k):
         return self.fc(x) * 0 + k * 0 + 1
 
+class Endless(Head):
+    def forward(self, x):
+        while not paddle.in_dynamic_mode():
+            time.sleep(1)
+        return self.fc(x)
+
 class Tied(Head):
     def forward(self, x):
         scores = paddle.clip(self.fc(x) * 20, 0.0, 1.0)
@@ -118,9 +125,9 @@ def examine(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "their_small", raising=False)
 
-    def run(name, *declared, candidates=("paddle",), **options):
+    def run(name, *declared, candidates=("paddle",), settings=None, **options):
         model = Model(factory=f"their_small:{name}", inputs=list(declared), **options)
-        return examining.examine(model, work=tmp_path / "work", candidates=candidates)
+        return examining.examine(model, work=tmp_path / "work", candidates=candidates, settings=settings)
 
     return run
 
@@ -192,6 +199,26 @@ def test_a_variable_without_a_value_is_placed_at_the_if_that_leaves_it_so(tmp_pa
     assert (found.kind, found.where) == ("branch-mismatch", f"{path}:3")
     assert "`if x.shape[1] > 1`" in found.message
     assert "line 7" in found.message
+
+
+def test_a_size_that_is_needed_as_a_number_is_called_a_size(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text("def forward(x, y):\n    B, E = x.shape\n    return x / sqrt(E)\n\ndef other(x):\n    return float(x)\n")
+    said = "TypeError: float(Tensor) is not supported in static graph mode."
+    found = graph_breaks.classify(said, said, f"{path}:3")
+    assert (found.kind, "'E' is a size" in found.message, "reshape" in found.advice) == ("python-value", True, True)
+    assert "paddle.maximum" in graph_breaks.classify(said, said, f"{path}:6").advice
+
+
+def test_a_conversion_that_does_not_end_is_not_judged_and_the_advice_helps(examine):
+    found = examine("Endless", X, settings=Verify(timeout_s=20))
+    (late,) = [finding for finding in found.findings if finding.severity == "error"]
+    assert (found.outcome, late.kind, found.runtimes["paddle"].status) == ("not judged in time", "out-of-time", "not judged in time")
+    assert "raise --seconds" in late.advice
+
+
+def test_more_time_for_an_examination_is_more_time_for_each_of_its_calls():
+    assert [examining._limits(seconds).timeout_s for seconds in (60, 120, 400)] == [120, 120, 200]
 
 
 def test_a_list_of_different_shapes_is_the_only_error_and_has_its_line(examine):
