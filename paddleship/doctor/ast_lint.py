@@ -16,7 +16,7 @@ Line = tuple[str, int]
 
 STATE = "state"  # an assignment to an attribute of self; its meaning depends on the attribute
 FORCED = "training=True"
-FILLED_IN_LOOP = "tensor list"  # a list that a `while` loop fills
+FILLED_IN_LOOP = "tensor list"  # a list that a `while` loop, or a `for` loop over a tensor, fills
 GROUPED = "groups"  # a call with computed groups
 ONE_SIDED = "one-sided"  # a variable that one side of an `if` assigns
 LEFT_BY_BREAK = "break"  # a loop over Python numbers with a `break` under an `if`
@@ -167,7 +167,7 @@ def _patterns(node: ast.AST, function: ast.FunctionDef, shared: set[str], module
             yield "train-mode", node.test.lineno, words
         if isinstance(node, ast.If) and _gives_none(node, function):
             yield "branch-mismatch", node.test.lineno, words
-    if isinstance(node, ast.While):
+    if isinstance(node, ast.While) or (isinstance(node, ast.For) and "paddle." in ast.unparse(node.iter)):
         for part in ast.walk(node):
             if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in ("append", "extend", "insert"):
                 yield FILLED_IN_LOOP, part.lineno, ast.unparse(part.func.value)

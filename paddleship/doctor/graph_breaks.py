@@ -127,6 +127,13 @@ _KNOWN = [
         ast_lint.FILLED_IN_LOOP,
     ),
     _Known(
+        r"topologically sorted.*array_write",
+        "unsupported-operator",
+        "a list is filled in a loop over a tensor, which the converter to ONNX does not support",
+        "loop over a Python number, or write the parts into a tensor of fixed size (out[:, i] = part), or ship another runtime",
+        ast_lint.FILLED_IN_LOOP,
+    ),
+    _Known(
         r"^KeyError: '\w+\.[wb]_\d+'|'NoneType' object has no attribute 'get_tensor'|is not initialized",
         "unregistered-layer",
         "forward uses a weight that is not registered in the model",

@@ -311,7 +311,8 @@ def not_made(outcome: ConversionResult, suspects: Sequence[Suspect]) -> Finding:
     advice = "use another operator, or ship another runtime (in params.yaml: optimize.candidates)"
     obstacle = graph_breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
     if obstacle.kind != "conversion-failed":
-        return placed(obstacle, suspects)
+        known_cause = placed(obstacle, suspects)
+        return replace(known_cause, message=f"{outcome.name} cannot be made: {known_cause.message}")
     if words := operator(outcome):
         return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {words}", advice)
     return Finding(outcome.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", advice)

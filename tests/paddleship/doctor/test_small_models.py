@@ -110,6 +110,14 @@ class Endless(Head):
             time.sleep(1)
         return self.fc(x)
 
+class Steps(Head):
+    def forward(self, x):
+        parts = []
+        for _ in range(paddle.to_tensor(3)):
+            x = self.fc(x)[:, :8]
+            parts.append(x)  # <- step
+        return paddle.stack(parts, 1)
+
 class Tied(Head):
     def forward(self, x):
         scores = paddle.clip(self.fc(x) * 20, 0.0, 1.0)
@@ -219,6 +227,15 @@ def test_a_conversion_that_does_not_end_is_not_judged_and_the_advice_helps(exami
 
 def test_more_time_for_an_examination_is_more_time_for_each_of_its_calls():
     assert [examining._limits(seconds).timeout_s for seconds in (60, 120, 400)] == [120, 120, 200]
+
+
+def test_a_list_that_a_loop_fills_is_named_where_the_converter_to_onnx_drops_it(examine):
+    found = examine("Steps", X, candidates=("paddle", "onnxruntime"))
+    assert found.runtimes["paddle"].status == "proven", str(found)
+    (warning,) = [finding for finding in found.findings if finding.severity == "warning"]
+    marked = next(number for number, line in enumerate(MODELS.splitlines(), start=1) if "<- step" in line)
+    assert (warning.kind, warning.where.rpartition(":")[2]) == ("unsupported-operator", str(marked)), str(found)
+    assert "onnxruntime cannot be made: a list is filled in a loop over a tensor" in warning.message
 
 
 def test_a_list_of_different_shapes_is_the_only_error_and_has_its_line(examine):
