@@ -22,7 +22,8 @@ ONE_SIDED = "one-sided"  # a variable that one side of an `if` assigns
 LEFT_BY_BREAK = "break"  # a loop over Python numbers with a `break` under an `if`
 
 _TO_PYTHON = frozenset({"numpy", "item", "tolist"})
-_BUILTINS = frozenset({"float", "int", "bool", "max", "min", "sum", "sorted", "round", "range", "len", "list"})
+_BUILTINS = frozenset({"float", "int", "bool", "max", "min", "sum", "sorted", "round", "len", "list"})
+_RANGE = "range"  # of a tensor, it converts in the header of a loop only
 _GROW = frozenset({"append", "extend", "add", "update", "insert", "setdefault", "pop", "clear"})
 
 
@@ -122,6 +123,7 @@ def _of_file(name: str) -> tuple[Suspect, ...]:
     module_names = {target.id for node in tree.body for target in _targets(node) if isinstance(target, ast.Name)}
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         shared = {name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names}
+        headers = {id(node.iter) for node in ast.walk(function) if isinstance(node, ast.For)}
         for node in _own(function):
             found += [
                 Suspect(
@@ -132,6 +134,7 @@ def _of_file(name: str) -> tuple[Suspect, ...]:
                     ast.unparse(node).splitlines()[0] if line == getattr(node, "lineno", line) else text(f"{name}:{line}"),
                 )
                 for pattern, line, what in _patterns(node, function, shared, module_names)
+                if not (what == _RANGE and id(node) in headers)
             ]
     return tuple(dict.fromkeys(found))
 
@@ -180,7 +183,7 @@ def _patterns(node: ast.AST, function: ast.FunctionDef, shared: set[str], module
 def _calls(node: ast.Call, function: ast.FunctionDef, module_names: set[str]) -> Iterator[tuple[str, int, str]]:
     words = ast.unparse(node.func)
     last = words.rpartition(".")[2]
-    if words in _BUILTINS and node.args and not all(isinstance(argument, ast.Constant) for argument in node.args):
+    if (words in _BUILTINS or words == _RANGE) and node.args and not all(isinstance(argument, ast.Constant) for argument in node.args):
         yield ("frozen-dimension" if ".shape" in ast.unparse(node) or words == "len" else "python-value"), node.lineno, words
     elif words.startswith(("np.", "numpy.", "math.")) or (isinstance(node.func, ast.Attribute) and last in _TO_PYTHON):
         yield "python-value", node.lineno, words

@@ -624,12 +624,14 @@ def test_a_size_that_is_unknown_while_converting_is_told_with_its_line_once():
 def test_where_only_sot_leaves_the_graph_is_a_note(tmp_path):
     from paddle.jit.sot.utils import exceptions
 
-    (tmp_path / "net.py").write_text("def forward(x):\n    y = float(x)\n    j = y + 1\n")
+    (tmp_path / "net.py").write_text(
+        "def forward(x):\n    y = float(x)\n    j = y + 1\n    for i in range(x):\n        y = [i for i in range(x)]\n"
+    )
     hidden, value = exceptions.DataDependencyControlFlowBreak(), exceptions.DataDependencyOperationBreak("called get_py_value")
     found = [graph_breaks._break(*one) for one in ((hidden, f"{tmp_path}/net.py:2"), (value, f"{tmp_path}/net.py:2"))]
     assert [one.severity for one in found] == ["note", "warning"]
-    sum_of_numbers = graph_breaks._break(value, f"{tmp_path}/net.py:3")
-    assert (sum_of_numbers.severity, sum_of_numbers.kind) == ("note", "graph-break")
+    rest = [graph_breaks._break(value, f"{tmp_path}/net.py:{line}") for line in (3, 4, 5)]
+    assert [(one.severity, one.kind) for one in rest] == [("note", "graph-break")] * 2 + [("warning", "python-value")]
 
 
 @pytest.mark.parametrize(
