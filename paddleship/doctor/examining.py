@@ -48,6 +48,7 @@ _BATCHES = (1, 2, 7)  # and the largest: to_static makes another program for eac
 _MAX_BATCH = 8  # enough to distinguish a batch from a row, and fast for images
 _LEAST_S, _PATIENCE = 120, 0.5  # a call may take this share of the time, and so many seconds at least
 SECONDS = 120.0
+_TOLD = 80  # characters of an error by which it is recognised
 _DEATHS = frozenset({"crash", "hang", OUT_OF_TIME})
 _FOREIGN_LAYERS = frozenset({"unregistered-layer", "layer-in-forward", "shared-name"})
 
@@ -325,7 +326,7 @@ class Examiner:
             return finding
         self._say(f"looking for the line that {outcome.name} fails on")
         planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
-        said = messages.operator(outcome)
+        said = messages.operator(outcome) or ("" if outcome.kind in _DEATHS else outcome.reason[:_TOLD])
         first = explaining.blame(self._source_model, planned, proved.evidence, settings=self._settings, said=said)
         return replace(finding, where=first.where) if first else finding
 

@@ -107,7 +107,7 @@ def placed(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
 def size_only(name: str, where: str | None) -> Finding:
     """An input whose values are never read, and whose size is."""
     message = f"only the size of input {name!r} affects the outputs: the program does not read its values"
-    return Finding("unused-input", "note", message, "send any values of that size", where, name)
+    return Finding("unused-input", "note", message, "send any values of that size", where)
 
 
 def unused(name: str, where: str | None, grave: bool) -> Finding:
@@ -115,13 +115,13 @@ def unused(name: str, where: str | None, grave: bool) -> Finding:
         ", and Paddle refuses to export it" if grave else " in the cases that were run"
     )
     advice = "remove it from the inputs and from forward, or use it" + ("" if grave else "; keep it if its size matters")
-    return Finding("unused-input", "error" if grave else "warning", message, advice, where, name)
+    return Finding("unused-input", "error" if grave else "warning", message, advice, where)
 
 
 def influence_unknown(name: str) -> Finding:
     """An input that had one value only, so that its effect is unknown."""
     message = f"unknown whether input {name!r} affects any output: its value was the same in every case"
-    return Finding("unused-input", "note", message, "declare a range if it can take other values", layer=name)
+    return Finding("unused-input", "note", message, "declare a range if it can take other values")
 
 
 def skipped_slow(probed: ProbeResult) -> list[Finding]:
@@ -174,7 +174,6 @@ def lengths(old: Model, new: Model, before: ProbeResult | BadInput, cases: Seque
             f"input {item.name!r} was assumed to hold lengths up to the size of {item.high!r}, because the eager model fails with other "
             f"values: {why}",
             f"declare it: --input '{_declared(item)}'",
-            layer=item.name,
         )
         for item, other in zip(new.inputs, old.inputs, strict=True)
         if item != other
@@ -239,7 +238,6 @@ def assumptions(model: Model) -> list[Finding]:
             "note",
             f"input {item.name!r} has no declared range: only the values {item.low or 0:g} and {(item.low or 0) + 1:g} were tried",
             f"declare it: --input '{item.name}:{item.dtype}[…]=0..99', or low and high in params.yaml",
-            layer=item.name,
         )
         for item in model.inputs
         if item.dtype.startswith("int") and item.high is None and not isinstance(item.low, str)
@@ -365,8 +363,9 @@ def causes(findings: Sequence[Finding], *, seen: Sequence[Finding] = ()) -> list
 
 
 def judged(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[Finding]:
-    """Findings on state and train mode become errors if no runtime is proven."""
-    if any(row.status == Status.PROVEN for row in rows.values()):
+    """Findings on state and train mode become errors if no runtime is proven; they are no reason why none could be made."""
+    statuses = {row.status for row in rows.values()}
+    if Status.PROVEN in statuses or statuses == {Status.NOT_MADE}:
         return list(findings)
     return [_grave(item) if item.kind in _MAYBE and item.severity != "error" else item for item in findings]
 

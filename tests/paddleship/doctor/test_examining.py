@@ -655,6 +655,11 @@ def test_state_that_is_an_error_after_all_says_what_it_does():
     assert (found.severity, found.message) == ("error", "forward keeps a tensor on self: the program keeps what it was made with")
 
 
+def test_state_is_no_reason_why_no_runtime_could_be_made():
+    kept = [Finding("stale-tensor", "note", "forward keeps a tensor on self")]
+    assert messages.judged(kept, dict.fromkeys(("paddle", "onnxruntime"), RuntimeRow("not made", "ValueError"))) == kept
+
+
 def test_what_forward_changes_is_not_taken_for_a_changed_weight():
     wrong = [Finding("weights-differ", "error", "w"), Finding("wrong-layer", "error", "l")]
     assert [item.kind for item in messages.causes(wrong, seen=[Finding("stale-tensor", "note", "t")])] == ["wrong-layer"]
