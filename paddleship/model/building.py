@@ -133,7 +133,10 @@ def restore(layer: Any, folder: Path) -> str:
             )
         weights = load_file(path)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise ModelError(f"checkpoint {str(folder)!r} cannot be read ({error}): give the folder that `train` wrote") from None
+        raise ModelError(
+            f"checkpoint {str(folder)!r} cannot be read ({error}): "
+            "give the folder that `train` wrote, or train again (in a pipeline: `paddleship run --again train`)"
+        ) from None
     if broken := next((name for name, count in not_finite(layer, weights).items() if count), None):
         what = "NaN" if np.isnan(weights[broken]).any() else "infinity"
         raise ModelError(f"checkpoint {str(folder)!r} holds {what} in {broken!r}: train again with a smaller learning rate")
