@@ -25,6 +25,7 @@ EXEMPT = {  # file or folder: why an edit of it makes no stage run again
     "paddleship/config/credentials.py": "refuses params",
     "paddleship/config/graph_modes.py": "names what compare-graph-modes runs",
     "paddleship/config/loading.py": "reads params.yaml, whose values DVC compares",
+    "paddleship/config/preprocess_params.py": "checks the params of preprocess kinds; the kinds declare them and their defaults",
     "paddleship/config/preflight.py": "refuses a machine or params that a stage cannot work with",
     "paddleship/config/rules.py": "refuses params",
     "paddleship/config/validation_errors.py": "says what is wrong with params",
