@@ -39,7 +39,7 @@ _NAMED = 3  # lines or names in a message
 _ROUNDING, _NOISES, _COARSEST = 1e-5, 4, 1e-3  # of a value, of eager's noise, and of the size of an output
 
 _INPUT = "take the value as an input of the model, so that it is declared, compared and sent by the client"
-_KWARGS = "pass the value through model.kwargs, which every stage and digest knows"
+_KWARGS = "pass the value as an argument of the factory, which every digest covers (in params.yaml: model.kwargs)"
 _ADVICE = {
     Cause.CLOCK: "take the time as an input of the model, so that it is declared, compared and sent by the client",
     Cause.ZONE: "name the time zone in the code, or take the local time as an input of the model",

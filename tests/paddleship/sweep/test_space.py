@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from paddleship.config import loading
 from paddleship.config.sections.sweep import Sweep
 from paddleship.errors import ParamsError
 from paddleship.sweep import space
@@ -77,6 +78,18 @@ def test_a_variant_keeps_what_it_does_not_name(reviews_params):
     made = space.overlay(values, {"model.kwargs.width": 8, "model.kwargs.dropout": 0.1, "train.epochs": 3})
     assert made == {"model": {"kwargs": {**values.model.kwargs, "width": 8, "dropout": 0.1}}, "train": {"epochs": 3}}
     assert values.model.kwargs["width"] == 32, "the params themselves are not changed"
+
+
+def test_a_param_of_one_input_is_varied_and_its_others_stay(reviews_params):
+    ids = {"kind": "characters", "column": "text", "multiple_of": 8}
+    inputs = {"preprocess": {"inputs": {"ids": ids, "price": {"kind": "numbers"}}}}
+    path = "preprocess.inputs.ids.max_length"
+    values = reviews_params(inputs | {"sweep": {"space": {path: [16, 64]}}})
+    space.require(values)
+    varied = reviews_params(loading.merge(inputs, space.overlay(values, {path: 64}))).preprocess.entries
+    assert (varied["ids"]["max_length"], varied["ids"]["multiple_of"], varied["price"]["kind"]) == (64, 8, "numbers")
+    with pytest.raises(ParamsError, match=r"preprocess.inputs.ids.max_length: must be greater than or equal to 1 \(got 0\)"):
+        space.require(reviews_params(inputs | {"sweep": {"space": {path: [0]}}}))
 
 
 def test_a_grid_has_all_combinations_and_a_fraction_has_no_number_of_values():
