@@ -11,7 +11,8 @@ from paddleship.config import watched
 from paddleship.config.params import Params, Train
 from paddleship.custody import chain
 from paddleship.data import dataset
-from paddleship.model import baseline, building, classes, training
+from paddleship.data.task_kinds.registration import ConstantAnswer, OutputCheck
+from paddleship.model import building, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.reports.figures import share
@@ -49,7 +50,8 @@ def train(params: Params) -> Report:
     task = training.make_task(params.data.task, params.train)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
 
-    findings = _check_classes(layer, splits, preprocess, params, form=form) if params.data.task == "classification" else []
+    check = task.kind.check_outputs
+    findings = _check_outputs(check, layer, splits, preprocess, params, form=form) if check else []
 
     log = live_metrics()
     history = training.fit(
@@ -78,17 +80,17 @@ def train(params: Params) -> Report:
     with isolate.Isolated("the model from its checkpoint", Eager, SourceModel.of(params), timeout_s=params.verify.timeout_s) as restored:
         answers = restored.call("run", sample)
 
-    score = task.score_name
-    decided = baseline.decides(tested.outputs, task.name)
-    shares = {"test_largest_class_share": baseline.largest_class(splits["test"].labels)[1]} if decided else {}
+    score, labels = task.kind.score.name, splits["test"].labels
+    constant = task.kind.constant(tested.outputs, labels)
     checks = [loss, check_round_trip(trained, answers), *check_score(history, score, params.train)]
     epoch = f"epoch {history.best + 1} of {len(history.epochs)}"
     return Report(
         stage="train",
-        headline=f"test {score} {share(tested.score)}{_beside(shares)} with the weights of {epoch}",
+        headline=f"test {score} {share(tested.score)}{_beside(constant)} with the weights of {epoch}",
         metrics={
             f"test_{score}": tested.score,
-            **shares,
+            **({f"test_{constant.metric}": constant.value} if constant else {}),
+            **{f"test_{name}": of(tested.outputs, labels) for name, of in task.kind.further.items()},
             f"validation_{score}": history.score,
             "test_loss": tested.loss,
             "validation_loss": history.epochs[history.best]["validation_loss"],
@@ -99,7 +101,7 @@ def train(params: Params) -> Report:
             "parameters": int(sum(parameter.size for parameter in layer.parameters())),
         },
         verdict=Verdict(checks=checks),
-        findings=[*findings, *baseline.findings(tested.outputs, splits["test"].labels, task=task.name, classes=params.data.classes)],
+        findings=[*findings, *task.kind.findings(tested.outputs, labels, params.data.classes)],
         facts={"history": history.epochs},
     )
 
@@ -126,10 +128,10 @@ def check_score(history: training.History, name: str, settings: Train) -> list[C
     return [Check.at_least(f"validation_{name}", history.score, settings.min_score, advice=advice)]
 
 
-def _check_classes(
-    layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, form: ArgumentForm
+def _check_outputs(
+    check: OutputCheck, layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, form: ArgumentForm
 ) -> list[Finding]:
-    """Ask the untrained model a few rows and compare its first output with the classes. Raises ModelError."""
+    """Ask the untrained model a few rows and compare its first output with labels and classes. Raises ModelError."""
     import paddle
 
     rows = splits["validation"].examples[:_PROBED]
@@ -138,18 +140,18 @@ def _check_classes(
     outputs = training.ask(layer, preprocess.collate(rows), form)
     paddle.set_rng_state(state)
     name, first = next(iter(outputs.items()))
-    return classes.check(
+    return check(
         name,
         list(first.shape),
         rows=len(rows),
         classes=params.data.classes,
-        largest_id=max(int(split.labels.max()) for split in splits.values()),
+        labels=[split.labels for split in splits.values()],
         own_loss=params.train.loss is not None,
     )
 
 
-def _beside(shares: Mapping[str, float]) -> str:
-    return "".join(f" (largest class {share:.4f})" for share in shares.values())
+def _beside(constant: ConstantAnswer | None) -> str:
+    return f" ({constant.title} {constant.value:.4f})" if constant else ""
 
 
 def _diverged(history: training.History, loss: Check) -> Report:

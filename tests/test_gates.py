@@ -87,7 +87,7 @@ def served(classes=(), **changes):
     answers = [{**one, "label": np.array([CLASSES[row.argmax()] for row in one["scores"]], object)} for one in given()]
     idle = LoadResult((1.0,), 1.0, (), ())
     right = Observed(ROWS, "digest", [0, 1], answers, [], idle, idle, {0: [answers[0]]}, [], {})
-    checks, _ = judging.checks(replace(right, **changes), known(), judging.ServedCandidate("float32", classes), Verify())
+    checks, _ = judging.checks(replace(right, **changes), known(), judging.ServedCandidate("float32", classes, "classification"), Verify())
     return checks
 
 

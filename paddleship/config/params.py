@@ -22,8 +22,9 @@ from pydantic import (
     model_validator,
 )
 
-from paddleship.config import credentials, rules, strict_yaml, validation_errors
+from paddleship.config import credentials, rules, strict_yaml, task_names, validation_errors
 from paddleship.config.graph_modes import NETWORKS, ModeName, NetworkName
+from paddleship.config.task_names import TaskName
 from paddleship.config.validation_errors import no_bool, whole, written_as
 from paddleship.errors import ParamsError
 from paddleship.reports.finding import KINDS
@@ -76,7 +77,7 @@ class Data(Section):
     kwargs: dict[str, Any] = Field({}, description="further arguments of the reader, by name")
     inputs: Annotated[list[str], Field(min_length=1, description="input columns; rows with equal values in all of them are repeats")]
     label: str = Field("label", description="column of the answers")
-    task: Literal["classification", "regression"] = Field(description="classification: classes; regression: numbers")
+    task: TaskName = Field(description=task_names.DESCRIPTION)
     classes: list[str] = Field([], description="names of the classes in the order of their ids")
     validation: Fraction = Field(0.1, description="share of the rows that chooses the best epoch")
     test: Fraction = Field(0.1, description="share of the rows that the score is measured on")

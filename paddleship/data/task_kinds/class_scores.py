@@ -1,12 +1,13 @@
-"""Check that a classifier's first output has one score per class, before training and in the candidate."""
+"""What kinds with classes share: whether the first output has one score per class, and classes that no row has."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from paddleship.errors import ModelError
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.task_kinds import registry
 
 KIND = "class-count"
 
@@ -31,8 +32,8 @@ def check(name: str, shape: Sequence[int], *, rows: int, classes: Sequence[str],
 
 
 def unlabelled(candidate: Candidate) -> list[Finding]:
-    """Why a classifier's candidate returns no label beside its scores; empty if it does."""
-    if candidate.task != "classification" or candidate.labels:
+    """Why a candidate of a task with classes returns no label beside its scores; empty if it does."""
+    if candidate.task is None or registry.get(candidate.task).names is None or candidate.labels:
         return []
     if not candidate.classes:
         return [
@@ -48,3 +49,15 @@ def unlabelled(candidate: Candidate) -> list[Finding]:
         "label"
     )
     return [Finding(KIND, "warning", message, f"let forward return [batch, {len(candidate.classes)}] as its first output")]
+
+
+def absent(present: Mapping[str, Sequence[bool]], classes: Sequence[str]) -> list[Finding]:
+    """A warning for each of the training part and the test part in which classes of data.classes have no row; `present` by part."""
+    findings = []
+    for split, effect in (("train", "the model cannot learn them"), ("test", "the score says nothing about them")):
+        names = [name for name, seen in zip(classes, present[split], strict=True) if not seen]
+        if names:
+            shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+            message = f"no row of the {split} part has these classes of data.classes, so {effect}: {shown}"
+            findings.append(Finding("absent-class", "warning", message, "provide more rows of them, or correct data.classes"))
+    return findings
