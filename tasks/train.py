@@ -11,12 +11,11 @@ from paddleship.config import watched
 from paddleship.config.params import Params, Train
 from paddleship.custody import chain
 from paddleship.data import dataset
-from paddleship.data.task_kinds.registration import ConstantAnswer, OutputCheck
+from paddleship.data.task_kinds.registration import ConstantAnswer, UntrainedOutput
 from paddleship.model import building, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.reports.figures import share
-from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.computing.arguments import ArgumentForm
@@ -50,8 +49,8 @@ def train(params: Params) -> Report:
     task = training.make_task(params.data.task, params.train)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
 
-    check = task.kind.check_outputs
-    findings = _check_outputs(check, layer, splits, preprocess, params, form=form) if check else []
+    check = task.kind.check_output
+    findings = check(_untrained_output(layer, splits, preprocess, params, form=form)) if check else []
 
     log = live_metrics()
     history = training.fit(
@@ -128,10 +127,10 @@ def check_score(history: training.History, name: str, settings: Train) -> list[C
     return [Check.at_least(f"validation_{name}", history.score, settings.min_score, advice=advice)]
 
 
-def _check_outputs(
-    check: OutputCheck, layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, form: ArgumentForm
-) -> list[Finding]:
-    """Ask the untrained model a few rows and compare its first output with labels and classes. Raises ModelError."""
+def _untrained_output(
+    layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, form: ArgumentForm
+) -> UntrainedOutput:
+    """The first output of the untrained model for a few rows."""
     import paddle
 
     rows = splits["validation"].examples[:_PROBED]
@@ -140,14 +139,8 @@ def _check_outputs(
     outputs = training.ask(layer, preprocess.collate(rows), form)
     paddle.set_rng_state(state)
     name, first = next(iter(outputs.items()))
-    return check(
-        name,
-        list(first.shape),
-        rows=len(rows),
-        classes=params.data.classes,
-        labels=[split.labels for split in splits.values()],
-        own_loss=params.train.loss is not None,
-    )
+    labels = [split.labels for split in splits.values()]
+    return UntrainedOutput(name, list(first.shape), len(rows), params.data.classes, labels, own_loss=params.train.loss is not None)
 
 
 def _beside(constant: ConstantAnswer | None) -> str:

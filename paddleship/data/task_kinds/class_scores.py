@@ -1,18 +1,19 @@
-"""What kinds with classes share: whether the first output has one score per class, and classes that no row has."""
+"""What kinds with classes share: whether the first output has one score per class, and classes that no row has or no answer names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from paddleship.errors import ModelError
-from paddleship.reports.finding import Finding
+from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.task_kinds import registry
 
 KIND = "class-count"
+_FEWEST = 3  # test rows of a class from which it is a warning that the model never chooses it
 
 
-def check(name: str, shape: Sequence[int], *, rows: int, classes: Sequence[str], largest_id: int, own_loss: bool) -> list[Finding]:
+def check(output: str, shape: Sequence[int], *, rows: int, classes: Sequence[str], largest_id: int, own_loss: bool) -> list[Finding]:
     """Compare the shape of the first output for a batch of `rows` rows with the classes; `largest_id` is the largest label.
 
     One score for two classes is a warning if the user's own loss accepts it. Raises ModelError for any other mismatch.
@@ -22,11 +23,11 @@ def check(name: str, shape: Sequence[int], *, rows: int, classes: Sequence[str],
         return []
     source = f"data.classes names {count} classes" if classes else f"the labels go from 0 to {largest_id}"
     if own_loss and count == 2 and list(shape[1:]) in ([], [1]):
-        message = f"the first output {name!r} has 1 logit, and {source}, so the score compares no classes and the server returns no label"
+        message = f"the first output {output!r} has 1 logit, and {source}, so the score compares no classes and the server returns no label"
         return [Finding(KIND, "warning", message, "return one logit for each class, [batch, 2]")]
     found = f"{shape[1]} logits" if len(shape) == 2 and shape[0] == rows else f"the shape {list(shape)} for a batch of {rows}"
     raise ModelError(
-        f"the first output {name!r} has {found}, and {source}: "
+        f"the first output {output!r} has {found}, and {source}: "
         f"let forward return [batch, {count}] as its first output (model.kwargs, model.factory), or correct data.classes"
     )
 
@@ -61,3 +62,19 @@ def absent(present: Mapping[str, Sequence[bool]], classes: Sequence[str]) -> lis
             message = f"no row of the {split} part has these classes of data.classes, so {effect}: {shown}"
             findings.append(Finding("absent-class", "warning", message, "provide more rows of them, or correct data.classes"))
     return findings
+
+
+def unchosen(counts: Mapping[int, int], rows: int, classes: Sequence[str]) -> list[Finding]:
+    """A finding about classes that the model chooses for none of the test rows; `counts` are the rows that have each as their label."""
+    if not counts:
+        return []
+    severity: Severity = "warning" if max(counts.values()) >= _FEWEST else "note"
+    named = ", ".join(f"{name(one, classes)} ({count:,} rows)" for one, count in list(counts.items())[:5])
+    more = f" and {len(counts) - 5:,} more" if len(counts) > 5 else ""
+    message = f"the model chooses these classes for none of the {rows:,} test rows: {named}{more}"
+    return [Finding("unchosen-class", severity, message, "provide more rows of them, or weight them in train.loss")]
+
+
+def name(identity: int, classes: Sequence[str]) -> str:
+    """A class in a message."""
+    return repr(classes[identity]) if identity < len(classes) else f"class {identity}"

@@ -9,13 +9,12 @@ import numpy as np
 
 from paddleship.data.class_labels import ClassLabels
 from paddleship.data.task_kinds import class_scores, skill
-from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind
+from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind, UntrainedOutput
 from paddleship.errors import DataError
-from paddleship.reports.finding import Finding, Severity
+from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.task_kinds.classification import DECISION
 from paddleship.shipped.computing.task_kinds.registration import Array
 
-_FEWEST = 3  # test rows of a class from which it is a warning that the model never chooses it
 _ROWS, _SHARE = 2, 0.005  # rows whose decision may depend on the rounding of another process or device
 
 
@@ -46,11 +45,11 @@ def _facts(labels: Array, classes: Sequence[str]) -> dict[str, Any]:
     return {"class_share": {name: round(float((labels == index).mean()), 4) for index, name in enumerate(names)}}
 
 
-def _check_outputs(
-    name: str, shape: Sequence[int], *, rows: int, classes: Sequence[str], labels: Sequence[Array], own_loss: bool
-) -> list[Finding]:
-    largest = max(int(part.max()) for part in labels)
-    return class_scores.check(name, shape, rows=rows, classes=classes, largest_id=largest, own_loss=own_loss)
+def _check_output(output: UntrainedOutput) -> list[Finding]:
+    largest = max(int(part.max()) for part in output.labels)
+    return class_scores.check(
+        output.name, output.shape, rows=output.rows, classes=output.classes, largest_id=largest, own_loss=output.own_loss
+    )
 
 
 def _chooses(outputs: Array) -> bool:
@@ -69,20 +68,14 @@ def _findings(outputs: Array, labels: Array, classes: Sequence[str]) -> list[Fin
 def _against_largest(outputs: Array, labels: Array, classes: Sequence[str]) -> list[Finding]:
     largest, share = _largest_class(labels)
     right = outputs.argmax(1) == labels
-    constant = f"always answering {_name(largest, classes)} gives {share:.4f}"
+    constant = f"always answering {class_scores.name(largest, classes)} gives {share:.4f}"
     message = f"the accuracy on the {len(labels):,} test rows is {right.mean():.4f}, and {constant}"
     return skill.findings(message, right.astype(np.float64) - (labels == largest))
 
 
 def _unchosen(outputs: Array, labels: Array, classes: Sequence[str]) -> list[Finding]:
     counts = {int(one): int((labels == one).sum()) for one in np.setdiff1d(labels, outputs.argmax(1))}
-    if not counts:
-        return []
-    severity: Severity = "warning" if max(counts.values()) >= _FEWEST else "note"
-    named = ", ".join(f"{_name(one, classes)} ({count:,} rows)" for one, count in list(counts.items())[:5])
-    more = f" and {len(counts) - 5:,} more" if len(counts) > 5 else ""
-    message = f"the model chooses these classes for none of the {len(labels):,} test rows: {named}{more}"
-    return [Finding("unchosen-class", severity, message, "provide more rows of them, or weight them in train.loss")]
+    return class_scores.unchosen(counts, len(labels), classes)
 
 
 def _largest_class(labels: Array) -> tuple[int, float]:
@@ -90,10 +83,6 @@ def _largest_class(labels: Array) -> tuple[int, float]:
     identities, counts = np.unique(labels, return_counts=True)
     index = int(counts.argmax())
     return int(identities[index]), float(counts[index] / counts.sum())
-
-
-def _name(identity: int, classes: Sequence[str]) -> str:
-    return repr(classes[identity]) if identity < len(classes) else f"class {identity}"
 
 
 def _margin(eager: Array, other: Array) -> float:
@@ -106,7 +95,7 @@ TASK_KIND = TaskKind(
     loss=_loss,
     score=Score("accuracy", "accuracy", _accuracy, tolerance=lambda rows, _recorded: max(_ROWS / rows, _SHARE), share_of_decisions=True),
     fits=lambda outputs, labels: outputs.ndim == labels.ndim + 1,
-    check_outputs=_check_outputs,
+    check_output=_check_output,
     constant=_constant,
     findings=_findings,
     decisive=lambda outputs: outputs.shape[-1:] != (1,),

@@ -62,12 +62,19 @@ class ConstantAnswer:
     value: float
 
 
-class OutputCheck(Protocol):
-    """Compares the shape of the first output for a batch of `rows` rows with labels and classes. Raises ModelError."""
+@dataclass(frozen=True)
+class UntrainedOutput:
+    """The first output of the untrained model for a batch of `rows` rows, and what it must fit: `labels` of each part, and classes.
 
-    def __call__(
-        self, name: str, shape: Sequence[int], *, rows: int, classes: Sequence[str], labels: Sequence[Array], own_loss: bool
-    ) -> list[Finding]: ...
+    `own_loss`: train.loss replaces the loss of the task.
+    """
+
+    name: str
+    shape: Sequence[int]
+    rows: int
+    classes: Sequence[str]
+    labels: Sequence[Array]
+    own_loss: bool
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,8 @@ class TaskKind:
     """All that the pipeline knows about a task. Outputs are the first output of a model for all rows of a part.
 
     `loss(output, labels)` is a tensor with one number, `score` the score that gates use, `further` are scores that are reported beside it.
-    `fits(outputs, labels)`: the outputs have the shape that the score needs. `check_outputs` is asked with the untrained model.
+    `fits(outputs, labels)`: the outputs have the shape that the score needs. `check_output` compares the output of
+    the untrained model with labels and classes, and raises ModelError.
     `constant(outputs, labels)` is what a constant answer reaches, None if that says nothing; `findings(outputs, labels, classes)` are
     warnings about the outputs of the trained model for the test rows.
 
@@ -89,7 +97,7 @@ class TaskKind:
     score: Score
     fits: Callable[[Array, Array], bool]
     further: Mapping[str, Callable[[Array, Array], float]] = field(default_factory=dict)
-    check_outputs: OutputCheck | None = None
+    check_output: Callable[[UntrainedOutput], list[Finding]] | None = None
     constant: Callable[[Array, Array], ConstantAnswer | None] = lambda _outputs, _labels: None
     findings: Callable[[Array, Array, Sequence[str]], list[Finding]] = lambda _outputs, _labels, _classes: []
     decisive: Callable[[Array], bool] = lambda _outputs: True
