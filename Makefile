@@ -1,11 +1,17 @@
 # Every target that people use. `make help` lists them.
 SHELL := /bin/bash
-PYTHON ?= python3.11
+# The Python of .venv, else the first that runs: 3.11 is tested most, and 3.13 makes no candidates for ONNX Runtime and OpenVINO.
+PYTHON ?= $(or $(call supported,$(shell sed -n 's/^executable = //p' .venv/pyvenv.cfg 2>/dev/null)),$(call supported,python3.11),\
+	$(call supported,python3.12),$(call supported,python3.13),python3)
+supported = $(if $(filter 3.11 3.12 3.13,$(call minor,$(1))),$(1))
+minor = $(if $(1),$(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null))
 BIN := .venv/bin
 UNTIL ?= accept
 DEVICE ?= $(if $(wildcard .venv/gpu),gpu,cpu)
 OTHER_DEVICE = $(if $(filter gpu,$(DEVICE)),cpu,gpu)
-BASE_IMAGE ?= python:3.11-slim
+BASE_IMAGE ?= python:$(call minor,$(BIN)/python)-slim
+ANOTHER_PYTHON = $(filter-out $(call minor,$(PYTHON)),$(call minor,$(BIN)/python))
+comma := ,
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -13,15 +19,16 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
 
-setup: .venv/$(DEVICE) ## make .venv with everything, pinned: [DEVICE=cpu|gpu] [PADDLE_INDEX=address of Paddle's own wheels, for gpu]
-.venv/$(DEVICE): pyproject.toml constraints.txt
+setup: .venv/$(DEVICE) ## make .venv with everything, pinned: [PYTHON=python3.12] [DEVICE=cpu|gpu] [PADDLE_INDEX=address of Paddle's own wheels, for gpu]
+.venv/$(DEVICE): pyproject.toml constraints.txt $(if $(filter-out file,$(origin PYTHON)),$(if $(ANOTHER_PYTHON),another-python))
 	@[ "$(DEVICE)" = cpu ] || [ "$(DEVICE)" = gpu ] || { echo "error: DEVICE must be cpu or gpu (got '$(DEVICE)')" >&2; exit 2; }
-	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is not installed: install Python 3.11 with its venv module, or run make PYTHON=..." >&2; exit 4; }
-	@echo "setting up .venv"
-	@$(PYTHON) -m venv $(if $(wildcard .venv/$(OTHER_DEVICE)),--clear) .venv
+	@[ -n "$(call supported,$(PYTHON))" ] || { echo "error: $(PYTHON) $(if $(call minor,$(PYTHON)),is Python $(call minor,$(PYTHON))$(comma) which is not supported,does not run): install Python 3.11, 3.12 or 3.13 with its venv module, or run make setup PYTHON=..." >&2; exit 4; }
+	@echo "setting up .venv with Python $(call minor,$(PYTHON))"
+	@$(PYTHON) -m venv $(if $(wildcard .venv/$(OTHER_DEVICE))$(ANOTHER_PYTHON),--clear) .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
 	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt $(if $(PADDLE_INDEX),--index $(PADDLE_INDEX)) -e '.[$(DEVICE),dev]'
 	@touch $@
+another-python: # no file, so .venv is made again
 
 engine: ## start a Docker engine, or use one that already runs; installs it if needed
 	@infra/engine.sh start
@@ -63,7 +70,7 @@ compare-graph-modes: setup ## benchmark eager and static graphs of Paddle and Py
 	@$(BIN)/paddleship compare-graph-modes $(if $(FULL),--full) $(if $(TORCH_SITE),--torch-site $(TORCH_SITE))
 
 train-image: setup ## build paddleship/train, the image for the Docker work pool: [BASE_IMAGE=python:3.11] [EXTRAS=torch]
-	@BASE_IMAGE=$(if $(filter file,$(origin BASE_IMAGE)),python:3.11,$(BASE_IMAGE)) infra/train_image.sh
+	@BASE_IMAGE=$(if $(filter file,$(origin BASE_IMAGE)),,$(BASE_IMAGE)) infra/train_image.sh
 
 pipeline-bench: setup ## measure what DVC, Prefect and MLflow add to the bare stages: [SHORT=1]
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.pipeline

@@ -18,4 +18,4 @@ ENV PYTHONPATH=/opt/paddleship:/opt/site \
 
 USER 10001:10001
 WORKDIR /opt/paddleship
-CMD ["python", "-m", "benchmarks.graph_modes.__main__"]
+CMD ["python", "-m", "benchmarks.graph_modes"]

@@ -17,7 +17,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from paddleship import errors
-from paddleship.config import params, workspace_paths
+from paddleship.config import loading, workspace_paths
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.config.params import Params
 from paddleship.errors import GateFailed, PaddleshipError
@@ -109,7 +109,7 @@ def compare(values: Params, root: Path) -> PaddleshipError | None:
 def _values(root: Path, given: dict[str, Any]) -> Params:
     """params.yaml with what this run was given, under the name of the flow. Raises ParamsError."""
     overlay = {"name": NAME, "graph_modes": given}
-    values = params.parse(params.merge(params.read(root / "params.yaml"), overlay))
+    values = loading.parse(loading.merge(loading.read(root / "params.yaml"), overlay))
     workspace_paths.require_inside(values, root)
     return values
 

@@ -13,7 +13,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 from pydantic import PositiveInt
 
-from paddleship.config import catalogue, params, workspace_paths
+from paddleship.config import catalogue, loading, optional_params, params, workspace_paths
 from paddleship.errors import BadInput, DataError, PaddleshipError
 from paddleship.execution import cleanup, dvc_process, snapshots, stages, workspace
 from paddleship.execution.repro import StageStatus
@@ -27,7 +27,7 @@ from paddleship.system import disk
 from paddleship.system.deadline import Deadline
 from paddleship.tracking.run import Tracker, bury
 
-Overrides = params.overrides(list(catalogue.kinds()))
+Overrides = optional_params.overrides(list(catalogue.kinds()))
 
 
 @flow(name="develop-to-deploy", validate_parameters=True, log_prints=False)
@@ -95,7 +95,7 @@ def _begin(
 
 @disk.full_is_unavailable("the run")
 def _leave(place: Workspace, there: Mapping[str, str]) -> None:
-    """Let go of the place of the run, and delete the refs by which its stages travelled to other pools."""
+    """Release the worktree of the run, and delete the git refs by which other pools received its stages."""
     if there:
         snapshots.forget(place.checkout, str(flow_run.id))
     place.leave()
@@ -153,9 +153,9 @@ def _run(
 
 def _overlay(checkout: Path, overrides: Any, params_file: str | None) -> dict[str, Any]:
     """The values laid over params.yaml: first the file, then the overrides. Raises ParamsError."""
-    overlay = params.read(checkout / params_file) if params_file else {}
+    overlay = loading.read(checkout / params_file) if params_file else {}
     if overrides is not None:
-        overlay = params.merge(overlay, overrides.model_dump(exclude_unset=True, mode="json"))
+        overlay = loading.merge(overlay, overrides.model_dump(exclude_unset=True, mode="json"))
     return overlay
 
 

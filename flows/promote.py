@@ -136,7 +136,7 @@ def _require_settled(ledger: Ledger, champion: Shipped | None) -> None:
     if serving is not None and (champion is None or champion.image_id != serving.shipped.image_id):
         named = f"version {champion.version}" if champion else "none"
         raise Unavailable(
-            f"version {serving.shipped.version} serves, but the champion in MLflow is {named}: bring MLflow in line with "
+            f"version {serving.shipped.version} serves, but the champion in MLflow is {named}: update MLflow with "
             f"`paddleship promote {serving.shipped.version}`, then run this again"
         )
 

@@ -10,7 +10,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.pipeline import develop_to_deploy
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.errors import BadInput, GateFailed, PaddleshipError
 from paddleship.execution import cleanup, workspace
 from paddleship.execution.stages import Until
@@ -54,7 +54,7 @@ def retrain(
         local = Local.of(checkout)
         crashed_runs.hold(local)
         cleanup.sweep(checkout, on_line=log.warning)
-        overlay = params.read(checkout / params_file) if params_file else {}
+        overlay = loading.read(checkout / params_file) if params_file else {}
         found = pending_changes.look(checkout, str(flow_run.id), commit=commit, overlay=overlay, until=until)
     except PaddleshipError as error:
         return run_state.failed(error)

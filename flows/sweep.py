@@ -16,7 +16,8 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from paddleship import errors
-from paddleship.config import params, workspace_paths
+from paddleship.config import optional_params, workspace_paths
+from paddleship.config.sections.sweep import Sweep
 from paddleship.errors import GateFailed, PaddleshipError
 from paddleship.execution import cleanup, stages, workspace
 from paddleship.orchestration import (
@@ -46,7 +47,7 @@ from paddleship.system import host
 from paddleship.system.state_folder import FOLDER
 from paddleship.tracking.run import Tracker, bury
 
-Settings = params.optional(params.Sweep)
+Settings = optional_params.optional(Sweep)
 _POLL_S = 0.5
 _REPORT = "report"  # folder of the page and its picture
 

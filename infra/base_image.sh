@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make sure that the base image is in the engine: `infra/base_image.sh python:3.11-slim`.
-# There already (a stand-in: by this recipe): nothing to do. A registry answers: pulled. Neither, on Debian 12 with Python 3.11 packages: a stand-in of the same
-# name is put together from Debian's packages, labelled as such, the same bytes every time.
+# There already (a stand-in: by this recipe): nothing to do. A registry answers: pulled. Neither, on a Debian with packages of that Python (12: 3.11, 13: 3.13):
+# a stand-in of the same name is put together from Debian's packages, labelled as such, the same bytes every time.
 # Exit codes: 0 the image is in the engine, 4 it is unavailable.
 set -euo pipefail
 
@@ -22,15 +22,16 @@ if timeout 60 docker pull --quiet "$image" >/dev/null 2>&1; then
     say "pulled $image"
     exit 0
 fi
-case "$image" in
-    *python:3.11*) ;;
-    *) say "error: $image cannot be pulled, and a stand-in exists for python:3.11 only: load it with \`docker load\`, or set package.base_image"; exit 4 ;;
-esac
-known() { [ -n "$(apt-cache show python3.11-minimal 2>/dev/null)" ]; }
+if [[ ! "$image" =~ python:(3\.[0-9]+) ]]; then
+    say "error: $image cannot be pulled, and stand-ins exist for python:3.N only: load it with \`docker load\`, or set package.base_image"
+    exit 4
+fi
+python=python${BASH_REMATCH[1]}
+known() { [ -n "$(apt-cache show "${1:-$python-minimal}" 2>/dev/null)" ]; }
 # A fresh system knows no packages before its first update.
 if command -v apt-get >/dev/null && ! known; then apt-get update -qq >&2 || true; fi
 if ! command -v apt-get >/dev/null || ! known; then
-    say "error: $image cannot be pulled, and this system has no Debian packages of Python 3.11: load it with \`docker load\`"
+    say "error: $image cannot be pulled, and this system has no Debian packages of ${python^}: load it with \`docker load\`"
     exit 4
 fi
 
@@ -42,7 +43,11 @@ packages=(base-files libc6 libgcc-s1 libstdc++6 libcrypt1 zlib1g libbz2-1.0 libl
     libncursesw6 libtinfo6 libreadline8 libdb5.3 libnsl2 libtirpc3 media-types ca-certificates
     # As in the official image, since `import paddle` looks at the system through a shell.
     dash bash coreutils grep mawk libc-bin libacl1 libattr1 libgmp10 libpcre2-8-0 libselinux1
-    libpython3.11-minimal libpython3.11-stdlib python3.11-minimal python3.11)
+    "lib$python-minimal" "lib$python-stdlib" "$python-minimal" "$python")
+if known libssl3t64; then # Debian 13 added t64 to the names of some libraries
+    for index in "${!packages[@]}"; do if known "${packages[index]}t64"; then packages[index]+=t64; fi; done
+    packages+=(libcap2 libzstd1)
+fi
 if ! (cd "$work/debs" && apt-get download -qq -o APT::Sandbox::User=root "${packages[@]}") >"$work/log" 2>&1; then
     say "error: the packages of the stand-in cannot be downloaded ($(grep '^E:' "$work/log" | tail -n 1)):" \
         "fix the package sources, or load $image with \`docker load\`"
@@ -55,8 +60,8 @@ rm -rf "$work/root/usr/share/doc" "$work/root/usr/share/man" "$work/root/usr/sha
 mkdir -p "$work/root/usr/local/bin" "$work/root/tmp" "$work/root/proc" "$work/root/sys" "$work/root/dev"
 chmod 1777 "$work/root/tmp"
 ln -s mawk "$work/root/usr/bin/awk"
-ln -s /usr/bin/python3.11 "$work/root/usr/local/bin/python"
-ln -s /usr/bin/python3.11 "$work/root/usr/local/bin/python3"
+ln -s "/usr/bin/$python" "$work/root/usr/local/bin/python"
+ln -s "/usr/bin/$python" "$work/root/usr/local/bin/python3"
 printf 'root:x:0:0:root:/root:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n' >"$work/root/etc/passwd"
 printf 'root:x:0:\nnogroup:x:65534:\n' >"$work/root/etc/group"
 ldconfig -r "$work/root" 2>/dev/null

@@ -4,13 +4,17 @@
 # The base image debian:12-slim comes from the engine or a registry. If no registry answers, as root on Debian or Ubuntu, a stand-in of the same name is
 # made with mmdebstrap, labelled as such. The build installs Debian packages, so it needs their servers.
 # DEVICE: cpu (default) or gpu; for gpu, PADDLE_INDEX is the address of Paddle's own wheels.
-# Exit codes: 0 the image exists, 4 no engine, base image or packages.
+# Needs a .venv with Python 3.11, which is that of the image. Exit codes: 0 the image exists, 4 another Python, no engine, base image or packages.
 set -euo pipefail
 
 base=${BASE_IMAGE:-debian:12-slim}
 device=${DEVICE:-cpu}
 here=$(cd "$(dirname "$0")/.." && pwd)
 python=$(realpath --no-symlinks "${PYTHON:-$here/.venv/bin/python}")
+if ! "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
+    echo "error: the image has Debian 12's Python 3.11, and .venv has another one: run \`make setup PYTHON=python3.11\`" >&2
+    exit 4
+fi
 recipe=(constraints.txt pyproject.toml docker/stack.Dockerfile docker/stack_service.sh infra/stack_image.sh)
 tag=paddleship/stack:$( (cd "$here" && echo "$base $device" && cat "${recipe[@]}") | sha256sum | cut -c1-12)
 DOCKER_HOST=$("$here/infra/engine.sh" start)

@@ -19,8 +19,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paddleship.config.params import Input, Model, Params
-    from paddleship.config.params import load as load_params
+    from paddleship.config.loading import load as load_params
+    from paddleship.config.params import Params
+    from paddleship.config.sections.model import Input, Model
     from paddleship.doctor.examination import Examination
     from paddleship.doctor.examining import examine
     from paddleship.errors import PaddleshipError
@@ -45,16 +46,16 @@ for _name, _value in NO_TELEMETRY.items():
 __all__ = ["Candidate", "Examination", "Input", "Model", "PaddleshipError", "Params", "differences", "examine", "load", "load_params"]
 
 _PLACES = {  # public name: (module, name in that module)
-    "Candidate": ("shipped.common.candidate", "Candidate"),
+    "Candidate": ("shipped.computing.candidate", "Candidate"),
     "Examination": ("doctor.examination", "Examination"),
-    "Input": ("config.params", "Input"),
-    "Model": ("config.params", "Model"),
+    "Input": ("config.sections.model", "Input"),
+    "Model": ("config.sections.model", "Model"),
     "PaddleshipError": ("errors", "PaddleshipError"),
     "Params": ("config.params", "Params"),
     "differences": ("numerics.differences", "differences"),
     "examine": ("doctor.examining", "examine"),
-    "load": ("shipped.runtimes", "load"),
-    "load_params": ("config.params", "load"),
+    "load": ("shipped.computing.runtimes", "load"),
+    "load_params": ("config.loading", "load"),
 }
 
 

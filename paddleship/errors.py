@@ -115,7 +115,7 @@ class Defect(Exception):
 
 
 class RegistrationError(BadInput):
-    """The registration of a runtime cannot be loaded or used, or two runtimes have the same name."""
+    """The registration of a runtime or a preprocess kind cannot be loaded or used, or two have the same name."""
 
 
 class RequestError(BadInput):

@@ -65,4 +65,4 @@ def _write_release(params: Params, receipt: dict[str, Any], report: Report, exam
 
 
 if __name__ == "__main__":
-    main(accept)
+    main(accept, imports_user_code=False)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.errors import PaddleshipError
 from paddleship.stage.fingerprint import fingerprint
 
@@ -15,7 +15,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tasks.fingerprint", description=fingerprint.__doc__)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params file (default: params.yaml)")
     try:
-        fingerprint(params.load(parser.parse_args().params))
+        fingerprint(loading.load(parser.parse_args().params))
     except PaddleshipError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -5,24 +5,26 @@ from __future__ import annotations
 import compileall
 import json
 import os
+import platform
 import py_compile
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from paddleship.benchmark import samples
-from paddleship.config.params import Package, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.package import Package
 from paddleship.containers import image
 from paddleship.custody import candidates, chain, sources
 from paddleship.data import dataset
 from paddleship.errors import Unavailable, without_credentials
-from paddleship.image import distributions, foreign, requirements
+from paddleship.image import distributions, foreign, python_version, requirements
 from paddleship.image.footprint import not_served
 from paddleship.lineage import derived, source
 from paddleship.lineage.release import Lineage
@@ -51,13 +53,17 @@ def package(params: Params) -> Report:
     _, _, specs = dataset.read_preprocess(Path(params.paths.prepared))
     candidates.require_consistent(candidate, params, name=candidate.name, inputs=specs)
     lineage = _lineage(params, candidate, choice, proven)
-    labels = lineage.labels(base_image=params.package.base_image, created=datetime.now(UTC), source=source.origin())
+    python = begun.seals["verify"].versions["python"]
+    python_version.require_proven("this machine", platform.python_version(), python)
+    base_image = params.package.base_image or python_version.base_image(python)
+    labels = lineage.labels(base_image=base_image, created=datetime.now(UTC), source=source.origin())
     name = f"{params.package.repository}:{candidate.digest[:12]}"
     with image.engine() as client, tempfile.TemporaryDirectory() as scratch:
-        base = image.require_base(client, params.package.base_image)
+        base = image.require_base(client, base_image)
+        python_version.require_proven(f"the base image {base_image!r}", image.python_version(client, base.id), python)
         context = Path(scratch)
         contents = _lay_out(context, folder, candidate, proven_with=begun.seals["verify"].versions)
-        built = image.build(client, context, base_image=params.package.base_image, labels=labels)
+        built = image.build(client, context, base_image=base_image, labels=labels)
         unaccepted = f"{params.package.repository}:unaccepted-{built.id.removeprefix('sha256:')[:12]}"
         built.tag(unaccepted)
     size = int(built.attrs["Size"])
@@ -69,7 +75,7 @@ def package(params: Params) -> Report:
         "contents": contents,
         "size_bytes": size,
         "layers": built.attrs["RootFS"]["Layers"],
-        "base_image": params.package.base_image,
+        "base_image": base_image,
         "base_image_id": base.id,
         "base_is_stand_in": "io.paddleship.stand-in" in base.labels,
         "lineage": lineage.model_dump(),
@@ -120,7 +126,7 @@ def _lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: 
     library, root = sources.LIBRARY, context / "rootfs"
     shutil.copy(requirements.dockerfile(), context / "Dockerfile")
     runtime = registry.get(candidate.runtime)
-    _install(runtime.registration, root / "site")
+    _install(runtime.registration, foreign.pins(candidate), root / "site")
     distributions.require_proven(distributions.installed(root / "site"), proven_with)
     (root / "lib").mkdir()
     for name in runtime.registration.system_libraries:
@@ -132,7 +138,7 @@ def _lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: 
             shutil.copytree(library / name, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(library / name, target)
-    foreign.lay_out(runtime, root / "app")
+    foreign.lay_out(candidate, root / "app")
     for name in (FILE, *candidate.files):
         (root / "model" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / name, root / "model" / name)
@@ -156,14 +162,15 @@ def _files(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
 
 
-def _install(runtime: Registration, target: Path) -> None:
-    """Install the pinned packages of a runtime's image into `target`, and remove files that serving does not need. Raises Unavailable."""
+def _install(runtime: Registration, further: Sequence[str], target: Path) -> None:
+    """Install the pins of a runtime and `further` ones into `target`, without files that serving does not need. Raises Unavailable."""
     pinned = requirements.file(runtime)
-    what = " and ".join([str(pinned), *runtime.pins])
+    pins = [*runtime.pins, *further]
+    what = " and ".join([str(pinned), *pins])
     print(f"installing {what}")
     command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--link-mode", "copy"]
     done = subprocess.run(
-        [*command, "--target", str(target), "--requirements", str(pinned), *runtime.pins],
+        [*command, "--target", str(target), "--requirements", str(pinned), *pins],
         capture_output=True,
         encoding="utf-8",
         errors="replace",
@@ -191,4 +198,4 @@ def _add_library(name: str, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(package)
+    main(package, imports_user_code=False)

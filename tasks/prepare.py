@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.config import watched
-from paddleship.config.params import Params, Preprocess
+from paddleship.config.params import Params
 from paddleship.custody import chain
 from paddleship.data import dataset, near_repeats, profile
 from paddleship.data.dataset import Rows
@@ -21,7 +21,7 @@ from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.computing.features import Features
 from paddleship.shipped.computing.files import new_folder
-from paddleship.shipped.computing.preprocess import Example, normalise
+from paddleship.shipped.computing.preprocess import Example, Preprocess
 from paddleship.stage.frame import main
 
 
@@ -29,8 +29,8 @@ def prepare(params: Params) -> Report:
     """Read the raw data, clean and split it, and write Parquet with the schema of its preprocessing."""
     watched.require(params, "data.reader")
     begun = chain.begin(params, "prepare")
-    kind = task_kinds.get(params.data.task)
-    splits, counts = dataset.clean(dataset.read_raw(params.data), params.data, RowValidator.of(params))
+    kind, validator = task_kinds.get(params.data.task), RowValidator.of(params)
+    splits, counts = dataset.clean(dataset.read_raw(params.data), params.data, validator)
     schema = dataset.describe(splits, params)
     folder = Path(params.paths.prepared)
     with new_folder(folder) as beside:
@@ -41,8 +41,8 @@ def prepare(params: Params) -> Report:
         kind.labels.require(written["train"].labels, params.data.classes)
         profile.write(profile.make(Features(specs, config), examples["train"]), beside)
         begun.seal(beside)
-    contents = {split: rows.hashes(params.preprocess.unicode_form) for split, rows in written.items()}
-    leaks, normalised = _in_two_parts(contents), _normalised(params.preprocess, written)
+    contents = {split: rows.hashes(validator.identity) for split, rows in written.items()}
+    leaks, normalised = _in_two_parts(contents), _normalised(preprocess, written)
     alike = _alike(examples)
     near = near_repeats.find(*_parts([spec.name for spec in preprocess.requests], written))
     lengths = [max(array.shape[0] if array.ndim else 1 for array in example.values()) for example in examples["train"]]
@@ -113,15 +113,14 @@ def _alike(examples: Mapping[str, Sequence[Example]]) -> int:
 
 
 def _encoded(example: Example) -> str:
-    return content_hash([example[name] for name in sorted(example)], unicode_form=None)
+    return content_hash([example[name] for name in sorted(example)])
 
 
-def _normalised(settings: Preprocess, parts: Mapping[str, Rows]) -> int:
-    """Rows whose text the preprocess changes: another Unicode form, or other spaces."""
-    if settings.kind != "characters":
-        return 0
-    texts = (text for rows in parts.values() for text in rows.columns[settings.column])
-    return sum(normalise(text, settings.unicode_form) != text for text in texts)
+def _normalised(preprocess: Preprocess, parts: Mapping[str, Rows]) -> int:
+    """Rows whose text the preprocess changes, such as another Unicode form, or other spaces."""
+    texts = [one for one in preprocess.encoders if one.request.dtype == "str"]
+    rows = (row for part in parts.values() for row in zip(*(part.columns[one.column] for one in texts), strict=True))
+    return sum(any(one.same(text) != text for one, text in zip(texts, row, strict=True)) for row in rows)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config import watched
-from paddleship.config.params import Params, Train
+from paddleship.config.params import Params
+from paddleship.config.sections.train import Train
 from paddleship.custody import chain
 from paddleship.data import dataset
 from paddleship.data.task_kinds.registration import ConstantAnswer, UntrainedOutput

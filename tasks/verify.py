@@ -81,7 +81,7 @@ def verify(params: Params) -> Report:
     hidden = influences.find(SourceModel.of(params), proved.evidence, timeout_s=params.verify.timeout_s)
     proved = replace(proved, findings=influences.add(hidden.findings, proved.findings))
     if refused := next((case for case in real if case.name in proved.refused), None):
-        advice = "" if refused.rows else ": allow only sizes that it takes, in model.dimensions, or for text in preprocess.max_length"
+        advice = "" if refused.rows else ": allow only sizes that it takes, in model.dimensions or preprocess"
         raise ModelError(f"the eager model fails on real rows ({refused.name}): {proved.refused[refused.name]}{advice}")
     branches, branch_counts = _control_flow(params, proved)
     verified = Verified(

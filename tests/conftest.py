@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -13,12 +14,13 @@ import psutil
 import pytest
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
+from paddleship.image import python_version
 from paddleship.servers import background
 from paddleship.servers.local_state import Local
 from paddleship.system import isolate, locks
 from tests import warm, warm_command
-from tests.hanging import pytest_runtest_protocol  # noqa: F401 a hook
+from tests.hanging import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401 hooks
 
 REPOSITORY = Path(__file__).parents[1]
 ORDER = (  # files that mostly wait apart from each other, the long ones of the library before the short ones
@@ -105,7 +107,7 @@ def base_params():
 @pytest.fixture(scope="session")
 def reviews_params(base_params):
     """The repository's params with an overlay."""
-    return lambda overlay=None: params.parse(params.merge(base_params, overlay or {}))
+    return lambda overlay=None: loading.parse(loading.merge(base_params, overlay or {}))
 
 
 @pytest.fixture(scope="session")
@@ -152,7 +154,7 @@ def linear_checkout_of(checkout_of, base_params):
             "accept": {"load_requests": 50},
             "graph_modes": {"starts": 1},
         }
-        values = params.merge(params.merge(params.merge(base_params, overlay), quick), changes)
+        values = loading.merge(loading.merge(loading.merge(base_params, overlay), quick), changes)
         (checkout / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
         return checkout
 
@@ -279,7 +281,7 @@ def engine():
     """A client of a real engine that has the base image; started by the same scripts that people use."""
     from paddleship.containers import image
 
-    for command in (["infra/engine.sh", "start"], ["infra/base_image.sh", "python:3.11-slim"]):
+    for command in (["infra/engine.sh", "start"], ["infra/base_image.sh", python_version.base_image(platform.python_version())]):
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
         if done.returncode == 4:
             pytest.skip(done.stderr.strip().splitlines()[-1])

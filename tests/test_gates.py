@@ -19,7 +19,13 @@ from paddleship.acceptance.http_load import LoadResult
 from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
 from paddleship.benchmark.load_scenarios import ScenarioResults
-from paddleship.config.params import Accept, Package, Promote, Select, Sweep, Train, Verify
+from paddleship.config.sections.accept import Accept
+from paddleship.config.sections.package import Package
+from paddleship.config.sections.promote import Promote
+from paddleship.config.sections.select import Select
+from paddleship.config.sections.sweep import Sweep
+from paddleship.config.sections.train import Train
+from paddleship.config.sections.verify import Verify
 from paddleship.containers import image_test
 from paddleship.conversion.converting import ConversionResult
 from paddleship.data.dataset import Rows
@@ -35,6 +41,7 @@ from paddleship.proof.parity import Judgement
 from paddleship.proof.rescoring import Rescored
 from paddleship.proof.training_parity import Trace
 from paddleship.proof.weights import hold_to_checkpoint
+from paddleship.reports import gate
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
@@ -170,7 +177,7 @@ def measured(proven="measured", eager="measured", wished=None):
 def found(*kinds):
     report = Report(stage="verify", headline="", verdict=Verdict(checks=package.checks(1, LIMITS)))
     report.findings = [Finding(kind, "warning", "seen", "look") for kind in kinds]
-    report.gate(["batch-dependent"])
+    report.verdict = gate.verdict(report, ["batch-dependent"])
     return report.verdict.checks
 
 
@@ -393,7 +400,8 @@ def can_refuse(node):
 
 
 def sources():
-    return [path for folder in ("paddleship", "tasks", "flows") for path in sorted((REPOSITORY / folder).rglob("*.py"))]
+    folders = ("paddleship", "tasks", "flows", "benchmarks/graph_modes")
+    return [path for folder in folders for path in sorted((REPOSITORY / folder).rglob("*.py"))]
 
 
 GIVEN = {  # names that are computed

@@ -13,7 +13,7 @@ from benchmarks.graph_modes import deploying, mode_worker, network_setup, timing
 from benchmarks.graph_modes.mode_worker import ModeWorker
 from benchmarks.graph_modes.network_setup import NetworkSetup
 from paddleship.benchmark.system_metrics import MemoryMonitor
-from paddleship.config.params import GraphModes
+from paddleship.config.sections.graph_modes import GraphModes
 from paddleship.numerics import differences
 from paddleship.system import devices, host, isolate, processes
 from paddleship.system.isolate import Isolated

@@ -12,11 +12,9 @@ import grimp
 import pytest
 import yaml
 
-from paddleship.custody import sources
+from tests import stage_code
+from tests.stage_code import REPOSITORY, STAGES, source
 
-REPOSITORY = Path(__file__).parents[1]
-GRAPH = yaml.safe_load((REPOSITORY / "dvc.yaml").read_text())["stages"]
-STAGES = {name: stage for name, stage in GRAPH.items() if name not in ("fetch", "fingerprint")}
 HELP = """
 import runpy, sys
 module, sys.argv = sys.argv[1], ["x", "--help"]
@@ -32,22 +30,31 @@ def imports():
     return grimp.build_graph("paddleship", "tasks", cache_dir=None, exclude_type_checking_imports=True)
 
 
-def source(module):
-    path = REPOSITORY.joinpath(*module.split("."))
-    return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).relative_to(REPOSITORY)
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_depends_on_the_code_that_changes_its_result_and_on_no_other(imports, stage):
+    """The rule is in tests/stage_code.py. What a stage really runs, and what makes it stale, is asked in tests/e2e/test_pipeline.py."""
+    deps, needed = stage_code.deps(stage), stage_code.needed(imports, stage)
+    missing = {path for path in needed if not stage_code.is_covered(path, deps)}
+    assert not missing, f"add to the deps of {stage} in dvc.yaml: {sorted(map(str, missing))}"
+    unused = {dep for dep in deps if not any(stage_code.is_covered(path, [dep]) for path in needed)}
+    assert not unused, f"remove from the deps of {stage} in dvc.yaml: {sorted(map(str, unused))}"
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_stage_depends_on_the_packages_that_it_imports_and_on_no_other(imports, stage):
-    """What it really runs, and what makes it stale, is asked in tests/e2e/test_pipeline.py."""
-    deps = {Path(dep) for dep in STAGES[stage]["deps"] if dep.startswith(("paddleship", "tasks"))}
-    needed = {source(module) for module in {"paddleship", f"tasks.{stage}", *imports.find_upstream_modules(f"tasks.{stage}")}}
-    if stage in ("export", "optimize", "verify", "benchmark"):  # what ships is part of a candidate's identity
-        needed |= {Path("paddleship", name) for name in sources.SHIPPED}
-    missing = {path for path in needed if not deps & {path, *path.parents}}
-    assert not missing, f"add to the deps of {stage} in dvc.yaml: {sorted(map(str, missing))}"
-    stale = {dep for dep in deps if not any(dep in (path, *path.parents) for path in needed)}
-    assert not stale, f"remove from the deps of {stage} in dvc.yaml: {sorted(map(str, stale))}"
+def test_what_a_stage_imports_and_does_not_depend_on_has_a_reason(imports, stage):
+    other_sections = {path.relative_to(REPOSITORY) for path in (REPOSITORY / stage_code.SECTIONS).glob("*.py")}
+    reasons = {*stage_code.EXEMPT, *stage_code.REPORTED, *other_sections}
+    silent = {path for path in stage_code.left_out(imports, stage) if not stage_code.is_covered(path, reasons)}
+    assert not silent, f"say why in tests/stage_code.py, or add to the deps of {stage}: {sorted(map(str, silent))}"
+
+
+def test_what_no_stage_depends_on_is_there_and_in_no_folder_that_a_stage_names():
+    for name in (*stage_code.EXEMPT, *stage_code.SHARED):
+        assert (REPOSITORY / name).exists(), f"remove {name} from tests/stage_code.py"
+    for stage in STAGES:
+        named = {dep for dep in stage_code.deps(stage) if not stage_code.is_covered(dep, stage_code.IDENTIFIED.get(stage, ()))}
+        covered = {name for name in stage_code.EXEMPT if stage_code.is_covered(Path(name), named)}
+        assert not covered, f"{stage} in dvc.yaml names {', '.join(covered)}"
 
 
 def test_a_computing_stage_depends_on_the_installed_versions_and_the_benchmark_on_the_machine():
@@ -110,6 +117,29 @@ def test_a_candidate_is_named_in_the_file_of_its_runtime_and_nowhere_else():
         if path not in doors:
             constants = {node.value for node in ast.walk(ast.parse((REPOSITORY / path).read_text())) if isinstance(node, ast.Constant)}
             assert not constants & names, f"{path} names {', '.join(map(str, constants & names))}: ask the registry"
+
+
+def test_a_preprocess_kind_is_named_in_its_file_and_nowhere_else():
+    """In a comparison, a type of literals or the value of a key `kind`, which is how code would tell kinds apart."""
+    from paddleship.shipped.computing.preprocess import registry
+
+    files = {source(one.module) for one in registry.ours().values()}
+    for path in (file.relative_to(REPOSITORY) for part in ("paddleship", "tasks", "flows") for file in (REPOSITORY / part).rglob("*.py")):
+        named = registry.ours().keys() & set(_compared(ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))))
+        assert path in files or not named, f"{path} names {', '.join(named)}: ask the encoder, or the registry"
+
+
+def _compared(tree):
+    """The constants that a module compares with, lists in a type of literals, or writes as a kind."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare | ast.Subscript | ast.match_case):
+            yield from (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str))
+        if isinstance(node, ast.Dict):
+            yield from (
+                value.value
+                for key, value in zip(node.keys, node.values, strict=True)
+                if isinstance(key, ast.Constant) and key.value == "kind" and isinstance(value, ast.Constant)
+            )
 
 
 def test_a_task_kind_and_its_scores_are_named_in_its_two_files_and_nowhere_else():

@@ -94,6 +94,11 @@ class Popen(spawned):
         return 0, 0
 
 
+def running():
+    """The process ids of what the warm process forked for this one, and that has not been waited for."""
+    return list(_asked)
+
+
 def take_over():
     """In a process that was forked, start what it starts in the same way, also where asyncio waits for it or it becomes another program."""
     subprocess.Popen, os.waitpid, os.execve = Popen, _wait_for, _be

@@ -8,6 +8,7 @@ import random
 import runpy
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -53,6 +54,7 @@ def _become(request, descriptors):
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    tempfile.tempdir = None  # what the process that forked has read from its TMPDIR
     time.tzset()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

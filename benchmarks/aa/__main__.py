@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.aa import model
 from paddleship.benchmark import benchmarking
 from paddleship.benchmark.sampling import paired
-from paddleship.config.params import Benchmark
+from paddleship.config.sections.benchmark import Benchmark
 from paddleship.shipped.computing import runtimes
 from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.statistics import estimates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import random
 import subprocess
 import tempfile
@@ -23,12 +24,13 @@ from benchmarks.chaos.engine import REGISTRY, Engine
 from benchmarks.chaos.judge import Undisturbed, judge
 from benchmarks.chaos.means import at_work, fill, small_disk, well
 from benchmarks.chaos.toy import REPOSITORY
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.errors import Unavailable
+from paddleship.image import python_version
 from paddleship.promotion.ledger import Event, Ledger
 from paddleship.reports.order import STAGES
 
-_BASE = "python:3.11-slim"
+_BASE = python_version.base_image(platform.python_version())
 _DISK_BYTES = 500_000_000
 _ENGINE_DISK_BYTES = 3_000_000_000
 _QUICK: dict[str, Any] = {
@@ -274,12 +276,12 @@ def _unless_it_ended_with(code: int, run: Run) -> list[str]:
 def _clone(checkout: Path) -> Path:
     """A checkout of the commit, with quick params of the linear example."""
     subprocess.run(["git", "clone", "--quiet", str(REPOSITORY), str(checkout)], check=True)
-    _set(checkout, params.merge(params.read(checkout / "examples/linear/params.yaml"), _QUICK))
+    _set(checkout, loading.merge(loading.read(checkout / "examples/linear/params.yaml"), _QUICK))
     return checkout
 
 
 def _set(checkout: Path, values: dict[str, Any]) -> None:
-    merged = params.merge(params.read(checkout / "params.yaml"), values)
+    merged = loading.merge(loading.read(checkout / "params.yaml"), values)
     (checkout / "params.yaml").write_text(yaml.safe_dump(merged, sort_keys=False), encoding="utf-8")
 
 

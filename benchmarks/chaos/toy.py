@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -92,7 +92,7 @@ def make(root: Path) -> Path:
     """Make a committed checkout in a new folder, with the remote of the repository's .dvc/config beside it."""
     for name in ("how", "data", ".dvc"):
         (root / name).mkdir(parents=True)
-    values = params.merge(params.read(REPOSITORY / "params.yaml"), params.read(REPOSITORY / "examples/linear/params.yaml"))
+    values = loading.merge(loading.read(REPOSITORY / "params.yaml"), loading.read(REPOSITORY / "examples/linear/params.yaml"))
     files = {
         "params.yaml": "# the toy's params\n" + yaml.safe_dump(values, sort_keys=False),
         "dvc.yaml": yaml.safe_dump({"stages": GRAPH}, sort_keys=False),

@@ -20,7 +20,7 @@ from benchmarks.choice import models, peer_comparison
 from paddleship.benchmark import benchmarking
 from paddleship.benchmark.sampling import speedup
 from paddleship.benchmark.workload import Workload
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.config.params import Params
 from paddleship.reports.statuses import Status
 from paddleship.shipped.computing import runtimes
@@ -70,11 +70,11 @@ class Result:
 def hold(name: str, work: Path, *, short: bool, peers: Sequence[str] = ()) -> Result:
     """Run the model through the stages up to benchmark, and compare its choice with `peers`. A failed stage is in the result."""
     work.mkdir(parents=True)
-    values = params.merge(params.read(ROOT / "params.yaml"), models.settings(name, short=short))
+    values = loading.merge(loading.read(ROOT / "params.yaml"), models.settings(name, short=short))
     with chdir(work):
         Path("seed").write_text("7", encoding="utf-8")
         Path("params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-        return _through_the_stages(name, params.load(Path("params.yaml")), short=short, peers=peers)
+        return _through_the_stages(name, loading.load(Path("params.yaml")), short=short, peers=peers)
 
 
 def _through_the_stages(name: str, settings: Params, *, short: bool, peers: Sequence[str]) -> Result:

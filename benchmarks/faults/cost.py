@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.data import dataset as datasets
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.proof import answering, id_cases, inputs
@@ -98,7 +98,7 @@ def _eager_peak(checkout: Path) -> int:
     import os
 
     os.chdir(checkout)
-    values = params.load(Path("params.yaml"))
+    values = loading.load(Path("params.yaml"))
     preprocess, _, specs = datasets.read_preprocess(Path(values.paths.prepared))
     rows = datasets.encode(preprocess, datasets.read(Path(values.paths.prepared), "test").take(range(values.verify.samples)))
     cases = inputs.from_rows(rows, specs, preprocess.collate, max_batch=values.verify.max_batch)

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.faults.faults import Weights
 from benchmarks.faults.models import FLOAT32_ONLY, INPUTS
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.conversion import exporting, to_onnx
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel

@@ -14,7 +14,7 @@ from benchmarks.faults.exports import PROGRAM, Exports
 from benchmarks.faults.faults import FAULTS, Fault, NoInferenceThread
 from benchmarks.faults.models import FLOAT32_ONLY
 from benchmarks.faults.small import SMALL, Small
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.model.eager import SourceModel
 from paddleship.proof import invariance, invariance_checks, proving
 from paddleship.proof.answering import AnswerWorker, ModelUnderTest

@@ -12,7 +12,7 @@ import paddle
 from paddle import nn
 from paddle.nn import functional as F
 
-from paddleship.config.params import Input
+from paddleship.config.sections.model import Input
 
 VOCABULARY, LENGTH, STEPS = 50, 12, 24
 

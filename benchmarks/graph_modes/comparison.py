@@ -15,7 +15,7 @@ from benchmarks.graph_modes.network_setup import NetworkSetup, truth_of
 from paddleship.benchmark.comparison import AGAIN
 from paddleship.benchmark.sampling import Measurement, speedup
 from paddleship.config.graph_modes import MODES, REFERENCE, ModeName
-from paddleship.config.params import GraphModes
+from paddleship.config.sections.graph_modes import GraphModes
 from paddleship.errors import BadInput, ModelError
 from paddleship.statistics.estimates import Interval
 from paddleship.system import isolate

@@ -152,9 +152,9 @@ def _linear_rows(sizes: Sizes) -> tuple[Array, Array]:
 def _reviews_rows(params: Params, sizes: Sizes) -> tuple[Array, Array]:
     """Real training rows, cut or padded to the same length."""
     prepared = Path(params.paths.prepared)
-    preprocess, config, _ = dataset.read_preprocess(prepared)
-    if config["kind"] != "characters":
-        raise DataError(f"{params.paths.prepared!r} holds no texts ({config['kind']}): run `dvc repro prepare` with the reviews example")
+    preprocess, _, _ = dataset.read_preprocess(prepared)
+    if preprocess.longest_text is None:
+        raise DataError(f"{params.paths.prepared!r} holds no texts: run `dvc repro prepare` with the reviews example")
     rows = dataset.read(prepared, "train")
     chosen = np.random.default_rng(params.seed).permutation(len(rows))[: sizes.rows]
     part = rows.take(chosen.tolist())

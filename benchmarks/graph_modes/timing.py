@@ -11,7 +11,8 @@ from paddleship.benchmark import system_metrics
 from paddleship.benchmark.comparison import AGAIN
 from paddleship.benchmark.sampling import Measurement, Sampler
 from paddleship.config.graph_modes import MODES, REFERENCE, ModeName
-from paddleship.config.params import Benchmark, GraphModes
+from paddleship.config.sections.benchmark import Benchmark
+from paddleship.config.sections.graph_modes import GraphModes
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.system.isolate import Factory
 

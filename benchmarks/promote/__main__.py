@@ -21,8 +21,8 @@ from typing import Any
 import yaml
 
 from benchmarks.promote.constant_load import Seen, sending
-from paddleship.config import params
-from paddleship.config.params import Target
+from paddleship.config import loading
+from paddleship.config.sections.promote import Target
 from paddleship.containers import image
 from paddleship.rollout.docker_target import DockerTarget
 from paddleship.servers import background
@@ -90,14 +90,14 @@ def _said(seen: Seen) -> str:
 def _clone(checkout: Path, target: dict[str, Any]) -> Path:
     """A checkout of the commit, with quick params of the linear example and a target."""
     subprocess.run(["git", "clone", "--quiet", str(Path(__file__).parents[2]), str(checkout)], check=True)
-    values = params.merge(params.read(checkout / "params.yaml"), params.read(checkout / "examples/linear/params.yaml"))
-    values = params.merge(params.merge(values, _QUICK), {"package": {"repository": f"paddleship/{target['name']}"}})
+    values = loading.merge(loading.read(checkout / "params.yaml"), loading.read(checkout / "examples/linear/params.yaml"))
+    values = loading.merge(loading.merge(values, _QUICK), {"package": {"repository": f"paddleship/{target['name']}"}})
     _write(checkout, {**values, "promote": {"rows": 50, "latency_seconds": 5, "allow_slower": True, "target": target}})
     return checkout
 
 
 def _set(checkout: Path, **values: Any) -> None:
-    _write(checkout, {**params.read(checkout / "params.yaml"), **values})
+    _write(checkout, {**loading.read(checkout / "params.yaml"), **values})
 
 
 def _write(checkout: Path, values: dict[str, Any]) -> None:

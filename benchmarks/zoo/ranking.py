@@ -9,7 +9,7 @@ from paddle import nn
 from paddle.nn import functional as F
 
 from benchmarks.zoo.specimen import Specimen, flags, floats, ids, specimen
-from paddleship.config.params import Input
+from paddleship.config.sections.model import Input
 
 
 class FieldsAndNumbers(nn.Layer):

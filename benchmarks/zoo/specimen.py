@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.params import Input, Model
+from paddleship.config.sections.model import Input, Model
 from paddleship.reports.statuses import Status
 
 PROVEN = Status.PROVEN

@@ -11,7 +11,7 @@ import numpy as np
 from paddleship.acceptance import wrong_answers
 from paddleship.acceptance.observing import Observed
 from paddleship.acceptance.triton import Outputs
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.data.task_kinds.registration import TaskKind
 from paddleship.proof import parity

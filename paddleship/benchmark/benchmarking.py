@@ -14,7 +14,7 @@ from paddleship.benchmark import skipped_measurements, system_metrics
 from paddleship.benchmark.comparison import AGAIN, Comparison
 from paddleship.benchmark.sampling import Sampler, speedup
 from paddleship.benchmark.worker_process import WorkerProcess
-from paddleship.config.params import Benchmark
+from paddleship.config.sections.benchmark import Benchmark
 from paddleship.reports.statuses import Status
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.spec import Arrays

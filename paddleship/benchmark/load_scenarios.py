@@ -11,7 +11,7 @@ from typing import Any
 
 from paddleship import loadgen
 from paddleship.benchmark.workload import Workload
-from paddleship.config.params import Benchmark
+from paddleship.config.sections.benchmark import Benchmark
 from paddleship.errors import BadInput
 from paddleship.loadgen import Measured, MultiStream, Offline, Peak, Scenario, SingleStream
 from paddleship.reports.verdict import Check

@@ -9,7 +9,7 @@ import numpy as np
 
 from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.sampling import Measurement
-from paddleship.config.params import Benchmark
+from paddleship.config.sections.benchmark import Benchmark
 from paddleship.reports.statuses import Status
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.runtimes import registry

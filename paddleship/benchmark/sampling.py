@@ -18,7 +18,7 @@ import numpy as np
 from paddleship.benchmark import system_metrics
 from paddleship.benchmark.worker import BenchWorker, WarmUp
 from paddleship.benchmark.worker_process import WorkerProcess, together
-from paddleship.config.params import Benchmark
+from paddleship.config.sections.benchmark import Benchmark
 from paddleship.errors import PaddleshipError
 from paddleship.reports.statuses import Status
 from paddleship.shipped.computing.preprocess import Batch

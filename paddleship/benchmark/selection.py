@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from paddleship.benchmark import against_eager
 from paddleship.benchmark.against_eager import PERCENTILES, TIMED, Row, cost, distance, nearest
 from paddleship.config.catalogue import EAGER
-from paddleship.config.params import Select
+from paddleship.config.sections.select import Select
 from paddleship.errors import ParamsError
 from paddleship.reports import figures
 from paddleship.reports.verdict import Check

@@ -21,10 +21,10 @@ def compare(earlier: Path, later: Path | None) -> int:
     EARLIER and LATER are folders of benchmarks, with samples.parquet and samples.json; LATER is by default that of params.yaml here.
     """
     from paddleship.benchmark import samples
-    from paddleship.config import params
+    from paddleship.config import loading
     from paddleship.statistics.estimates import Difference
 
-    changes = samples.compare(earlier, later or Path(params.load(Path("params.yaml")).paths.benchmark))
+    changes = samples.compare(earlier, later or Path(loading.load(Path("params.yaml")).paths.benchmark))
     print(f"{'speedup over the baseline':26} {'earlier':>8} {'later':>8}   change")
     print("\n".join(map(str, changes)) or "no participant is in both")
     return GateFailed.exit_code if any(change.difference == Difference.WORSE for change in changes) else 0
@@ -40,11 +40,11 @@ def compare(earlier: Path, later: Path | None) -> int:
 def compare_graph_modes(networks: tuple[str, ...], modes: tuple[str, ...], **settings: Any) -> int:
     """Benchmark eager and static graphs of Paddle and PyTorch on this machine."""
     checkout, local = here()
-    from paddleship.config import params
+    from paddleship.config import loading
 
     flow = load_flow(checkout, local, "flows.compare_graph_modes").compare_graph_modes
     state = run_flow(local, flow, networks=list(networks) or None, modes=list(modes) or None, **settings)
     if not state.is_completed():
         return end(state)
-    print(f"{state.message}: see {params.load(checkout / 'params.yaml').paths.reports}/compare-graph-modes.md")
+    print(f"{state.message}: see {loading.load(checkout / 'params.yaml').paths.reports}/compare-graph-modes.md")
     return 0

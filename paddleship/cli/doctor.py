@@ -15,7 +15,7 @@ from paddleship.cli import options
 from paddleship.errors import ParamsError
 
 if TYPE_CHECKING:
-    from paddleship.config.params import Model
+    from paddleship.config.sections.model import Model
 
 
 @click.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.containers import image
 from paddleship.custody import sources
 from paddleship.errors import BadInput, PaddleshipError, without_credentials
@@ -42,6 +42,7 @@ def describe(what: str, lineage: Lineage, *, store: str | None = None) -> str:
         f"  weights       sha256 {lineage.weights_sha256}",
         f"  your code     sha256 {lineage.code_sha256}",
         f"  library       sha256 {lineage.library_sha256}",
+        f"  server        sha256 {lineage.server_sha256}",
         f"  candidate     {lineage.candidate} ({lineage.runtime}), {lineage.candidate_digest}",
         f"  parity        noise ratio {lineage.noise_ratio:.2f} (eager float32 = 1)",
         f"  benchmark     {lineage.speedup:.1f}× eager (95% interval {lineage.speedup_low:.1f} to {lineage.speedup_high:.1f})"
@@ -65,7 +66,7 @@ def compared(lineage: Lineage) -> list[str]:
         return []
     code = "?"
     try:
-        values = params.load(Path("params.yaml"))
+        values = loading.load(Path("params.yaml"))
         if values.name != lineage.model:
             other = f"of another model, {values.name!r}, so nothing else is compared"
             return ["", "in this folder:", _told("commit", _commit(lineage), lineage.git_commit), f"  {'params':13} {other}"]

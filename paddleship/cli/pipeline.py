@@ -130,10 +130,10 @@ def _pipeline(
 
 def _require_params(checkout: Path, file: str, commit: str) -> None:
     """Check a file that is laid over the params of a commit before anything starts. Raises ParamsError."""
-    from paddleship.config import params
+    from paddleship.config import loading
     from paddleship.execution import workspace
 
-    workspace.overlaid(checkout, params.read(checkout / file), origin=file, commit=commit)
+    workspace.overlaid(checkout, loading.read(checkout / file), origin=file, commit=commit)
 
 
 def _pools(pairs: tuple[str, ...]) -> dict[str, str]:

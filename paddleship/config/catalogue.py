@@ -13,6 +13,7 @@ from paddleship.shipped.computing.runtimes.registration import Kind
 
 PROGRAM = "paddle"  # the exported program, unchanged: the first candidate, and the source of the others
 EAGER = "paddle-eager"  # no static graph: the model's Python code
+_CONVERTER = "paddle2onnx"  # which every candidate needs that is made from ONNX
 
 
 def kinds() -> Mapping[str, Kind]:
@@ -38,9 +39,9 @@ def chosen(names: Sequence[str] | None) -> list[str]:
     require_known(names)
     for name in names:
         if lacking := missing(name):
-            extra = kinds()[name].extra
-            install = f"install the extra {extra!r} (`pip install -e '.[{extra}]'`)" if extra else f"`pip install {lacking}`"
-            raise ParamsError(f"optimize.candidates names {name!r} and {lacking} is not installed: {install}, or leave {name} out")
+            raise ParamsError(
+                f"optimize.candidates names {name!r} and {lacking} is not installed: {_install(name, lacking)}, or leave {name} out"
+            )
     return list(dict.fromkeys(names))
 
 
@@ -51,7 +52,9 @@ def left_out(names: Sequence[str]) -> dict[str, str]:
 
 def missing(name: str) -> str:
     """The first package that the candidate needs and that is not installed; empty if all are installed."""
-    return next((package for package in kinds()[name].packages if not installed(package)), "")
+    kind = kinds()[name]
+    converter = (_CONVERTER,) if registry.get(kind.runtime).registration.source == "onnx" else ()
+    return next((package for package in (*kind.packages, *converter) if not installed(package)), "")
 
 
 def installed(package: str) -> bool:
@@ -66,6 +69,14 @@ def _objection(name: str) -> str:
     if kinds()[name].gpu and not _gpu_build():
         return "the installed Paddle has no GPU support"
     return kinds()[name].not_by_default
+
+
+def _install(name: str, lacking: str) -> str:
+    """How to install the package that a candidate lacks."""
+    if lacking == _CONVERTER:
+        return "it has wheels for Python 3.11 and 3.12 (`make setup PYTHON=python3.12`)"
+    extra = kinds()[name].extra
+    return f"install the extra {extra!r} (`pip install -e '.[{extra}]'`)" if extra else f"`pip install {lacking}`"
 
 
 def _gpu_build() -> bool:

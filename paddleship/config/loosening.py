@@ -1,8 +1,17 @@
-"""Params that weaken the proof against their defaults."""
+"""Params that weaken the proof against their defaults.
+
+No section is imported here, so that a new key of one section makes no stage stale that reads another.
+"""
 
 from __future__ import annotations
 
-from paddleship.config.params import Accept, Params, Verify
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddleship.config.params import Params
+    from paddleship.config.sections.accept import Accept
+    from paddleship.config.sections.verify import Verify
+
 
 _AT_MOST = ("noise_limit", "typical_limit", "invariance_limit", "max_flip_rate", "max_metric_drop")
 _AT_LEAST = ("samples", "threads")
@@ -13,16 +22,28 @@ def of(params: Params) -> list[str]:
     return [*of_verify(params.verify), *of_accept(params.accept)]
 
 
+def in_headline(params: Params) -> str:
+    """The end of a headline that names each loosened param; empty if there is none."""
+    return f". Loosened: {', '.join(found)}" if (found := of(params)) else ""
+
+
 def of_verify(verify: Verify) -> list[str]:
     """The limits that are higher and the sample sizes that are smaller than by default."""
-    usual = Verify()
-    loose = [name for name in _AT_MOST if getattr(verify, name) > getattr(usual, name)]
-    loose += [name for name in _AT_LEAST if getattr(verify, name) < getattr(usual, name)]
-    return [_said("verify", name, getattr(verify, name), getattr(usual, name)) for name in loose]
+    usual = type(verify)()
+    fewer = [name for name in _AT_LEAST if getattr(verify, name) < getattr(usual, name)]
+    return [*raised(verify, *_AT_MOST), *(_said("verify", name, getattr(verify, name), getattr(usual, name)) for name in fewer)]
+
+
+def raised(verify: Verify, *names: str) -> list[str]:
+    """Those of these limits that are higher than by default."""
+    usual = type(verify)()
+    return [
+        _said("verify", name, getattr(verify, name), getattr(usual, name)) for name in names if getattr(verify, name) > getattr(usual, name)
+    ]
 
 
 def of_accept(accept: Accept) -> list[str]:
-    usual = Accept()
+    usual = type(accept)()
     loose = [name for name in ("concurrency",) if getattr(accept, name) < getattr(usual, name)]
     return [_said("accept", name, getattr(accept, name), getattr(usual, name)) for name in loose]
 

@@ -20,9 +20,9 @@ def path_in(checkout: Path, argument: str | None) -> str | None:
 
 def load(checkout: Path, overlay: str | None) -> Params:
     """params.yaml of the checkout with the file `overlay` laid over it. Raises ParamsError."""
-    from paddleship.config import params, workspace_paths  # pydantic takes a tenth of a second, which `--help` need not wait for
+    from paddleship.config import loading, workspace_paths  # pydantic takes a tenth of a second, which `--help` need not wait for
 
-    above = params.read(checkout / overlay) if overlay else {}
-    merged = params.parse(params.merge(params.read(checkout / "params.yaml"), above), origin=overlay or "params.yaml")
+    above = loading.read(checkout / overlay) if overlay else {}
+    merged = loading.parse(loading.merge(loading.read(checkout / "params.yaml"), above), origin=overlay or "params.yaml")
     workspace_paths.require_inside(merged, checkout)
     return merged

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from paddleship.config.params import Select
+from paddleship.config.sections.select import Select
 from paddleship.errors import ParamsError, Unavailable
 from paddleship.system import host
 

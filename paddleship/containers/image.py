@@ -93,7 +93,7 @@ def reason(error: Exception | str) -> str:
 
 
 def _disk_full(said: str) -> Unavailable | None:
-    """The error to raise if what an engine says is that its disk is full; it reports that in words only."""
+    """The error to raise if the engine reports that its disk is full, which only the text of its message tells."""
     if os.strerror(errno.ENOSPC).lower() not in said.lower():
         return None
     return Unavailable(
@@ -144,6 +144,25 @@ def require_base(client: Any, image: str, *, recipe: str = "infra/base_image.sh"
             f"base image {image!r} is neither in the engine nor in a registry that answers ({reason(error)}): "
             f"run `{recipe} {image}`, or `docker load` it"
         ) from None
+
+
+def python_version(client: Any, image: str) -> str:
+    """The version of the Python in an image, from a run of it. Raises BadInput if it does not run."""
+    import docker
+
+    ask = ["python", "-c", "import platform; print(platform.python_version())"]
+    container = client.containers.create(image, entrypoint=ask, network_disabled=True, labels=_labels())
+    try:
+        container.start()
+        failed = container.wait()["StatusCode"]
+        answer = container.logs(stderr=bool(failed)).decode(errors="replace").strip()
+    except docker.errors.APIError as error:
+        failed, answer = 1, reason(error)
+    finally:
+        remove_container(container)
+    if failed:
+        raise BadInput(f"the Python of the base image does not run ({reason(answer)}): set package.base_image to an image with Python")
+    return str(answer)
 
 
 def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str], quiet: bool = False) -> Any:

@@ -13,7 +13,9 @@ from typing import Any
 from paddleship.acceptance import judging
 from paddleship.acceptance.client import Client, ServerError
 from paddleship.acceptance.observing import Observed, observe
-from paddleship.config.params import Accept, Params
+from paddleship.config import loosening
+from paddleship.config.params import Params
+from paddleship.config.sections.accept import Accept
 from paddleship.containers import image
 from paddleship.data import dataset
 from paddleship.errors import PaddleshipError
@@ -21,6 +23,7 @@ from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.computing import preprocess
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.statistics import estimates
 
@@ -65,6 +68,7 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
             f"{len(seen.observed.answers)} batches of up to {seen.observed.max_batch} rows over HTTP as eager"
             f"{f' ({left_out} left out for their size)' if left_out else ''}, "
             f"cold start {seen.cold_start_ms:.0f} ms, {seen.observed.load.throughput_per_s:,.0f} requests/s"
+            f"{loosening.in_headline(params)}"
         )
         if verdict
         else f"refused: {verdict.failures[0]}",
@@ -93,7 +97,7 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
             sandbox.port,
             model=params.name,
             batches=[rows.take(case.rows).columns for case in evidence.cases],
-            pads={spec.name: spec.pad for spec in candidate.inputs},
+            pads={spec.name: spec.pad for spec in preprocess.build(candidate.preprocess, candidate.inputs).requests},
             requests=params.accept.load_requests,
             concurrency=params.accept.concurrency,
             seconds=params.accept.load_seconds,

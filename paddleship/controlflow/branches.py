@@ -1,6 +1,7 @@
 """The branches of the user's code: every `if`, `while`, `for` and ternary of a source file, and the instructions of each.
 
-Positions of instructions are those of CPython 3.11: a conditional jump has the position of its statement or of its test.
+Positions of instructions are those of CPython 3.11 to 3.13: a conditional jump has the position of its statement or of its test; from 3.13
+on, that of a `for` has the position of the iterable. From 3.12 on, a comprehension runs in the code of the function around it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import ast
 import dis
 import linecache
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,7 +22,8 @@ Span = tuple[int, int, int, int]  # first line, first column, last line, last co
 OUTSIDE, TEST, BODY = 0, 1, 2
 
 _SUSPENDED = 0x20 | 0x80 | 0x200  # code flags of generators and coroutines, whose frames are suspended and resumed
-_COMPREHENSIONS = {ast.ListComp: "<listcomp>", ast.SetComp: "<setcomp>", ast.DictComp: "<dictcomp>", ast.GeneratorExp: "<genexpr>"}
+_OWN_CODE = {ast.ListComp: "<listcomp>", ast.SetComp: "<setcomp>", ast.DictComp: "<dictcomp>"} if sys.version_info < (3, 12) else {}
+_COMPREHENSIONS: dict[type[ast.AST], str] = {**_OWN_CODE, ast.GeneratorExp: "<genexpr>"}
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, *_COMPREHENSIONS)
 _READS = frozenset({"item", "numpy", "tolist"})
 
@@ -51,17 +54,21 @@ class Site:
 
 @dataclass(frozen=True)
 class Branch:
-    """A site in the syntax tree: the function that contains it (name and first line of its code), and its parts."""
+    """A site in the syntax tree: the function that contains it (name and first line of its code), and its parts.
+
+    `jump` is the position of the conditional jump of a loop, or of an `if` if it is not that of the test.
+    """
 
     site: Site
     function: tuple[str, int]
     span: Span
+    jump: Span
     test: Span | None
     body: tuple[Span, ...]
 
     def part(self, span: Span, *, jumps: bool) -> int:
         """The part of the site that an instruction at `span` belongs to; `jumps` is True for a conditional jump."""
-        if jumps and span == self.span:
+        if jumps and span == self.jump:
             return TEST
         if self.test is not None and _inside(span, self.test):
             return TEST
@@ -140,7 +147,8 @@ def _branch(file: str, node: ast.If | ast.IfExp | ast.While | ast.For, scopes: t
     body: list[ast.AST] = [node.body] if isinstance(node, ast.IfExp) else list(node.body)
     body += [node.target] if isinstance(node, ast.For) else []
     test = None if isinstance(node, ast.For) else _span(node.test)
-    return Branch(site, _name(scopes[-1]), _span(node), test, tuple(_span(part) for part in body))
+    jump = _span(node.iter if isinstance(node, ast.For) and sys.version_info >= (3, 13) else node)
+    return Branch(site, _name(scopes[-1]), _span(node), jump, test, tuple(_span(part) for part in body))
 
 
 def _span(node: ast.AST) -> Span:

@@ -56,6 +56,7 @@ def following(taken: TakenBranches) -> Iterator[None]:
         return follower(taken, frame)
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 traces no instruction unless a frame asked for it before
     sys.settrace(trace)
     try:
         yield
@@ -68,8 +69,9 @@ def follower(taken: TakenBranches, frame: FrameType) -> Callable[[FrameType, str
     found, table = _parts(frame.f_code)
     if not found:
         return None
-    frame.f_trace_opcodes = True
-    return _Follower(taken, taken.layer(frame), found, table)
+    frame.f_trace = traced = _Follower(taken, taken.layer(frame), found, table)
+    frame.f_trace_opcodes = True  # after f_trace: else Python 3.13 begins with the next call
+    return traced
 
 
 # By identity: equal code in two files compares equal. The code is kept alive, because its id could be reused.

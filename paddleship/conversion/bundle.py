@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.params import Code
+from paddleship.config.sections.code import Code
 from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel

@@ -112,7 +112,7 @@ class Converter:
 
     def _eager(self, why: str) -> SourceModel:
         if self._source_model is None:
-            raise CandidateError(f"{why}, which is not at hand here")
+            raise CandidateError(f"{why}, which is not available here")
         return self._source_model
 
     def _converted(self) -> Path:

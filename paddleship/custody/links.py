@@ -14,10 +14,11 @@ from paddleship.config.params import Params
 
 @dataclass(frozen=True)
 class Link:
-    """`out` is the key of its folder in params.paths, `inputs` are the stages whose outs it reads. `params` are dotted keys, without those
-    `except_for`. `code`: its out depends on the user's code; rows are known by their content, so those of
-    `prepare` do not. `versions`: its out depends on the installed libraries. `package` and `accept` have an
-    image instead of a folder, which is compared with its receipt.
+    """The link of one stage.
+
+    `out` is the key of its folder in params.paths, `inputs` are the stages whose outs it reads. `params` are dotted keys, without those of
+    `except_for`. `code`: its out depends on the user's code; rows are known by their content, so those of `prepare` do not. `versions`: its
+    out depends on the installed libraries. `package` and `accept` have an image instead of a folder, which is compared with its receipt.
     """
 
     out: str = ""

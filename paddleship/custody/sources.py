@@ -1,4 +1,8 @@
-"""Hashes of the code that a candidate depends on: the part of this library in the image, and the user's code."""
+"""Hashes of code: the user's, and two of this library.
+
+A candidate is identified by what computes its answers. What serves them (HTTP, limits, messages) identifies an image only, so that another
+message needs no new proof.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,27 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from paddleship.config.params import Code
+from paddleship.config.sections.code import Code
 from paddleship.errors import BadInput
 from paddleship.shipped.computing.files import sha256, tree_sha256
 
 LIBRARY = Path(__file__).parents[1]
-SHIPPED = ("__init__.py", "errors.py", "shipped")  # parts of the library that go into every image
+SHIPPED = ("__init__.py", "errors.py", "shipped")  # the parts of the library that go into every image
+COMPUTING = Path("shipped", "computing")  # the one that computes answers; errors.py names exceptions, and no answer depends on a name
 
 
 def library_sha256() -> str:
-    """Hash of the modules of this library that go into every image."""
-    return tree_sha256({str(path.relative_to(LIBRARY)): sha256(path) for name in SHIPPED for path in _files(LIBRARY / name)})
+    """Hash of the modules of this library that compute the answers of a candidate."""
+    return tree_sha256({file: digest for file, digest in _shipped().items() if Path(file).is_relative_to(COMPUTING)})
+
+
+def server_sha256() -> str:
+    """Hash of the other modules of this library that go into every image: they serve the answers."""
+    return tree_sha256({file: digest for file, digest in _shipped().items() if not Path(file).is_relative_to(COMPUTING)})
+
+
+def _shipped() -> dict[str, str]:
+    return {str(path.relative_to(LIBRARY)): sha256(path) for name in SHIPPED for path in _files(LIBRARY / name)}
 
 
 def code_sha256(code: Code) -> str:

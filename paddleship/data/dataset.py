@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Data, Params
-from paddleship.data import ranges
+from paddleship.config.params import Params
+from paddleship.config.sections.data import Data
+from paddleship.data import input_encoders, ranges
 from paddleship.data.rounding import RoundingCounter
 from paddleship.data.row_counts import RowCounts
 from paddleship.data.row_faults import RowFault, summary
-from paddleship.data.row_validation import Empty, RowValidator, content_hash, value_bytes
+from paddleship.data.row_validation import Empty, RowValidator, value_bytes
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.computing.files import sha256
-from paddleship.shipped.computing.preprocess import Preprocess, UnicodeForm, build, vocabulary
+from paddleship.shipped.computing.preprocess import Preprocess, build
 from paddleship.shipped.computing.references import explain, resolve
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 from paddleship.system.progress import Progress
@@ -42,9 +43,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def hashes(self, unicode_form: UnicodeForm | None) -> set[str]:
-        """Hashes of the current contents, independent of `keys`."""
-        return {content_hash(values, unicode_form=unicode_form) for values in zip(*self.columns.values(), strict=True)}
+    def hashes(self, identity: Callable[[Sequence[Any]], str]) -> set[str]:
+        """Hashes of the current contents, independent of `keys`; `identity` is that of a RowValidator."""
+        return {identity(values) for values in zip(*self.columns.values(), strict=True)}
 
     def take(self, indices: Sequence[int]) -> Rows:
         columns = {name: [values[index] for index in indices] for name, values in self.columns.items()}
@@ -157,33 +158,17 @@ def _missing(label: Any, classes: Sequence[str]) -> bool:
 
 
 def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
-    """The schema of the rows: preprocess config (vocabulary of the training part), valid ranges and sizes, content hash."""
-    config: dict[str, Any] = {"kind": params.preprocess.kind}
-    if params.preprocess.kind == "characters":
-        chosen = params.preprocess
-        if chosen.column not in params.data.inputs:
-            raise DataError(
-                f"preprocess.column {chosen.column!r} is not one of data.inputs ({', '.join(params.data.inputs)}): name the text column"
-            )
-        if chosen.input not in [item.name for item in params.model.inputs]:
-            raise DataError(f"preprocess.input {chosen.input!r} is not one of model.inputs: name the input that takes the ids")
-        config |= {
-            "column": chosen.column,
-            "input": chosen.input,
-            "unicode_form": chosen.unicode_form,
-            "vocabulary": vocabulary(splits["train"].columns[chosen.column], size=chosen.vocabulary_size, unicode_form=chosen.unicode_form),
-            "max_length": chosen.max_length,
-            "multiple_of": chosen.multiple_of,
-        }
+    """The schema of the rows: preprocess config (fitted on the training part), valid ranges and sizes, content hash."""
+    fitted = input_encoders.fit(input_encoders.declared(params), splits["train"].columns)
     digest = hashlib.sha256()
     for rows in splits.values():
         for key, label in zip(rows.keys, rows.labels, strict=True):
             digest.update(key.encode() + f"{label.dtype}{label.shape}".encode() + label.tobytes())
     columns = [rows.columns for rows in splits.values()]
     return {
-        "preprocess": config,
-        "inputs": [spec.to_dict() for spec in ranges.inputs(params.model, config, columns)],
-        "dimensions": [asdict(rule) for rule in ranges.dimensions(params.model, config, columns)],
+        "preprocess": input_encoders.config(params, fitted),
+        "inputs": [spec.to_dict() for spec in ranges.inputs(fitted, columns)],
+        "dimensions": [asdict(rule) for rule in ranges.dimensions(params.model, fitted, columns)],
         "data_sha256": digest.hexdigest(),
     }
 
@@ -220,8 +205,9 @@ def read(folder: Path, split: str) -> Rows:
 
 
 def read_preprocess(folder: Path) -> tuple[Preprocess, dict[str, Any], tuple[TensorSpec, ...]]:
-    """The preprocess of the prepared data, its config, and the model's inputs with their ranges."""
+    """The preprocess of the prepared data, its config, and the model's inputs with their ranges. Raises DataError."""
     schema = _schema(folder)
+    input_encoders.require_same_code(schema["preprocess"])
     specs = tuple(TensorSpec.from_dict(item) for item in schema["inputs"])
     return build(schema["preprocess"], specs, read_dimensions(folder)), schema["preprocess"], specs
 

@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Data, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.data import Data
+from paddleship.data import input_encoders
 from paddleship.data.row_faults import RowFault, where
 from paddleship.data.task_kinds import registry as task_kinds
-from paddleship.errors import DataError, RequestError
-from paddleship.shipped.computing.preprocess import Tensors, UnicodeForm, normalise
-from paddleship.shipped.computing.spec import Dimension, TensorSpec
+from paddleship.errors import RequestError
+from paddleship.shipped.computing.preprocess import Preprocess
+from paddleship.shipped.computing.preprocess.text import UnicodeForm, normalise
 
 _NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
 _KINDS = "biufU"  # numpy's bools, integers, real numbers and text
@@ -47,59 +49,44 @@ class ValidRow:
 
 
 class RowValidator:
-    """Checks every row against data.inputs, data.label and the model's inputs.
+    """Checks every row against data.inputs, data.label and the kinds of the model's inputs.
 
-    `tensors` are the model's inputs if the columns are tensors, with declared `dimensions`; `text` is the column that must be text.
-    Texts are the same content if they are equal in `unicode_form` with single spaces.
+    `preprocess` has the encoders of the inputs, before they are fitted. Text in other columns is the same content if it is equal in
+    `unicode_form` with single spaces.
     """
 
-    def __init__(
-        self,
-        data: Data,
-        *,
-        tensors: Sequence[TensorSpec] = (),
-        dimensions: Sequence[Dimension] = (),
-        text: str | None = None,
-        unicode_form: UnicodeForm | None = "NFKC",
-    ) -> None:
-        self._data, self._text, self._unicode_form = data, text, unicode_form
-        self._names = [spec.name for spec in tensors]
-        if absent := [name for name in self._names if name not in data.inputs]:
-            raise DataError(
-                f"model.inputs names {absent[0]!r}, which is not a column of the data (data.inputs: {', '.join(data.inputs)}): use the "
-                "same names in both"
-            )
-        self._tensors = Tensors(tensors, dimensions)
+    def __init__(self, data: Data, preprocess: Preprocess | None = None, *, unicode_form: UnicodeForm | None = "NFKC") -> None:
+        self._data, self._unicode_form = data, unicode_form
+        self._preprocess = preprocess or Preprocess([])
+        self._reading = {name: self._preprocess.reading(name) for name in data.inputs}
         self._forms: dict[str, tuple[int, str]] = {}
         self._labels = task_kinds.get(data.task).labels.reader(data.label, data.classes)
 
     @classmethod
     def of(cls, params: Params) -> RowValidator:
-        form = params.preprocess.unicode_form
-        if params.preprocess.kind == "characters":
-            return cls(params.data, text=params.preprocess.column, unicode_form=form)
-        return cls(params.data, tensors=[item.spec() for item in params.model.inputs], dimensions=params.model.rules, unicode_form=form)
+        """Raises DataError for an input or a column that does not exist."""
+        return cls(params.data, input_encoders.declared(params), unicode_form=params.preprocess.unicode_form)
 
     def values(self, number: int, row: Mapping[str, Any]) -> ValidRow | Empty:
         """The input columns of row `number`, in the order of data.inputs; or the first one that is empty. Raises RowFault."""
         clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}
         for name, value in clean.items():
-            if value is None or (isinstance(value, str) and not normalise(value, self._unicode_form)):
+            if value is None or (isinstance(value, str) and not self._same(name, value)[0].strip()):
                 return Empty(name)
         try:
-            taken = self._tensors.encode({name: [clean[name]] for name in self._names})
+            accepted = self._preprocess.accept(clean)
         except RequestError as error:
             reason = f"row {number} of data.reader does not fit model.inputs: {error.reason}"
             raise RowFault(reason, f"{error.advice}, or return None there to drop the row") from None
-        read = [_as_number(value) if name in self._names else value for name, value in clean.items()]
-        clean |= taken[0] if taken else {}
+        read = [_as_number(value) if isinstance(accepted.get(name), np.ndarray) else value for name, value in clean.items()]
+        clean |= accepted
         for name, value in clean.items():
             self._one_form(number, name, value)
         return ValidRow(list(clean.values()), read)
 
     def identity(self, values: Sequence[Any]) -> str:
-        """The content hash of a row."""
-        return content_hash(values, unicode_form=self._unicode_form)
+        """The content hash of a row: the same for rows that no input tells apart, and whose other columns are equal."""
+        return content_hash([same for name, value in zip(self._data.inputs, values, strict=True) for same in self._same(name, value)])
 
     def label(self, number: int, value: Any) -> Any:
         """The label as the task stores it. Raises RowFault."""
@@ -112,9 +99,9 @@ class RowValidator:
             return _encodable(value, held)
         if value is None:
             return None
-        if name == self._text:
-            reason = f"{held()} of type {type(value).__name__}, and preprocess.column must be text"
-            raise RowFault(reason, "name another column, or let data.reader return str")
+        if text := [one for one in self._reading[name] if one.request.dtype == "str"]:
+            reason = f"{held()} of type {type(value).__name__}, and the input {text[0].spec.name!r} is made from text"
+            raise RowFault(reason, "name another column in preprocess, or let data.reader return str")
         try:
             array = np.asarray(value)
         except ValueError:
@@ -128,6 +115,12 @@ class RowValidator:
             raise RowFault(reason, "return a list with the input's pad in it, or None to drop the row")
         return array
 
+    def _same(self, name: str, value: Any) -> list[Any]:
+        """What is equal for values that are the same content, for each input that is made from the column."""
+        if readers := self._reading[name]:
+            return [one.same(value) for one in readers]
+        return [normalise(value, self._unicode_form) if isinstance(value, str) else value]
+
     def _one_form(self, number: int, name: str, value: Any) -> None:
         """Raise RowFault if a column holds text in one row and numbers in another, or lists of different depth."""
         array = np.asarray(value)
@@ -137,10 +130,9 @@ class RowValidator:
             raise RowFault(f"{where(number, name, value)}, {form}, and row {first} holds {usual}", "return one kind in all rows")
 
 
-def content_hash(values: Sequence[Any], *, unicode_form: UnicodeForm | None) -> str:
-    """The same hash for equal contents, whatever their numeric type or Unicode form."""
-    same = [normalise(value, unicode_form) if isinstance(value, str) else value for value in values]
-    return hashlib.sha256(b"\0".join(value_bytes(value) for value in same)).hexdigest()
+def content_hash(values: Sequence[Any]) -> str:
+    """The same hash for equal values, whatever their numeric type."""
+    return hashlib.sha256(b"\0".join(value_bytes(value) for value in values)).hexdigest()
 
 
 def value_bytes(value: Any) -> bytes:

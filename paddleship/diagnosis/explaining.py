@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config.catalogue import PROGRAM
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.diagnosis import passes, program_contents, replay, symptoms
 from paddleship.diagnosis.replay import LayerError, Located
 from paddleship.errors import BadInput, OutOfTime
@@ -47,6 +48,8 @@ _FOLLOWS = {
     "train-mode": {"not-deterministic", "batch-variant", "thread-specific", "shape-specific"},
     "not-deterministic": {"batch-variant", "thread-specific", "shape-specific"},
 }
+
+_NUMBER = re.compile(r"\d+")  # of nodes and values, which a part of the program counts anew
 
 Say = Callable[[str], None]
 
@@ -144,7 +147,7 @@ def along(source_model: SourceModel, folder: Path | None, evidence: Evidence, *,
 def blame(
     source_model: SourceModel, candidate: Candidate, evidence: Evidence, *, settings: Verify, said: str = "", say: Say = lambda _: None
 ) -> Finding | None:
-    """The first sublayer for which the conversion fails like that of the whole candidate, with the same error text `said`.
+    """The first sublayer for which the conversion fails like that of the whole candidate, with the same error text `said` but for numbers.
 
     None if each sublayer alone can be converted, or fails differently.
     """
@@ -152,7 +155,7 @@ def blame(
     if isinstance(located, str):
         return None
     dead = replay.first_dead(located.errors)
-    if dead is None or said not in dead.reason:
+    if dead is None or _NUMBER.sub("", said) not in _NUMBER.sub("", dead.reason):
         return None
     return next((finding for finding in located.findings if finding.where), None)
 

@@ -193,21 +193,30 @@ class ReplaySetup:
 
     def line(self, wrong: LayerError, *, limit: float) -> str | None:
         """The first line of the wrong sublayer's forward after which the program, cut off there, is wrong; None if unknown."""
-        call = wrong.call
+        call, tolerance = wrong.call, 2 * limit * wrong.noise
         try:
             lines: list[str] = self.exporter.call("lines", call)
-            if not lines or not self._wrong_after(call, len(lines) - 1, 2 * limit * wrong.noise):
+            if not lines or not self._wrong_after(call, len(lines) - 1, tolerance):
                 return None
             low, high = -1, len(lines) - 1  # right after line `low`, wrong after line `high`
             while high - low > 1:
                 middle = (low + high) // 2
-                if self._wrong_after(call, middle, 2 * limit * wrong.noise):
+                if self._wrong_after(call, middle, tolerance):
                     high = middle
                 else:
                     low = middle
+            return lines[self._origin(call, high, tolerance)]
         except CandidateError:
             return None
-        return lines[high]
+
+    def _origin(self, call: Call, place: int, tolerance: float) -> int:
+        """The first line that is wrong among those that the line at `place` needs; lines between the two may be right."""
+        while True:
+            needed: list[int] = self.exporter.call("needed", call, place)
+            earlier = next((one for one in needed if self._wrong_after(call, one, tolerance)), None)
+            if earlier is None:
+                return place
+            place = earlier
 
     def _wrong_after(self, call: Call, place: int, tolerance: float) -> bool:
         """Whether the program up to a line answers differently from Paddle without optimisation."""

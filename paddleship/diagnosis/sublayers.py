@@ -23,6 +23,7 @@ from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.computing.spec import TensorSpec
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in')
+_CONSTANTS = frozenset({"pd_op.full", "pd_op.full_int_array"})
 _LAYER_CALL = "/paddle/nn/layer/layers.py"
 
 
@@ -55,6 +56,11 @@ class ExportWorker:
     def lines(self, call: Call) -> list[str]:
         """The lines of the sublayer's forward in the order in which the program computes them."""
         return [where for where, _ in self._trace(call)[1]]
+
+    def needed(self, call: Call, place: int) -> list[int]:
+        """The places in `lines` of the values that the line at `place` is computed from, in program order."""
+        stops = self._trace(call)[1]
+        return _sources(stops[place][1], [value for _, value in stops[:place]])
 
     def become(self, folder: str, candidate: Candidate) -> None:
         """Convert the exported sublayer as the candidate was converted. A converter may abort; the parent then starts a new child."""
@@ -137,21 +143,35 @@ def _alone(layer: Any, call: Call) -> Any:
 
 
 def _stops(program: Any, layer: Any) -> list[tuple[str, Any]]:
-    """The results of the last operator of each line of forward, or of a function that it calls, with the line, in program order."""
+    """The results of each line of forward, or of a function that it calls, that other lines use, with the line, in program order."""
     code = inspect.unwrap(type(layer).forward).__code__
     source, start = inspect.getsourcelines(code)
-    stops: list[tuple[str, Any]] = []
+    runs: list[tuple[str, list[Any]]] = []
     for operator in program.global_block().ops:
         frames = [(file, int(line)) for file, line in _FRAME.findall("\n".join(operator.callstack))]
         place = next((i for i, (file, line) in enumerate(frames) if file == code.co_filename and 0 <= line - start < len(source)), None)
-        dense = [value for value in operator.results() if value.is_dense_tensor_type()]
-        if place is None or not dense:
+        if place is None or not any(value.is_dense_tensor_type() for value in operator.results()):
             continue
         where = _innermost(frames[place:])
-        while stops and stops[-1][0] == where:
-            stops.pop()
-        stops += [(where, value) for number, value in enumerate(dense) if number == 0 or not value.use_empty()]
-    return stops
+        if not runs or runs[-1][0] != where:
+            runs.append((where, []))
+        runs[-1][1].append(operator)
+    return [(where, value) for where, operators in runs for value in _results(operators)]
+
+
+def _results(operators: Sequence[Any]) -> list[Any]:
+    """The values that these operators of one line compute for others; a constant only if there is nothing else."""
+    own = {operator.id() for operator in operators}
+    found: list[tuple[str, Any]] = []
+    for operator in operators:
+        dense = [value for value in operator.results() if value.is_dense_tensor_type()]
+        unused = all(value.use_empty() for value in dense)
+        found += [
+            (operator.name(), value)
+            for number, value in enumerate(dense)
+            if (unused and number == 0) or any(user.id() not in own for user in value.all_used_ops())
+        ]
+    return [value for name, value in found if name not in _CONSTANTS] or [value for _, value in found[-1:]]
 
 
 def _used(program: Any, value: Any) -> list[Any]:
@@ -165,6 +185,27 @@ def _used(program: Any, value: Any) -> list[Any]:
             for needed in get_real_op_inputs(operator):
                 wanted.add(needed)
     return [given for given in flatten(program.inputs) if hasattr(given, "get_defining_op") and given in wanted]
+
+
+def _sources(value: Any, earlier: Sequence[Any]) -> list[int]:
+    """The indices of those earlier values that this one is computed from without another of them in between."""
+    from paddle.autograd.backward_utils import get_real_op_inputs
+
+    found: set[int] = set()
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting:
+        origin = waiting.pop().get_defining_op()
+        if origin is None or origin.id() in seen:
+            continue
+        seen.add(origin.id())
+        for needed in get_real_op_inputs(origin):
+            index = next((index for index, other in enumerate(earlier) if other.is_same(needed)), None)
+            if index is None:
+                waiting.append(needed)
+            else:
+                found.add(index)
+    return sorted(found)
 
 
 def _innermost(frames: Sequence[tuple[str, int]]) -> str:

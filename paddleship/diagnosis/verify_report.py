@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.config import loosening
-from paddleship.config.params import Params, Verify
+from paddleship.config.params import Params
+from paddleship.config.sections.verify import Verify
 from paddleship.diagnosis import explaining, plots
 from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.proof import coverage
@@ -111,14 +112,13 @@ class Verified:
         }
         proven = [ratio for name, ratio in ratios.items() if name in passed]
         own_error = max((noise.largest / noise.scale for noise in evidence.noise[ROWS].values() if noise.scale), default=0.0)
-        loosened = loosening.of(params)
         reports, limit = Path(params.paths.reports), params.verify.noise_limit
         drawn = plots.draw(self.proof, ratios, self.diagnoses, limit=limit, classes=params.data.classes, reports=reports)
         return Report(
             stage="verify",
             headline=f"{len(passed)} of {len(self.rows)} candidates proven"
             + (f", noise ratio {min(proven):.2f} to {max(proven):.2f}" if proven else "")
-            + (f". Loosened: {', '.join(loosened)}" if loosened else "")
+            + loosening.in_headline(params)
             + (f". Covered: {self.coverage}" if passed else ""),
             metrics={
                 "proven_candidates": len(passed),
@@ -130,7 +130,7 @@ class Verified:
             },
             verdict=Verdict(checks=self._checks(params.verify)),
             findings=self.findings
-            + loosened_findings(loosened)
+            + loosened_findings(loosening.of(params))
             + ([undrawn] if (undrawn := plots.undrawn(params.data.classes)) and plots.FLIPS in drawn else []),
             candidates=table,
             facts=self._facts(),

@@ -16,13 +16,14 @@ Line = tuple[str, int]
 
 STATE = "state"  # an assignment to an attribute of self; its meaning depends on the attribute
 FORCED = "training=True"
-FILLED_IN_LOOP = "tensor list"  # a list that a `while` loop fills
+FILLED_IN_LOOP = "tensor list"  # a list that a `while` loop, or a `for` loop over a tensor, fills
 GROUPED = "groups"  # a call with computed groups
 ONE_SIDED = "one-sided"  # a variable that one side of an `if` assigns
 LEFT_BY_BREAK = "break"  # a loop over Python numbers with a `break` under an `if`
 
 _TO_PYTHON = frozenset({"numpy", "item", "tolist"})
-_BUILTINS = frozenset({"float", "int", "bool", "max", "min", "sum", "sorted", "round", "range", "len", "list"})
+_BUILTINS = frozenset({"float", "int", "bool", "max", "min", "sum", "sorted", "round", "len", "list"})
+_RANGE = "range"  # of a tensor, it converts in the header of a loop only
 _GROW = frozenset({"append", "extend", "add", "update", "insert", "setdefault", "pop", "clear"})
 
 
@@ -63,18 +64,38 @@ def text(where: str) -> str:
     return linecache.getline(name, int(number)).strip()
 
 
+def size(where: str | None) -> str:
+    """The size, assigned from a `.shape`, that a call at `file:line` takes as its only argument; empty if there is none."""
+    name, _, number = (where or "").rpartition(":")
+    function = _function(name, number)
+    if function is None:
+        return ""
+    shapes = [node for node in ast.walk(function) if isinstance(node, ast.Assign) and _is_shape(node.value)]
+    sizes = {target.id for node in shapes for target in _targets(node) if isinstance(target, ast.Name)}
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and node.lineno == int(number) and len(node.args) == 1]
+    return next((found.id for node in calls if isinstance(found := node.args[0], ast.Name) and found.id in sizes), "")
+
+
+def _is_shape(node: ast.expr) -> bool:
+    """Whether it is `x.shape`, or a part of it."""
+    return (isinstance(node, ast.Attribute) and node.attr == "shape") or (isinstance(node, ast.Subscript) and _is_shape(node.value))
+
+
 def one_sided(where: str | None) -> list[tuple[str, str]]:
     """The `if`s before `file:line`, in its function, that assign a variable which the line uses, on one side only: place and condition."""
-    if where is None:
+    name, _, number = (where or "").rpartition(":")
+    function = _function(name, number)
+    if function is None:
         return []
-    name, _, number = where.rpartition(":")
-    functions = [node for node in ast.walk(_parsed(name)) if isinstance(node, ast.FunctionDef) and _spans(node, int(number))]
-    if not functions:
-        return []
-    function = max(functions, key=lambda node: node.lineno)
     used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and node.lineno == int(number)}
     ifs = [node for node in ast.walk(function) if isinstance(node, ast.If) and node.lineno < int(number)]
     return [(f"{name}:{node.lineno}", ast.unparse(node.test)) for node in ifs if used & (_assigned(node.body) ^ _assigned(node.orelse))]
+
+
+def _function(name: str, number: str) -> ast.FunctionDef | None:
+    """The innermost function that holds this line of a file."""
+    functions = [node for node in ast.walk(_parsed(name)) if isinstance(node, ast.FunctionDef) and _spans(node, int(number))]
+    return max(functions, key=lambda node: node.lineno, default=None)
 
 
 def _spans(node: ast.FunctionDef, line: int) -> bool:
@@ -102,6 +123,7 @@ def _of_file(name: str) -> tuple[Suspect, ...]:
     module_names = {target.id for node in tree.body for target in _targets(node) if isinstance(target, ast.Name)}
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         shared = {name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names}
+        headers = {id(node.iter) for node in ast.walk(function) if isinstance(node, ast.For)}
         for node in _own(function):
             found += [
                 Suspect(
@@ -112,6 +134,7 @@ def _of_file(name: str) -> tuple[Suspect, ...]:
                     ast.unparse(node).splitlines()[0] if line == getattr(node, "lineno", line) else text(f"{name}:{line}"),
                 )
                 for pattern, line, what in _patterns(node, function, shared, module_names)
+                if not (what == _RANGE and id(node) in headers)
             ]
     return tuple(dict.fromkeys(found))
 
@@ -147,7 +170,7 @@ def _patterns(node: ast.AST, function: ast.FunctionDef, shared: set[str], module
             yield "train-mode", node.test.lineno, words
         if isinstance(node, ast.If) and _gives_none(node, function):
             yield "branch-mismatch", node.test.lineno, words
-    if isinstance(node, ast.While):
+    if isinstance(node, ast.While) or (isinstance(node, ast.For) and "paddle." in ast.unparse(node.iter)):
         for part in ast.walk(node):
             if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in ("append", "extend", "insert"):
                 yield FILLED_IN_LOOP, part.lineno, ast.unparse(part.func.value)
@@ -160,7 +183,7 @@ def _patterns(node: ast.AST, function: ast.FunctionDef, shared: set[str], module
 def _calls(node: ast.Call, function: ast.FunctionDef, module_names: set[str]) -> Iterator[tuple[str, int, str]]:
     words = ast.unparse(node.func)
     last = words.rpartition(".")[2]
-    if words in _BUILTINS and node.args and not all(isinstance(argument, ast.Constant) for argument in node.args):
+    if (words in _BUILTINS or words == _RANGE) and node.args and not all(isinstance(argument, ast.Constant) for argument in node.args):
         yield ("frozen-dimension" if ".shape" in ast.unparse(node) or words == "len" else "python-value"), node.lineno, words
     elif words.startswith(("np.", "numpy.", "math.")) or (isinstance(node.func, ast.Attribute) and last in _TO_PYTHON):
         yield "python-value", node.lineno, words

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Input, Model
+from paddleship.config.sections.model import Input, Model
 from paddleship.doctor.eager_probe import ProbeResult, ProbeWorker
 from paddleship.errors import BadInput, CandidateError, ProcessDied, ProcessHung
 from paddleship.model.eager import SourceModel

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from paddleship.config import rules, validation_errors
-from paddleship.config.params import Input, Model, Size
+from paddleship.config.sections.model import Input, Model, Size
 from paddleship.errors import ParamsError
 from paddleship.shipped.computing.arguments import NAME
 

@@ -68,7 +68,8 @@ class ProbeWorker:
         self._reseed(source_model.seed)
         with watching.layers() as self._built:
             self._layer = building.build(source_model.model)
-        if source_model.checkpoint.exists():
+        self._fresh = not source_model.checkpoint.exists()
+        if not self._fresh:
             building.restore(self._layer, source_model.checkpoint)
         else:
             building.save(self._layer, source_model.checkpoint, {"seed": source_model.seed})
@@ -83,7 +84,10 @@ class ProbeWorker:
 
     def look(self) -> list[Finding]:
         """Findings before the model is called."""
-        return [*structure_checks.signature(self._layer, list(self._specs), self._absent), *structure_checks.weights(self._layer)]
+        return [
+            *structure_checks.signature(self._layer, list(self._specs), self._absent),
+            *structure_checks.weights(self._layer, fresh=self._fresh),
+        ]
 
     def ask(self, case: Case) -> bool:
         """Whether the model answers this case."""

@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from paddleship.config.catalogue import PROGRAM
-from paddleship.config.params import Model, Verify
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.verify import Verify
 from paddleship.controlflow import regions
 from paddleship.conversion import converting, exporting
 from paddleship.conversion.converting import ConversionResult
@@ -46,9 +47,10 @@ _WATCHING = 0.05  # share of the time; everything is asked about ten times more 
 _HANGS = 0.25  # share of the time after which a call of eager counts as hanging
 _BATCHES = (1, 2, 7)  # and the largest: to_static makes another program for each, and `verify` asks them all
 _MAX_BATCH = 8  # enough to distinguish a batch from a row, and fast for images
-_SETTINGS = Verify(timeout_s=120)
+_LEAST_S, _PATIENCE = 120, 0.5  # a call may take this share of the time, and so many seconds at least
 SECONDS = 120.0
-_DEATHS = frozenset({"crash", "hang"})
+_TOLD = 80  # characters of an error by which it is recognised
+_DEATHS = frozenset({"crash", "hang", OUT_OF_TIME})
 _FOREIGN_LAYERS = frozenset({"unregistered-layer", "layer-in-forward", "shared-name"})
 
 
@@ -59,7 +61,7 @@ def examine(
     seed: int = 0,
     checkpoint: Path | None = None,
     candidates: Sequence[str] | None = None,
-    settings: Verify = _SETTINGS,
+    settings: Verify | None = None,
     seconds: float = SECONDS,
     say: Callable[[str], None] = lambda _line: None,
 ) -> Examination:
@@ -68,21 +70,26 @@ def examine(
     Bad input is a finding, not an exception.
     """
     began = time.monotonic()
+    settings = settings or _limits(seconds)
     chosen = [name for name, kind in registry.kinds().items() if kind.examined] if candidates is None else candidates
     examiner = Examiner(SourceModel(model, checkpoint or work / "checkpoint", seed), work, tuple(chosen), settings, seconds, say)
     with Deadline(seconds).binding():
         try:
             examiner.examine()
         except BadInput as error:
-            found = messages.bad(error)
+            found = messages.bad(error, converted=examiner.full_graph)
             if isinstance(error, ProcessHung) and error.seconds < settings.timeout_s:  # its share of `seconds` was over
                 examiner.rows, found = messages.late(examiner.rows), replace(found, kind=OUT_OF_TIME, advice="")
             examiner.findings.append(found)
         except OutOfTime:
             examiner.rows = examiner.rows if examiner.judged else messages.late(examiner.rows)
             examiner.findings.append(messages.unfinished(examiner.doing, seconds, examiner.rows, judged=examiner.judged))
-    findings = by_gravity([*examiner.findings, *messages.assumptions(examiner.model)])
+    findings = by_gravity(messages.advised([*examiner.findings, *messages.assumptions(examiner.model)]))
     return Examination(model.factory, findings, examiner.rows, examiner.full_graph, time.monotonic() - began)
+
+
+def _limits(seconds: float) -> Verify:
+    return Verify(timeout_s=max(_LEAST_S, _PATIENCE * seconds))
 
 
 class Examiner:
@@ -209,12 +216,16 @@ class Examiner:
             program, obstacle = isolate.run(
                 "the conversion", graph_breaks.convert, self._source_model, folder, specs, timeout_s=self._settings.timeout_s
             )
+        except ProcessHung as error:
+            program, obstacle = None, messages.slow_conversion(error)
+            self.rows = messages.late(self.rows)
         except CandidateError as error:
             program, obstacle = None, messages.crash(error)
         alone = obstacle is not None and obstacle.where is None and obstacle.kind not in _DEATHS
         by_size = sizes.only_sizes(folder) if program is not None else set[str]()
+        idle = [name for name in probed.unused if name not in by_size] if alone or self._varies(probed) else []
         self.findings += [messages.size_only(name, probed.forward) for name in probed.unused if name in by_size]
-        self.findings += [messages.unused(name, probed.forward, alone) for name in probed.unused if name not in by_size]
+        self.findings += [messages.unused(name, probed.forward, alone) for name in idle]
         self.findings += [messages.influence_unknown(name) for name in probed.influence_unknown]
         if obstacle is None:
             return program, None
@@ -223,6 +234,11 @@ class Examiner:
         placed = messages.placed(obstacle, probed.suspects)
         self.findings.append(placed)
         return None, placed
+
+    def _varies(self, probed: ProbeResult) -> bool:
+        """Whether an output varied: of a model with constant answers, no input can be said to be unused."""
+        outputs = {name for answer in probed.answers.values() for name in answer}
+        return bool(outputs - set(exercising.unvarying(self._cases, probed.answers)))
 
     def _breaks(self, probed: ProbeResult, obstacle: Finding) -> list[Finding]:
         """The other graph breaks; empty if SOT fails."""
@@ -311,7 +327,7 @@ class Examiner:
             return finding
         self._say(f"looking for the line that {outcome.name} fails on")
         planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
-        said = messages.operator(outcome)
+        said = messages.operator(outcome) or ("" if outcome.kind in _DEATHS else outcome.reason[:_TOLD])
         first = explaining.blame(self._source_model, planned, proved.evidence, settings=self._settings, said=said)
         return replace(finding, where=first.where) if first else finding
 

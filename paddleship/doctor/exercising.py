@@ -73,9 +73,14 @@ def _ask(eager: Eager, cases: Sequence[Case]) -> dict[str, Arrays]:
 
 
 def _other(array: Array, size: float, random: np.random.Generator) -> Array:
-    """A scaled matrix, or a bias drawn around its initial value, which is far below zero for a rare class."""
+    """A scaled matrix, or a bias drawn around its initial value, which is far below zero for a rare class.
+
+    A matrix of zeros, as the last layer of a diffusion model has at first, is drawn in the usual size instead.
+    """
     if array.dtype.kind != "f" or not array.size:
         return array
+    if array.ndim > 1 and not array.any():
+        return np.asarray(random.normal(scale=np.sqrt(array.shape[-1] / array.size), size=array.shape), array.dtype)
     if array.ndim > 1:
         return np.asarray(array * max(size, 1), array.dtype)
     spread = float(np.abs(array).max()) or 1.0

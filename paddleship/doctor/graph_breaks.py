@@ -127,6 +127,13 @@ _KNOWN = [
         ast_lint.FILLED_IN_LOOP,
     ),
     _Known(
+        r"topologically sorted.*array_write",
+        "unsupported-operator",
+        "a list is filled in a loop over a tensor, which the converter to ONNX does not support",
+        "loop over a Python number, or write the parts into a tensor of fixed size (out[:, i] = part), or ship another runtime",
+        ast_lint.FILLED_IN_LOOP,
+    ),
+    _Known(
         r"^KeyError: '\w+\.[wb]_\d+'|'NoneType' object has no attribute 'get_tensor'|is not initialized",
         "unregistered-layer",
         "forward uses a weight that is not registered in the model",
@@ -140,6 +147,10 @@ _KNOWN = [
     ),
 ]
 _GROUPS = "give each row weights of its own with paddle.matmul instead (of F.unfold where the kernel is larger than 1)"
+_KNOWN_SIZE = (
+    "give numbers to the reshape before it, and -1 to the batch only ([-1, 16, 4, 4], not [x.shape[0], -1, 4, 4]), or declare the "
+    "dimension as a number"
+)
 _DYNAMIC = "make the code work for every size, or declare the dimension as a number"
 ADVICE = {"python-value": _TENSOR_TO_PYTHON, "dynamic-shape-branch": _DYNAMIC, "branch-mismatch": _LIKE_SIDES}
 _AGREES = {
@@ -201,6 +212,8 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
                 _DYNAMIC,
                 where,
             )
+        if kind == "python-value" and (size := ast_lint.size(where)):
+            message, advice = f"{size!r} is a size that is unknown during conversion, and this line needs its number", _KNOWN_SIZE
         if kind == "python-value" and ast_lint.GROUPED in patterns:
             message, advice = "the number of groups of this convolution is a dynamic size; it must be a constant", _GROUPS
         return Obstacle(kind, "error", f"{message} ({_line(where, short)})", advice, where, pattern=known.pattern)
@@ -286,9 +299,9 @@ def _break(reason: Any, where: str) -> Finding:
     name = type(reason).__name__
     words = " ".join(str(reason).split())[:200]
     kind = _KINDS_OF_BREAK.get(name, "python-value" if re.search(r"float'|int'|bool'|ndarray|numpy|zeros|Tensor", words) else "graph-break")
-    if kind == "graph-break":
+    if kind == "graph-break" or (kind == "python-value" and not any(suspect.pattern == kind for suspect in ast_lint.at(where))):
         message = f"SOT leaves the graph here ({name}: {words}): {ast_lint.text(where)}"
-        return Finding(kind, "note", message, "full-graph conversion may support this line: fix the errors first", where)
+        return Finding("graph-break", "note", message, "full-graph conversion may support this line: fix the errors first", where)
     message = f"the graph breaks here ({name}: {words}): {ast_lint.text(where)}"
     advice = _TENSOR_TO_PYTHON if kind == "python-value" else "rewrite this line with tensors, or move it out of forward"
     return Finding(kind, "warning", message, advice, where)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from paddleship.config.params import Input, Model
+from paddleship.config.sections.model import Input, Model
 from paddleship.conversion.converting import ConversionResult
 from paddleship.conversion.exporting import RankError, SavedProgram
 from paddleship.doctor import case_runner, graph_breaks
@@ -14,7 +14,7 @@ from paddleship.doctor.ast_lint import LEFT_BY_BREAK, Suspect
 from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import OUT_OF_TIME, RuntimeRow
 from paddleship.doctor.graph_breaks import Obstacle
-from paddleship.errors import BadInput, CandidateError, OutputError
+from paddleship.errors import BadInput, CandidateError, OutputError, ProcessDied, ProcessHung
 from paddleship.proof import evidence
 from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
@@ -42,6 +42,12 @@ _FREEZERS = (
         graph_breaks.ADVICE["python-value"],
     ),
 )
+_RANGE = "--input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
+_ADVICE = {
+    "not-exercised": f"give trained weights (--checkpoint), or declare a range with which it varies ({_RANGE})",
+    "uncovered-branch": f"declare values or sizes that take it, if it can be taken ({_RANGE}, --dimension 'NAME=LOW..HIGH')",
+    "weights-differ": "use each weight as state_dict() holds it: change none in forward, and derive none from another",
+}  # of findings whose own advice names rows, params or stages, which a model that is only examined does not have
 _UNKNOWN_OPERATOR = re.compile(
     r"(?:\[OP: |unsupported|not registered|no kernel|cannot find|\(Unimplemented|Can not get input|not support(?:ed)?\b).*", re.IGNORECASE
 )
@@ -52,11 +58,16 @@ def errors(findings: Sequence[Finding]) -> bool:
     return any(finding.severity == "error" for finding in findings)
 
 
-def bad(error: BadInput) -> Finding:
-    """An exception of the user's model as a finding."""
+def bad(error: BadInput, *, converted: bool = False) -> Finding:
+    """An exception of the user's model as a finding; `converted`: the model is a program by now, so that its eager form is not at fault."""
     text = str(error)
-    if isinstance(error, CandidateError):
+    if isinstance(error, ProcessDied | ProcessHung):
         return Finding(error.kind, "error", text, "build and call the model in a separate Python process to see why it exits", error.where)
+    if isinstance(error, CandidateError):
+        kind, message = (error.kind, text) if converted else ("bad-model", f"the model's own code raised {text}")
+        return Finding(
+            kind, "error", message, "fix it: build the model, and call its eval(), state_dict() and forward by hand", error.where
+        )
     if isinstance(error, OutputError):
         return graph_breaks.outputs(error).plain()
     if isinstance(error, RankError):
@@ -64,8 +75,14 @@ def bad(error: BadInput) -> Finding:
     return graph_breaks.classify(text, text, error.where, otherwise="bad-model").plain()
 
 
+def slow_conversion(error: ProcessHung) -> Obstacle:
+    """A conversion that did not end in time: nothing is known about the model by then."""
+    message = f"the conversion did not end in {error.seconds:g} s: forward is long, or a loop in it never ends while it is converted"
+    return Obstacle(OUT_OF_TIME, "error", message, "raise --seconds; if that does not help, look at the loops of forward", error.where)
+
+
 def crash(error: CandidateError) -> Obstacle:
-    """A conversion that crashed, hung or failed with an unknown error."""
+    """A conversion that crashed or failed with an unknown error."""
     return Obstacle(error.kind, "error", str(error), "check the loops and operators of forward", error.where)
 
 
@@ -146,7 +163,7 @@ def survival(model: Model) -> str:
     changed = [item for item, old in zip(bounded.inputs, model.inputs, strict=True) if item != old] if bounded is not None else []
     if changed:
         return f"if {changed[0].name!r} holds lengths, declare it: --input '{_declared(changed[0])}'"
-    return "call the model on these inputs in a separate Python process, and declare valid values: --input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
+    return f"call the model on these inputs in a separate Python process, and declare valid values: {_RANGE}"
 
 
 def lengths(old: Model, new: Model, before: ProbeResult | BadInput, cases: Sequence[Case]) -> list[Finding]:
@@ -250,8 +267,12 @@ def structure(program: SavedProgram) -> list[Finding]:
 
 def unproven(findings: Sequence[Finding]) -> list[Finding]:
     """The findings of the proof; an output that is not exercised is a warning here, because it is not an error of the model."""
-    advice = "give trained weights (--checkpoint), or declare a range with which it varies (--input 'NAME:DTYPE[DIM,…]=LOW..HIGH')"
-    return [replace(item, severity="warning", advice=advice) if item.kind == "not-exercised" else item for item in findings]
+    return [replace(item, severity="warning") if item.kind == "not-exercised" else item for item in findings]
+
+
+def advised(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings with advice that can be followed with the doctor's own options."""
+    return [replace(item, advice=_ADVICE.get(item.kind, item.advice)) for item in findings]
 
 
 def row(outcome: ConversionResult, proved: Proof) -> RuntimeRow:
@@ -290,7 +311,8 @@ def not_made(outcome: ConversionResult, suspects: Sequence[Suspect]) -> Finding:
     advice = "use another operator, or ship another runtime (in params.yaml: optimize.candidates)"
     obstacle = graph_breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
     if obstacle.kind != "conversion-failed":
-        return placed(obstacle, suspects)
+        known_cause = placed(obstacle, suspects)
+        return replace(known_cause, message=f"{outcome.name} cannot be made: {known_cause.message}")
     if words := operator(outcome):
         return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {words}", advice)
     return Finding(outcome.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", advice)
@@ -343,8 +365,9 @@ def causes(findings: Sequence[Finding], *, seen: Sequence[Finding] = ()) -> list
 
 
 def judged(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[Finding]:
-    """Findings on state and train mode become errors if no runtime is proven."""
-    if any(row.status == Status.PROVEN for row in rows.values()):
+    """Findings on state and train mode become errors if no runtime is proven; they are no reason why none could be made."""
+    statuses = {row.status for row in rows.values()}
+    if Status.PROVEN in statuses or statuses == {Status.NOT_MADE}:
         return list(findings)
     return [_grave(item) if item.kind in _MAYBE and item.severity != "error" else item for item in findings]
 

@@ -6,13 +6,14 @@ import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from paddleship.doctor.watching import Observations
+from paddleship.model import building
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing import arguments, structure
 from paddleship.shipped.computing.references import is_users
 
+_INITIALISE = "initialise them with finite numbers: paddle.empty, for example, holds whatever was in memory"
+_TRAIN = "train again with a smaller learning rate, or load another checkpoint"
 _DEPTH = 3  # of nested containers that are searched for parameters
 
 
@@ -50,19 +51,16 @@ def signature(layer: Any, inputs: Sequence[str], absent: Sequence[str] = ()) -> 
         yield Finding("bad-model", "error", words, "declare one input for each argument of forward, in the same order", where, owner)
 
 
-def weights(layer: Any) -> Iterator[Finding]:
-    """NaN and infinity in the weights, in one finding."""
-    bad = {}
-    for name, tensor in layer.state_dict().items():
-        array = tensor.numpy()
-        if array.dtype.kind == "f" and (count := int((~np.isfinite(array)).sum())):
-            bad[name] = f"{name} in {count} of its {array.size} values"
+def weights(layer: Any, *, fresh: bool) -> Iterator[Finding]:
+    """NaN and infinity in the weights, in one finding; `fresh` weights are those that the constructor set."""
+    arrays = {name: tensor.numpy() for name, tensor in layer.state_dict().items()}
+    bad = {
+        name: f"{name} in {count} of its {arrays[name].size} values" for name, count in building.not_finite(layer, arrays).items() if count
+    }
     if bad:
         more = f", and {len(bad) - 3} more" if len(bad) > 3 else ""
         words = f"weights hold NaN or infinity: {', '.join(list(bad.values())[:3])}{more}"
-        yield Finding(
-            "nan-weights", "error", words, "train again with a smaller learning rate, or load another checkpoint", None, next(iter(bad))
-        )
+        yield Finding("nan-weights", "error", words, _INITIALISE if fresh else _TRAIN, None, next(iter(bad)))
 
 
 def layers(layer: Any, built: Observations, running: Observations) -> Iterator[Finding]:

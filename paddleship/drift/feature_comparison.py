@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Drift
+from paddleship.config.sections.drift import Drift
 from paddleship.drift.samples import Sample
 from paddleship.shipped.computing.features import Bins
 

@@ -63,7 +63,7 @@ def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
 
     if (root / _BEFORE).exists() and (turn := locks.take(root / _TURN)) is not None:
         with turn:
-            _mend_lock(root)
+            _repair_lock(root)
     try:
         with chdir(root), _repo(root) as repo:  # DVC resolves names against the working directory
             wanted = repo.stage.collect(until, with_deps=True)
@@ -315,7 +315,7 @@ def _turn(root: Path, stage: Stage, *, on_line: Callable[[str], None]) -> Abstra
 def _kept_lock(root: Path, stage: Stage) -> Iterator[None]:
     """Run a stage in this block, with a copy of the dvc.lock that DVC writes after it, which stays if this process is killed."""
     if (root / _BEFORE).exists():
-        _mend_lock(root)
+        _repair_lock(root)
     lock = Path(stage.address.rpartition(":")[0]).parent / "dvc.lock"
     text = (root / lock).read_text(encoding="utf-8") if (root / lock).exists() else None
     write_text(root / _BEFORE, json.dumps({"path": str(lock), "text": text}))
@@ -323,7 +323,7 @@ def _kept_lock(root: Path, stage: Stage) -> Iterator[None]:
     (root / _BEFORE).unlink()
 
 
-def _mend_lock(root: Path) -> None:
+def _repair_lock(root: Path) -> None:
     """Bring back the last whole dvc.lock if DVC was killed while it wrote one, and remove the copy of it that a killed run left.
 
     DVC empties the file and then writes it, and every later command refuses what is left of it. What is cut off so that it

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.config.params import Params
 from paddleship.errors import BadInput, ParamsError, Unavailable
 from paddleship.shipped.computing.files import write_text
@@ -34,7 +34,7 @@ class Workspace:
         return self.root != self.checkout
 
     def params(self) -> Params:
-        return params.load(self.root / "params.yaml")
+        return loading.load(self.root / "params.yaml")
 
     def remove(self) -> None:
         """Remove the worktree; the checkout itself stays."""
@@ -194,15 +194,15 @@ def overlaid(checkout: Path, overlay: Mapping[str, Any], *, origin: str, commit:
     """
     base = committed_params(checkout, commit)
     try:
-        return params.parse(params.merge(base, overlay), origin=origin)
+        return loading.parse(loading.merge(base, overlay), origin=origin)
     except ParamsError:
-        params.parse(base, origin=_committed(commit))
+        loading.parse(base, origin=_committed(commit))
         raise
 
 
 def committed_params(checkout: Path, commit: str = "HEAD") -> dict[str, Any]:
     """The values of params.yaml in a commit, before they are checked. Raises BadInput or ParamsError."""
-    return params.read_text(_git(checkout, "show", f"{commit}:params.yaml"), origin=_committed(commit))
+    return loading.read_text(_git(checkout, "show", f"{commit}:params.yaml"), origin=_committed(commit))
 
 
 def _committed(commit: str) -> str:
@@ -220,7 +220,7 @@ def _overlay(path: Path, overlay: Mapping[str, Any]) -> None:
     document.width = 4096
     values = document.load(path.read_text(encoding="utf-8"))
     plain = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    _assign(values, plain, params.merge(plain, overlay))
+    _assign(values, plain, loading.merge(plain, overlay))
     text = StringIO()
     document.dump(values, text)
     write_text(path, text.getvalue())

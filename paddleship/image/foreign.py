@@ -1,25 +1,43 @@
-"""The code of a runtime in a user's package, copied into an image."""
+"""The code of a candidate in users' packages, its runtime and its preprocess kinds, copied into an image."""
 
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from paddleship.custody import libraries
+from paddleship.shipped.computing import discovery, preprocess
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import write_text
-from paddleship.shipped.computing.runtimes.registry import GROUP, Registered
+from paddleship.shipped.computing.preprocess import registry as kinds
+from paddleship.shipped.computing.runtimes import registry as runtimes
 
 
-def lay_out(one: Registered, target: Path) -> None:
-    """Copy the module or package that a runtime's entry point names into `target`, with metadata for the entry point."""
-    point = one.entry_point
-    if point is None:
-        return
-    for file, path in libraries.files_of(point).items():
-        (target / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, target / file)
-    name, version = (point.dist.name, point.dist.version) if point.dist else (point.name, "0")
-    metadata = target / f"{name.replace('-', '_')}-{version}.dist-info"
-    metadata.mkdir(exist_ok=True)
-    write_text(metadata / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    write_text(metadata / "entry_points.txt", f"[{GROUP}]\n{point.name} = {point.value}\n")
+def lay_out(candidate: Candidate, target: Path) -> None:
+    """Copy the modules or packages that the entry points of a candidate name into `target`, with metadata for these entry points."""
+    of_distribution = defaultdict(list)
+    for point in _entry_points(candidate):
+        for file, path in discovery.code(point).items():
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target / file)
+        of_distribution[(point.dist.name, point.dist.version) if point.dist else (point.name, "0")].append(point)
+    for (name, version), points in of_distribution.items():
+        metadata = target / f"{name.replace('-', '_')}-{version}.dist-info"
+        metadata.mkdir(exist_ok=True)
+        write_text(metadata / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        write_text(metadata / "entry_points.txt", "".join(f"[{point.group}]\n{point.name} = {point.value}\n" for point in points))
+
+
+def pins(candidate: Candidate) -> list[str]:
+    """The pins of the packages that the preprocess kinds of a candidate need in its image."""
+    return list(dict.fromkeys(pin for name in _kinds(candidate) for pin in kinds.get(name).requirements))
+
+
+def _entry_points(candidate: Candidate) -> list[EntryPoint]:
+    origins = [runtimes.get(candidate.runtime).entry_point, *(kinds.registered(name).entry_point for name in _kinds(candidate))]
+    return [point for point in origins if point is not None]
+
+
+def _kinds(candidate: Candidate) -> list[str]:
+    return sorted({entry["kind"] for entry in preprocess.inputs_of(candidate.preprocess).values()})

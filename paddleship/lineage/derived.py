@@ -9,6 +9,7 @@ from typing import Any
 
 from paddleship.config import loosening
 from paddleship.config.params import Params
+from paddleship.custody import sources
 from paddleship.errors import BadInput
 from paddleship.lineage.release import CREATED, SOURCE, Lineage
 from paddleship.shipped.computing.candidate import Candidate
@@ -19,7 +20,7 @@ _AGAIN = "build the image again with `paddleship run --again package`"
 
 
 def facts(params: Params, candidate: Candidate, choice: Mapping[str, Any], proven: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The fields of Lineage that data, candidate, proof and benchmark determine."""
+    """The fields of Lineage that data, candidate, proof, benchmark and the server of this paddleship determine."""
     schema = read_json(Path(params.paths.prepared) / "schema.json", stage="prepare")
     return {
         "model": params.name,
@@ -27,6 +28,7 @@ def facts(params: Params, candidate: Candidate, choice: Mapping[str, Any], prove
         "weights_sha256": candidate.weights_sha256,
         "code_sha256": candidate.code_sha256,
         "library_sha256": candidate.library_sha256,
+        "server_sha256": sources.server_sha256(),
         "candidate": candidate.name,
         "candidate_digest": candidate.digest,
         "runtime": candidate.runtime,
@@ -41,7 +43,8 @@ def require_receipt(receipt: Mapping[str, Any], expected: Mapping[str, Any], inp
     for key, value in expected.items():
         _require(f"the {key} {receipt['lineage'].get(key)!r}", receipt["lineage"].get(key), value, f"the stages' outs give {value!r}")
     for stage, digest in inputs.items():
-        _require(f"another out of {stage}", receipt.get("inputs", {}).get(stage), digest, "there is a newer one")
+        if receipt.get("inputs", {}).get(stage) != digest:
+            raise BadInput(f"the image was not built from the present result of {stage}: {_AGAIN}")
     labels = receipt["labels"]
     lineage = Lineage.model_validate(receipt["lineage"])
     again = lineage.labels(base_image=receipt["base_image"], created=_time(labels.get(CREATED)), source=labels.get(SOURCE))

@@ -20,8 +20,9 @@ CREATED, SOURCE = _OCI + "created", _OCI + "source"
 class Lineage(BaseModel):
     """What an image was made from. Hashes are SHA-256 in hex.
 
-    `code_sha256` is the hash of the user's code, `library_sha256` of the part of this library in the image. `git_changes` names tracked
-    files that differ from the commit; `code_in_repository` is False if the user's code is in another place.
+    `code_sha256` is the hash of the user's code, `library_sha256` of the part of this library that computes answers, `server_sha256` of the
+    part that serves them. `git_changes` names tracked files that differ from the commit; `code_in_repository` is False if the user's code
+    is in another place.
     `noise_ratio` is the result of verify, `loosened` names the params that weaken its proof, `speedup` is the result of benchmark;
     `measured_on` is the machine of the benchmark, `benchmark_valid` whether it had little other load.
     The run ids are None without tracker or flow. `experiment` is the DVC experiment that keeps params and lock of an isolated run; None
@@ -40,6 +41,7 @@ class Lineage(BaseModel):
     code_in_repository: bool = True
     code_sha256: str = "unknown"  # for images that were built before this field existed
     library_sha256: str = "unknown"
+    server_sha256: str = "unknown"
     candidate: str
     candidate_digest: str
     runtime: str

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.errors import ModelError, OutputError
 from paddleship.model import overrides, scalars
 from paddleship.shipped.computing import arguments, layers
@@ -31,12 +31,10 @@ def build(model: Model) -> Any:
     try:
         layer = layers.make(lambda: factory(**model.kwargs))
     except Exception as failure:
-        message = (
-            f"model.factory {model.factory!r} failed with model.kwargs {model.kwargs} ({explain(failure)}): fix the factory or the kwargs"
-        )
+        message = f"the factory {model.factory!r} failed with the kwargs {model.kwargs} ({explain(failure)}): fix the factory or the kwargs"
         raise ModelError(message, where=user_line(failure)) from None
     if not isinstance(layer, paddle.nn.Layer):
-        raise ModelError(f"model.factory {model.factory!r} returned {type(layer).__name__}, not a paddle.nn.Layer: return the model itself")
+        raise ModelError(f"the factory {model.factory!r} returned {type(layer).__name__}, not a paddle.nn.Layer: return the model itself")
     overrides.check(layer)
     return layer
 
@@ -49,7 +47,7 @@ def form(layer: Any, model: Model) -> ArgumentForm:
     try:
         return arguments.form(type(layer).forward, [item.name for item in model.inputs], model.absent)
     except ValueError as odd:
-        raise ModelError(f"model.inputs: {odd}") from None
+        raise ModelError(f"the declared inputs: {odd}") from None
 
 
 def to_static(layer: Any, given: Sequence[Any] = ()) -> Any:
@@ -84,7 +82,7 @@ def call(layer: Any, given: Sequence[Any]) -> Any:
     except Exception as failure:
         tensors = [leaf for leaf in arguments.leaves(given) if hasattr(leaf, "shape")]
         shapes = ", ".join(f"{tensor.dtype} {list(tensor.shape)}".replace("paddle.", "") for tensor in tensors)
-        message = f"forward of {type(layer).__name__} failed on {shapes} ({explain(failure)}): fix it, or model.inputs"
+        message = f"forward of {type(layer).__name__} failed on {shapes} ({explain(failure)}): fix it, or the declared inputs"
         raise ModelError(message, where=user_line(failure)) from None
 
 
@@ -131,27 +129,34 @@ def restore(layer: Any, folder: Path) -> str:
         if sha256(path) != expected:
             raise ModelError(
                 f"{path} changed since training (its hash differs from {FACTS}): "
-                "give the checkpoint as it was written, or run `paddleship run --again train`"
+                "give the checkpoint as it was written, or train again (in a pipeline: `paddleship run --again train`)"
             )
         weights = load_file(path)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise ModelError(f"checkpoint {str(folder)!r} cannot be read ({error}): run `dvc repro train`") from None
-    trained = {name for name, _ in layer.named_parameters()}
-    if broken := next((name for name, array in weights.items() if _strange(array, mask=name not in trained)), None):
+        raise ModelError(
+            f"checkpoint {str(folder)!r} cannot be read ({error}): "
+            "give the folder that `train` wrote, or train again (in a pipeline: `paddleship run --again train`)"
+        ) from None
+    if broken := next((name for name, count in not_finite(layer, weights).items() if count), None):
         what = "NaN" if np.isnan(weights[broken]).any() else "infinity"
-        raise ModelError(f"checkpoint {str(folder)!r} holds {what} in {broken!r}: train again with a lower train.learning_rate")
+        raise ModelError(f"checkpoint {str(folder)!r} holds {what} in {broken!r}: train again with a smaller learning rate")
     if odd := layers.fill(layer, weights):
         raise ModelError(
             f"checkpoint {str(folder)!r} does not fit the model (different weights: {', '.join(odd[:3])}): "
-            "give the checkpoint of this model, or run `paddleship run --again train`"
+            "give the checkpoint of this model, or train again (in a pipeline: `paddleship run --again train`)"
         )
     _derive(layer)
     return str(expected)
 
 
-def _strange(array: np.ndarray[Any, Any], *, mask: bool) -> bool:
-    """Whether weights are not finite; -inf is allowed in a buffer called `mask`, which is added to attention scores."""
-    return array.dtype.kind == "f" and not (np.isfinite(array) | (mask & np.isneginf(array))).all()
+def not_finite(layer: Any, weights: Mapping[str, Any]) -> dict[str, int]:
+    """The count of NaN and infinity in each weight; -inf is allowed in a buffer, which may be a mask that is added to scores."""
+    trained = {name for name, _ in layer.named_parameters()}
+    return {
+        name: int((~(np.isfinite(array) | ((name not in trained) & np.isneginf(array)))).sum())
+        for name, array in weights.items()
+        if array.dtype.kind == "f"
+    }
 
 
 def _derive(layer: Any) -> None:

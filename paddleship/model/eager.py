@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Code, Model, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.code import Code
+from paddleship.config.sections.model import Model
 from paddleship.errors import ModelError
 from paddleship.model import building
 from paddleship.model.float64 import Doubled

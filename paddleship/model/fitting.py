@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddleship.config.params import Train
+from paddleship.config.sections.train import Train
 from paddleship.model import training
 from paddleship.model.training import History
 from paddleship.model.weight_source import Obtained, Setup

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Train
+from paddleship.config.sections.train import Train
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.data.task_kinds.registration import TaskKind
 from paddleship.errors import ModelError

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.params import MOST_HOURS, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.drift import MOST_HOURS
 from paddleship.drift import drift_page, drift_plot, feature_comparison, samples
 from paddleship.drift.feature_comparison import DriftResult, DriftVerdict, FeatureDrift
 from paddleship.errors import BadInput, Unavailable

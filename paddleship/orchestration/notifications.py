@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from paddleship.config.params import Channel, Notify, Occasion
+from paddleship.config.sections.notify import Channel, Notify, Occasion
 from paddleship.errors import BadInput
 from paddleship.orchestration.automations import EVENT
 
@@ -33,7 +35,7 @@ _OF_DRIFT = "{{ event.payload.features }} of candidate {{ event.payload.candidat
 
 def set_up(notify: Notify) -> None:
     """Create or renew an automation for every occasion and channel of the params, and delete those of others. Raises BadInput."""
-    addresses = {channel: _address(channel) for channel in notify.channels}
+    addresses = {channel: _usable(channel, _address(channel)) for channel in notify.channels}
     wanted = {_name(occasion, channel): (occasion, channel) for occasion in notify.occasions for channel in notify.channels}
     blocks = {channel: _block(channel, address) for channel, address in addresses.items()}
     enabled = {name: _remove(name) for name in _all_names()}
@@ -54,6 +56,28 @@ def _address(channel: Channel) -> str:
     raise BadInput(f"notify.channels names {channel!r}, and neither {variable} nor {variable}_FILE is set: set one, or remove the channel")
 
 
+def _usable(channel: Channel, address: str) -> str:
+    """The address, if the channel can send to it: Prefect takes any text, and sends nothing. Raises BadInput, without the address."""
+    if channel == "webhook":
+        usable = urlsplit(address).scheme in ("http", "https") and bool(urlsplit(address).hostname)
+    else:
+        usable = _apprise_takes(address)
+    if not usable:
+        raise BadInput(f"the address of the channel {channel!r} cannot be used: correct {_VARIABLE}{channel.upper()}")
+    return address
+
+
+def _apprise_takes(address: str) -> bool:
+    from apprise import Apprise
+
+    logger = logging.getLogger("apprise")
+    logger.disabled = True  # it prints an address that it cannot use, which may hold a password
+    try:
+        return Apprise.instantiate(address) is not None
+    finally:
+        logger.disabled = False
+
+
 def _block(channel: Channel, address: str) -> Any:
     """Save Prefect's block of a channel, and return its id. The server encrypts the address."""
     from prefect.blocks.notifications import SlackWebhook
@@ -63,12 +87,9 @@ def _block(channel: Channel, address: str) -> Any:
     # Prefect has no block for SMTP; that of Slack passes an address which is not Slack's on to Apprise, which sends e-mail too.
     kinds: dict[str, Any] = {"email": SlackWebhook, "slack": SlackWebhook, "webhook": Webhook}
     more = {"headers": {"Content-Type": "application/json"}} if channel == "webhook" else {}
-    try:
-        block = kinds[channel](url=SecretStr(address), **more)
-        kinds[channel].register_type_and_schema()
-        return block.save(f"paddleship-{channel}", overwrite=True)
-    except ValueError:
-        raise BadInput(f"the address of the channel {channel!r} cannot be used: correct {_VARIABLE}{channel.upper()}") from None
+    block = kinds[channel](url=SecretStr(address), **more)
+    kinds[channel].register_type_and_schema()
+    return block.save(f"paddleship-{channel}", overwrite=True)
 
 
 def _name(occasion: str, channel: str) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.config.params import Params
 from paddleship.execution import snapshots, stages, workspace
 from paddleship.execution.stages import Until
@@ -48,7 +48,7 @@ class Before:
 
 def changes(checkout: Path, until: Until) -> dict[str, list[str]]:
     """What differs from dvc.lock, by stage. Another machine alone is no change: a job may run on any."""
-    values = params.load(checkout / "params.yaml")
+    values = loading.load(checkout / "params.yaml")
     fingerprint(values, checkout)
     return stages.changes(checkout, stages.graph(checkout, until=until), apart_from=[Path(values.paths.host)])
 

@@ -12,8 +12,9 @@ from uuid import UUID
 
 from prefect.runtime import flow_run
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.config.params import Params
+from paddleship.config.sections.train import Train
 from paddleship.errors import PaddleshipError
 from paddleship.execution import workspace
 from paddleship.shipped.computing.files import write_text
@@ -23,7 +24,7 @@ _RANDOM = re.compile(r"[a-z]+(-[a-z]+)+")  # what Prefect calls a run that nobod
 _MOST = 6  # params in a name
 _FIRST = "first_params.json"
 _OWN = ("model.kwargs.", "train.")
-_DEFAULTS = {f"train.{key}": value for key, value in params.Train().model_dump(mode="json").items()}
+_DEFAULTS = {f"train.{key}": value for key, value in Train().model_dump(mode="json").items()}
 _CHARACTERS = 120  # of the words: MLflow's database takes 250 for the name of a run, which may have that of a candidate in front
 
 
@@ -49,7 +50,7 @@ def of_pipeline(values: Params, root: Path, state: Path) -> str:
     """What a pipeline run with these params is about, in the commit of the folder `root`; `state` is the state folder of the checkout."""
     committed: dict[str, Any] = {}
     with suppress(PaddleshipError):  # a commit without params.yaml, or with one of another release: the model says it
-        committed = params.parse(workspace.committed_params(root)).flat()
+        committed = loading.parse(workspace.committed_params(root)).flat()
     flat = values.flat()
     return describe(flat, committed, first=_first(state, flat))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.config.params import Params
 from paddleship.execution import workspace
 from paddleship.sweep import space
@@ -24,9 +24,9 @@ class SweepParams:
 
 def read(checkout: Path, *, params_file: str | None, settings: Mapping[str, Any], commit: str | None) -> SweepParams:
     """Lay the file and then the settings over params.yaml, and check the space against the result. Raises ParamsError and BadInput."""
-    overlay = params.read(checkout / params_file) if params_file else {}
+    overlay = loading.read(checkout / params_file) if params_file else {}
     if settings:
-        overlay = params.merge(overlay, {"sweep": dict(settings)})
+        overlay = loading.merge(overlay, {"sweep": dict(settings)})
     known = workspace.commit(checkout, commit or "HEAD")
     origin = " with ".join(filter(None, (params_file or "params.yaml", "the settings of this sweep" if settings else "")))
     values = workspace.overlaid(checkout, overlay, origin=origin, commit=known)

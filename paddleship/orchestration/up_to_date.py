@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.containers import image
 from paddleship.errors import Unavailable, without_credentials
 from paddleship.execution import stages
@@ -46,7 +46,7 @@ def show(checkout: Path, local: Local, until: Until, *, register: bool) -> bool:
 
     Raises ParamsError.
     """
-    values = params.load(checkout / "params.yaml")
+    values = loading.load(checkout / "params.yaml")
     last = _last(local)
     if last is None or local.unpushed.exists() or crashed_runs.any_left(local) or last.dvc_lock_sha256 != stages.lock_sha256(checkout):
         return False

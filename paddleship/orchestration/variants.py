@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import yaml
 
 from paddleship import errors
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.config.params import Params
 from paddleship.errors import Cancelled, Unavailable
 from paddleship.execution import measurement_lock
@@ -56,7 +56,7 @@ class Sweep:
     def overlay_of(self, variant: Variant) -> dict[str, Any]:
         """What a variant lays over params.yaml."""
         shared = {key: value for key, value in self.overlay.items() if key != "sweep"}
-        return params.merge(shared, space.overlay(self.values, variant.values))
+        return loading.merge(shared, space.overlay(self.values, variant.values))
 
     def run_name(self, variant: Variant) -> str:
         return f"{variant.label} ({self.name} {variant.number})".replace("'", "")

@@ -1,4 +1,4 @@
-"""Champion and challenger side by side over HTTP: which one answers sooner, or that nobody can tell.
+"""Champion and challenger side by side over HTTP: which one is faster, or that the samples cannot tell.
 
 Both images run at the same time under the same limits and are asked in interleaved blocks of single rows. A second container of
 the champion's image shows what two containers of one image differ by: only a difference beyond that counts.
@@ -44,7 +44,7 @@ class Race:
             self.blocks[name][-1].append(math.log(np.median(load.samples_ms)))
 
     def ratio(self, slower: str, faster: str) -> Interval | None:
-        """How many times sooner `faster` answers; None where something went unanswered."""
+        """The speedup of `faster`; None if a request was not answered."""
         if self.failures:
             return None
         return estimates.ratio(

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
 from paddleship.promotion.ledger import Shipped
 
 _PORT = 8000

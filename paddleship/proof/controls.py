@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from paddleship.config import loosening
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array
 from paddleship.proof import parity
@@ -27,6 +27,7 @@ from paddleship.shipped.computing.spec import Arrays
 
 FLOAT32, LOWER = "float32", "a lower precision"
 _SHIFT = {FLOAT32: 0.1, LOWER: 0.4}  # of the scale; decisions show less than numbers
+_FLOAT32_LIMITS = ("noise_limit", "typical_limit")
 _PLAIN = 5e-2  # of the scale, by which a control must change an answer
 _UNLIKE = 0.8  # of the variance over the rows, by which a permutation must change an answer to be a control of a rule about variance
 _MANY_FLIPS = 5  # times the allowed share of changed values, for a rule about shares
@@ -84,8 +85,7 @@ def _finding(output: str, passed: Sequence[Control], limits: Verify) -> Finding:
 
 def _inaccurate(limits: Verify) -> str:
     """The likely cause: limits that were loosened, otherwise eager itself."""
-    loosened = loosening.of_verify(limits)
-    if loosened:
+    if loosened := loosening.raised(limits, *_FLOAT32_LIMITS):
         return f"limits of verify are weaker than their defaults ({', '.join(loosened)}): remove them from the params, or "
     return "eager float32 is too inaccurate for this output: "
 

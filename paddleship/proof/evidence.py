@@ -139,7 +139,7 @@ def gather(
     nothing to compare.
     """
     if not cases:
-        raise CandidateError("there is nothing to compare: verify.samples must be 1 or more, and the model must answer one case at least")
+        raise CandidateError("there is nothing to compare: give one case at least that the model answers (in a pipeline: verify.samples)")
     if said := nothing_finite(reference):
         raise ModelError(said)
     numbers = np.zeros(0) if labels is None else labels

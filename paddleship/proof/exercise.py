@@ -97,8 +97,8 @@ def variations(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Map
 class Variation:
     """Whether one output varied with the inputs, over the cases that were added.
 
-    It varied if some answer differs from the first one of its shape. It also counts as varied if no two different inputs have non-empty
-    answers of the same shape.
+    It varied if some answer differs from the first one of its shape, in which later answers replace what is not finite. It also counts as
+    varied if no two different inputs have non-empty answers of the same shape.
     """
 
     def __init__(self, tolerance: float) -> None:
@@ -114,6 +114,7 @@ class Variation:
             if asked != question:
                 self._compared = True
                 self._varied = self._varied or _differ(known, answer, self._tolerance)
+                self._first[answer.shape] = (asked, np.where(np.isfinite(known), known, answer))
 
     @property
     def missing(self) -> str:

@@ -1,7 +1,8 @@
 """Find answers of eager that are NaN or infinite: agreement on them proves nothing.
 
 On real rows this is an error. It is a note where an output is -inf and float64 is -inf too, as in a mask before a softmax, and on other
-cases, whose values no row may have.
+cases, whose values no row may have. Where forward casts to a narrower dtype itself, an overflow is -inf in float64 too: it is no mask if
+the other numbers have that dtype and come close to its largest one.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from paddleship.numerics.differences import Array
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.finding import Finding, Severity
+
+_CLOSE = 1 / 64  # of the largest number of a dtype
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,17 @@ def strange(evidence: Evidence) -> Iterator[Strange]:
 
 def _masked(evidence: Evidence, place: int, name: str) -> bool:
     reference, truth = evidence.reference[place][name], evidence.truth[place][name]
-    return bool((np.isfinite(reference) | (np.isneginf(reference) & np.isneginf(truth))).all())
+    both = bool((np.isfinite(reference) | (np.isneginf(reference) & np.isneginf(truth))).all())
+    return both and not _overflowed(truth[np.isfinite(truth)])
+
+
+def _overflowed(numbers: Array) -> bool:
+    """Whether these float64 numbers are all of a narrower dtype, and some are close to its largest number."""
+    with np.errstate(over="ignore"):
+        return numbers.size > 0 and any(
+            np.abs(numbers).max() > np.finfo(kind).max * _CLOSE and (numbers == numbers.astype(kind)).all()
+            for kind in (np.float16, np.float32)
+        )
 
 
 def _finding(one: Strange) -> Finding:

@@ -39,7 +39,7 @@ _NAMED = 3  # lines or names in a message
 _ROUNDING, _NOISES, _COARSEST = 1e-5, 4, 1e-3  # of a value, of eager's noise, and of the size of an output
 
 _INPUT = "take the value as an input of the model, so that it is declared, compared and sent by the client"
-_KWARGS = "pass the value through model.kwargs, which every stage and digest knows"
+_KWARGS = "pass the value as an argument of the factory, which every digest covers (in params.yaml: model.kwargs)"
 _ADVICE = {
     Cause.CLOCK: "take the time as an input of the model, so that it is declared, compared and sent by the client",
     Cause.ZONE: "name the time zone in the code, or take the local time as an input of the model",
@@ -114,8 +114,10 @@ class _Search:
             reads = child.call("reads")
             self._found.facts["calls"] = calls
             if moved := self._moved(first, last):
-                lines = [*changed, *(read.where for read in reads if read.cause is Cause.RANDOM)]
-                self._add(Cause.HISTORY, f"earlier calls: after {calls} calls, with the same seeds and time, {moved}", lines)
+                random = [read.where for read in reads if read.cause is Cause.RANDOM and read.in_forward]
+                cause = Cause.RANDOM if random and not changed else Cause.HISTORY
+                source = f"the {cause}" if cause is Cause.RANDOM else "earlier calls"
+                self._add(cause, f"{source}: after {calls} calls, with the same seeds and time, {moved}", [*changed, *random])
                 return reads, True
             self._end = time.monotonic() + _TRIES_S
             child.call("forget")
@@ -209,8 +211,10 @@ class _Search:
             tried["others"] = "not tried for lack of time"
             return False
         other = self._fresh(setting)
-        moved = "" if isinstance(other, str) else self._moved(self._first_answers, other)
-        tried[f"{name} {text}"] = other if isinstance(other, str) else moved or "the same answers"
+        unset = dict(setting.variables)[name] is None  # a text that code cannot read changes no answer
+        moved = "" if isinstance(other, str) else self._moved(self._first_answers, other, failures=unset)
+        failed = other if isinstance(other, str) else "forward fails" if moved is None else ""
+        tried[f"{name} {text}"] = failed or moved or "the same answers"
         if moved:
             self._add(Cause.ENVIRONMENT, f"the environment variable {name}: {text}, {moved}", [read.where for read in reads])
         return bool(moved)

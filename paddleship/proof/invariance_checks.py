@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.proof import invariance
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.parity import Judgement

@@ -23,7 +23,7 @@ def rows(
         for word, size in ends.items():
             if all(one[rule.name] != size for one in sizes):
                 nearest = min(range(len(examples)), key=lambda row: abs(sizes[row][rule.name] - size))
-                real = _real(prepared, preprocess, specs, rule.name, size)
+                real = _real(prepared, preprocess, rule.name, size)
                 found[f"{word} {rule.name} ({size})"] = real or resized(examples[nearest], specs, rule.name, size)
     return found
 
@@ -42,12 +42,14 @@ def resized(example: Example, specs: Sequence[TensorSpec], name: str, size: int)
     return changed
 
 
-def _real(prepared: Path, preprocess: Preprocess, specs: Sequence[TensorSpec], name: str, size: int) -> Example | None:
+def _real(prepared: Path, preprocess: Preprocess, name: str, size: int) -> Example | None:
     """A row of any part of the data with this size; None if there is none, or if columns are not the model's inputs yet."""
-    spec, axis = next((spec, axis) for spec in specs for axis, dimension in enumerate(spec.shape[1:]) if dimension == name)
+    encoder, axis = next(
+        (one, axis) for one in preprocess.encoders for axis, dimension in enumerate(one.spec.shape[1:]) if dimension == name
+    )
     for split in dataset.SPLITS:
         part = dataset.read(prepared, split)
-        shapes = [np.shape(value) for value in part.columns.get(spec.name, [])]
+        shapes = [np.shape(value) for value in part.columns[encoder.column]] if encoder.is_input else []
         if (row := next((row for row, shape in enumerate(shapes) if shape[axis] == size), None)) is not None:
             return dataset.encode(preprocess, part.take([row]))[0]
     return None

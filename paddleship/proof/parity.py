@@ -24,7 +24,7 @@ from functools import reduce
 
 import numpy as np
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import CandidateError
 from paddleship.numerics import differences

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.controlflow.tracing import BranchKey
 from paddleship.errors import BadInput, OutOfTime
 from paddleship.model.eager import SourceModel

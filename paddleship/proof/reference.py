@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.controlflow.tracing import BranchKey
 from paddleship.errors import BadInput, CandidateError, ModelError
 from paddleship.model.eager import SourceModel

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.config.params import Train, Verify
+from paddleship.config.sections.train import Train
+from paddleship.config.sections.verify import Verify
 from paddleship.errors import BadInput, ModelError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel

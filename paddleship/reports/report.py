@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddleship.reports.finding import Finding, Severity
-from paddleship.reports.verdict import Check, Verdict
+from paddleship.reports.verdict import Verdict
 from paddleship.shipped.computing.files import write_text
 
 SCHEMA_VERSION = 1
-_GATE = "verify.fail_on"
 
 
 class Report(BaseModel):
@@ -55,22 +53,6 @@ class Report(BaseModel):
     def serious(self) -> list[Finding]:
         """The errors and warnings, errors first."""
         return [finding for severity in ("error", "warning") for finding in self.findings if finding.severity == severity]
-
-    def gate(self, kinds: Sequence[str]) -> None:
-        """Make the verdict fail if there is a finding of one of these kinds, of any severity, also about a candidate that is not used."""
-        if not kinds:
-            return
-        found = {finding.message: (finding.kind, str(finding).split("\n")[0], finding.advice) for finding in self.findings}
-        for name, row in self.candidates.items():
-            for fact in row.get("findings", []):
-                found.setdefault(f"{name}: {fact['message']}", (fact["kind"], f"{name}: {fact['message']}", fact["advice"]))
-        checks = [
-            Check(name=_GATE, measured=words, limit="none of this kind", passed=False, advice=advice)
-            for kind, words, advice in found.values()
-            if kind in kinds
-        ]
-        none = Check(name=_GATE, measured="none found", limit=f"no finding of {', '.join(kinds)}", passed=True)
-        self.verdict = Verdict(checks=[*self.verdict.checks, *(checks or [none])])
 
     def write(self, folder: Path) -> None:
         """Write `<stage>.json`, and `<stage>.metrics.json` with the flat numbers for `dvc metrics`."""

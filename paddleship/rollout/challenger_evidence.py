@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.config.params import Params
+from paddleship.config.sections.paths import Paths
 from paddleship.containers import image
 from paddleship.errors import BadInput
 from paddleship.execution import snapshots, stages, workspace
@@ -38,7 +39,7 @@ def of(checkout: Path, values: Params, client: Any, challenger: Shipped) -> Iter
     snapshots.have_experiment(checkout, lineage.git_commit, lineage.experiment)
     with workspace.at_experiment(checkout, lineage.git_commit, lineage.experiment) as root:
         stages.bring(root, _NEEDED)
-        theirs = params.load(root / "params.yaml")
+        theirs = loading.load(root / "params.yaml")
         if not _has(root, theirs, challenger):
             raise BadInput(
                 f"the experiment {lineage.experiment!r} holds no evidence of version {challenger.version} of {challenger.model!r}: "
@@ -58,4 +59,4 @@ def _has(root: Path, values: Params, challenger: Shipped) -> bool:
 
 def _rooted(root: Path, theirs: Params, values: Params) -> Params:
     paths = {name: str(root / path) for name, path in theirs.paths.model_dump().items()}
-    return theirs.model_copy(update={"paths": params.Paths(**paths), "promote": values.promote})
+    return theirs.model_copy(update={"paths": Paths(**paths), "promote": values.promote})

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
 from paddleship.containers import image
 from paddleship.errors import BadInput, Unavailable
 from paddleship.image import requirements
@@ -71,7 +71,7 @@ class DockerTarget:
         self._network, self._proxy_name = f"paddleship-{settings.name}", f"paddleship-{settings.name}-proxy"
 
     def start(self, image_id: str, *, before: str | None) -> str:
-        """Have a server of this image in a place, and give that place; `before` is the image that served last, as far as is known."""
+        """Start a server of this image in a free slot, and return the slot; `before` is the image that served last, if it is known."""
         self._ensure_proxy()
         active = self._active(before)
         if active and self._server(active).image.id == image_id:

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
 from paddleship.errors import Unavailable
 from paddleship.promotion import manifest
 from paddleship.promotion.ledger import Shipped

@@ -22,6 +22,7 @@ from paddleship.promotion.answers import Answered, Recording
 from paddleship.promotion.ledger import Shipped
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.computing import preprocess
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import read_json
 from paddleship.system import locks
@@ -39,7 +40,7 @@ def challenge(params: Params, client: Any, challenger: Shipped, champion: Shippe
     """
     candidate = _candidate(params, challenger)
     rows = _rows(params)
-    pads = {spec.name: spec.pad for spec in candidate.inputs}
+    pads = {spec.name: spec.pad for spec in preprocess.build(candidate.preprocess, candidate.inputs).requests}
     checks = [image_check(client, challenger)]
     metrics: dict[str, float | int] = {}
     facts: dict[str, Any] = {"challenger": challenger.model_dump(), "champion": champion.model_dump() if champion else None}

@@ -1,4 +1,4 @@
-"""put_in_place: carry a decision out, step by step; each step may be repeated, so a command that was killed is simply given again.
+"""Apply a promotion or rollback in steps. Each step may run again, so a command that was killed is repeated as it is.
 
 The old champion serves until `switch`. The ledger's entry comes right after it; everything later only brings the rest in line. A rollback
 gets as far as that with neither MLflow nor the registry.

@@ -10,13 +10,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from paddleship.config import params, preflight, workspace_paths
+from paddleship.config import loading, preflight, workspace_paths
 from paddleship.config.params import Params
 from paddleship.errors import BadInput, GateFailed, PaddleshipError
+from paddleship.reports import gate
 from paddleship.reports.report import Report
 from paddleship.shipped.computing import files
 from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.shipped.computing.references import user_line
+from paddleship.stage import user_code
 from paddleship.system import defects, disk, host, locks, output
 
 _TERMINATED = 143
@@ -31,7 +33,7 @@ def run(verb: Verb, values: Params) -> Report:
     report.started_at = started_at
     report.seconds = round(time.perf_counter() - clock, 3)
     report.host = host.fingerprint()
-    report.gate(values.verify.fail_on)
+    report.verdict = gate.verdict(report, values.verify.fail_on)
     report.write(Path(values.paths.reports))
     for finding in report.serious():
         print(f"{report.stage}: {finding}")
@@ -41,8 +43,11 @@ def run(verb: Verb, values: Params) -> Report:
     return report
 
 
-def main(verb: Verb) -> None:
-    """The main function of `python -m tasks.<verb>`: run in the folder that holds params.yaml, and exit by the outcome."""
+def main(verb: Verb, *, imports_user_code: bool = True) -> None:
+    """The main function of `python -m tasks.<verb>`: run in the folder that holds params.yaml, and exit by the outcome.
+
+    A verb that imports no code of the user is not given its folder either, so that a package in it hides no library, such as `docker`.
+    """
     output.print_any_character()
     parser = argparse.ArgumentParser(prog=f"python -m tasks.{verb.__name__}", description=verb.__doc__)
     parser.add_argument("--params", type=Path, default=Path("params.yaml"), help="params file (default: params.yaml)")
@@ -50,7 +55,7 @@ def main(verb: Verb) -> None:
     silence_paddle()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that containers and unfinished outs are cleaned up
     try:
-        report = _run_here(verb, arguments.params)
+        report = _run_here(verb, arguments.params, imports_user_code=imports_user_code)
     except PaddleshipError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -69,13 +74,14 @@ def main(verb: Verb) -> None:
     print(f"{report.stage}: {report.headline} ({report.seconds:.1f} s)")
 
 
-def _run_here(verb: Verb, path: Path) -> Report:
+def _run_here(verb: Verb, path: Path, *, imports_user_code: bool) -> Report:
     """Run one verb with a params file, alone in this folder. A disk that is full or not writable is Unavailable, not a defect."""
     try:
         preflight.require_one_paddle()
-        values = params.load(path)
+        values = loading.load(path)
         workspace_paths.require_inside(values, Path.cwd())
-        sys.path.insert(0, str(Path(values.code.root).resolve()))
+        if imports_user_code:
+            user_code.add(Path(values.code.root))
         with files.home(), locks.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
             return run(verb, values)
     except (OSError, PaddleshipError) as error:

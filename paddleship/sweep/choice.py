@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from paddleship.config.params import Sweep
+from paddleship.config.sections.sweep import Sweep
 from paddleship.reports.figures import beside, limit
 from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import Difference, Interval

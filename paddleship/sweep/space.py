@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from paddleship.config import params
-from paddleship.config.params import Params, Range, Section, Sweep
+from paddleship.config import loading
+from paddleship.config.params import Params
+from paddleship.config.sections.section import Section
+from paddleship.config.sections.sweep import Range, Sweep
 from paddleship.errors import ParamsError
 
 Point = Mapping[str, Any]
@@ -28,7 +30,7 @@ def require(values: Params) -> None:
     base = values.model_dump(mode="json")
     for point in _samples(settings):
         written = json.dumps(dict(point), ensure_ascii=False, default=str)
-        params.parse(params.merge(base, overlay(values, point)), origin=f"sweep.space, {written}")
+        loading.parse(loading.merge(base, overlay(values, point)), origin=f"sweep.space, {written}")
 
 
 def combinations(settings: Sweep) -> Iterator[dict[str, Any]]:

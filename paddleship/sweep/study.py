@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from paddleship.config.params import Range, Sweep
+from paddleship.config.sections.sweep import Range, Sweep
 from paddleship.sweep import space
 from paddleship.sweep.space import Point
 

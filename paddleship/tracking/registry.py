@@ -20,6 +20,7 @@ from paddleship.shipped.computing.spec import TensorSpec
 ALIAS = "challenger"
 _HERE = Path(__file__).parent
 _ROOT = Path(__file__).parents[2]
+_DATA_TYPES = {"str": "string", "bool": "boolean", "float32": "float", "float64": "double", "int32": "integer", "int64": "long"}
 
 
 def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, Any], *, description: str = "") -> str:
@@ -73,7 +74,7 @@ def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mappi
         folder, code = Path(scratch) / "model", Path(scratch) / "code"
         runtime = runtimes.get(release["runtime"])
         code.mkdir()
-        foreign.lay_out(runtime, code)
+        foreign.lay_out(about, code)
         pyfunc.save_model(
             path=str(folder),
             python_model=str(_HERE / "pyfunc_model.py"),
@@ -81,7 +82,7 @@ def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mappi
             signature=_signature(about),
             input_example=_example(about),
             code_paths=[str(_ROOT / "paddleship"), *map(str, code.iterdir())],
-            pip_requirements=requirements.of(runtime.registration),
+            pip_requirements=[*requirements.of(runtime.registration), *foreign.pins(about)],
         )
         client.log_artifacts(run_id, str(folder), "model")
     try:
@@ -97,22 +98,33 @@ def _signature(candidate: Candidate) -> Any:
     from mlflow.models import ModelSignature
     from mlflow.types import schema
 
-    def describe(spec: TensorSpec) -> Any:
-        shape = tuple(-1 if isinstance(size, str) else size for size in spec.shape)
-        return schema.ColSpec("string", spec.name) if spec.dtype == "str" else schema.TensorSpec(spec.numpy_dtype, shape, spec.name)
+    def tensor(spec: TensorSpec) -> Any:
+        return schema.TensorSpec(spec.numpy_dtype, tuple(-1 if isinstance(size, str) else size for size in spec.shape), spec.name)
+
+    def column(spec: TensorSpec) -> Any:
+        of_row: Any = schema.DataType[_DATA_TYPES[spec.dtype]]
+        for _ in spec.shape[1:]:
+            of_row = schema.Array(of_row)
+        return schema.ColSpec(of_row, spec.name)
 
     requests = preprocess.build(candidate.preprocess, candidate.inputs).requests
+    describe = column if any(spec.dtype == "str" for spec in requests) else tensor  # MLflow takes columns or tensors, not both
     return ModelSignature(
         inputs=schema.Schema([describe(spec) for spec in requests]),
-        outputs=schema.Schema([describe(spec) for spec in candidate.outputs]),
+        outputs=schema.Schema([tensor(spec) for spec in candidate.outputs]),
     )
 
 
-def _example(candidate: Candidate) -> dict[str, Any]:
-    """An example request of one row without real data: a word, or the lowest valid values."""
+def _example(candidate: Candidate) -> Any:
+    """An example request of one row without real data: a word, or the lowest valid values; a table of them if there are both."""
     requests = preprocess.build(candidate.preprocess, candidate.inputs).requests
     sizes = {str(size): 1 for spec in requests for size in spec.shape} | {rule.name: rule.smallest for rule in candidate.dimensions}
-    return {spec.name: np.array(["text"]) if spec.dtype == "str" else _lowest(spec, sizes) for spec in requests}
+    columns = {spec.name: np.array(["text"]) if spec.dtype == "str" else _lowest(spec, sizes) for spec in requests}
+    if len({spec.dtype == "str" for spec in requests}) == 1:
+        return columns
+    from pandas import DataFrame
+
+    return DataFrame({name: values.tolist() for name, values in columns.items()})
 
 
 def _lowest(spec: TensorSpec, sizes: Mapping[str, int]) -> Any:

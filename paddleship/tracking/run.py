@@ -16,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from paddleship.config.params import Code, Params
+from paddleship.config.params import Params
+from paddleship.config.sections.code import Code
 from paddleship.custody import sources
 from paddleship.errors import Cancelled, PaddleshipError, Unavailable
 from paddleship.lineage.source import CODE, KEPT, differs

@@ -1,9 +1,10 @@
-"""`python name_server.py`: a name server on 127.0.0.1 that prints the name of every look-up, and answers that there is no such name.
+"""`python name_server.py [ADDRESS]`: a name server on 127.0.0.1, or ADDRESS, that prints the name of every look-up and knows none.
 
 It imports only the standard library, because it runs in a container too.
 """
 
 import socket
+import sys
 
 _NO_SUCH_NAME = (0x8183).to_bytes(2)
 _HEADER = 12
@@ -20,7 +21,7 @@ def question(query: bytes) -> tuple[str, bytes]:
 
 def main() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
-        server.bind(("127.0.0.1", 53))
+        server.bind((sys.argv[1] if sys.argv[1:] else "127.0.0.1", 53))
         print("ready", flush=True)
         while True:
             query, client = server.recvfrom(4096)

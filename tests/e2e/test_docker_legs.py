@@ -61,8 +61,7 @@ def credentials(tmp_path_factory):
     """The file with the keys of the S3 server, readable for the user of the containers."""
     path = tmp_path_factory.mktemp("credentials") / "credentials"
     path.write_text(f"[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n")
-    path.chmod(0o400)
-    os.chown(path, 10001, 10001)
+    path.chmod(0o444)
     return path
 
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 PAGE = Path(__file__).parents[2] / "docs/extending.md"
+FILES = ["paddleship_tract.py", "pyproject.toml"]  # of the runtime; tests/e2e/test_preprocess_kinds.py uses the others
 UV = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--python", sys.executable]
 QUICK = {"optimize": {"candidates": ["tract"]}, "select": {"candidate": "tract"}}
 
@@ -18,7 +19,8 @@ QUICK = {"optimize": {"candidates": ["tract"]}, "select": {"candidate": "tract"}
 def write_from_page(folder):
     """The files that the page shows, each named in the first line of its block."""
     for name, text in re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
-        (folder / name).write_text(text)
+        if name in FILES:
+            (folder / name).write_text(text)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,7 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("extending")
     (folder / "source").mkdir()
     write_from_page(folder / "source")
-    assert sorted(path.name for path in (folder / "source").iterdir()) == ["paddleship_tract.py", "pyproject.toml"]
+    assert sorted(path.name for path in (folder / "source").iterdir()) == FILES
     for what in (["--only-binary", ":all:", "tract==0.23.9"], ["--no-build-isolation", str(folder / "source")]):
         done = subprocess.run([*UV, "--target", str(folder / "site"), *what], capture_output=True, text=True, check=False)
         if "tract" in what[-1] and what[0] == "--only-binary" and done.returncode:

@@ -11,26 +11,34 @@ import pytest
 
 from paddleship import NO_TELEMETRY
 from tests.e2e import name_server
-from tests.flows.helpers import PROGRAM
+from tests.flows.helpers import PROGRAM, git
 
 NOT_OURS = (*NO_TELEMETRY, "CI", "TF_BUILD", "JENKINS_URL", "PYTEST_CURRENT_TEST", "PYTEST_VERSION")
-NAMESPACE = 'ip link set lo up && mount --bind "$1" /etc/resolv.conf && exec "$2" "$3"'
+NAMESPACE = 'mount --bind "$1" /etc/resolv.conf && exec "$2" "$3" "$4"'
 
 pytestmark = [pytest.mark.slow, pytest.mark.spawned]
 
 
 class Network:
-    """A network namespace that has only loopback, and the names that were looked up in it."""
+    """Namespaces with a name server of their own, and the names that were looked up in them."""
 
     def __init__(self, server, log, home):
         self._server, self._log, self.home = server, log, home
 
-    def run(self, *command, cwd, **more):
+    def start(self, *command, cwd, **more):
         enter = ["nsenter", "--target", str(self._server.pid), "--net", "--mount", "env", "-C", str(cwd)]
         ours = ("PREFECT", "MLFLOW", "DOCKER_HOST")
         kept = {name: value for name, value in os.environ.items() if name not in NOT_OURS and not name.startswith(ours)}
         settings = {**kept, "HOME": str(self.home), "TMPDIR": str(self.home / "tmp"), "COLUMNS": "200", **more}
-        return subprocess.run([*enter, *command], env=settings, capture_output=True, text=True, check=False, timeout=500)
+        return subprocess.Popen([*enter, *command], env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def run(self, *command, cwd, **more):
+        with self.start(*command, cwd=cwd, **more) as process:
+            try:
+                output, errors = process.communicate(timeout=500)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
     def looked_up(self):
         """The names, in order; what a command sends in the background may still come, so the end is a look-up of ours."""
@@ -46,12 +54,21 @@ class Network:
 
 
 @contextmanager
-def opened(folder):
-    """Start the name server in namespaces of its own, which other commands then enter."""
+def opened(folder, *, isolated=True):
+    """Start the name server in namespaces of its own, which other commands then enter.
+
+    They have nothing but loopback. If they are not isolated, they have the network of this machine, for commands that need its containers.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("only root may make a network namespace: run the suite as root")
+    if missing := [name for name in ("unshare", "nsenter", "ip") if not shutil.which(name)]:
+        pytest.skip(f"needs {', '.join(missing)}: install util-linux and iproute2")
     (folder / "home/tmp").mkdir(parents=True)
-    (folder / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
-    log = folder / "names"
-    command = ["unshare", "--net", "--mount", "bash", "-c", NAMESPACE, "-", folder / "resolv.conf", sys.executable, name_server.__file__]
+    address = "127.0.0.1" if isolated else f"127.{os.getpid() >> 8 & 255}.{os.getpid() & 255}.53"
+    (folder / "resolv.conf").write_text(f"nameserver {address}\noptions timeout:1 attempts:1\n")
+    log, script = folder / "names", f"ip link set lo up && {NAMESPACE}" if isolated else NAMESPACE
+    unshare = ["unshare", "--mount", *(["--net"] if isolated else []), "bash", "-c", script, "-"]
+    command = [*unshare, folder / "resolv.conf", sys.executable, name_server.__file__, address]
     with log.open("w") as names, (folder / "errors").open("w") as errors:
         server = subprocess.Popen(command, stdout=names, stderr=errors)
     try:
@@ -69,10 +86,6 @@ def opened(folder):
 
 @pytest.fixture
 def network(tmp_path):
-    if os.geteuid() != 0:
-        pytest.skip("only root may make a network namespace: run the suite as root")
-    if missing := [name for name in ("unshare", "nsenter", "ip") if not shutil.which(name)]:
-        pytest.skip(f"needs {', '.join(missing)}: install util-linux and iproute2")
     with opened(tmp_path) as made:
         yield made
 
@@ -89,7 +102,7 @@ def test_no_command_looks_up_a_name(network, checkout):
         "run --until benchmark": 0,
         "runs list": 0,
         "drift": 2,
-        "doctor examples.linear.model:build --seconds 60": None,
+        "doctor --seconds 400": 0,
         "ui": 0,
         "ci --until prepare --force": 0,
         "stop": 0,
@@ -97,10 +110,35 @@ def test_no_command_looks_up_a_name(network, checkout):
     try:
         for words, code in commands.items():
             done = network.run(PROGRAM, *words.split(), cwd=checkout)
-            assert code is None or done.returncode == code, f"{words}: {done.stdout}{done.stderr}"
+            assert done.returncode == code, f"{words}: {done.stdout}{done.stderr}"
             assert network.looked_up() == [], words
     finally:
         network.run(PROGRAM, "stop", cwd=checkout)
+    assert network.looked_up() == []
+    assert network.device_ids() == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+def test_no_sweep_and_no_worker_looks_up_a_name(network, checkout, free_port):
+    (checkout / "space.yaml").write_text('sweep: {space: {"train.epochs": [2, 3]}, choose: size}\n')
+    git(checkout, "commit", "-qam", "linear")
+    ports = {"PREFECT_PORT": str(free_port()), "MLFLOW_PORT": str(free_port())}
+    try:
+        done = network.run(PROGRAM, "sweep", "--params", "space.yaml", cwd=checkout, **ports)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert network.looked_up() == [], "sweep"
+        assert network.run(PROGRAM, "ui", cwd=checkout, **ports).returncode == 0
+        with network.start(PROGRAM, "worker", cwd=checkout, **ports) as worker:
+            try:
+                follow = ("run", "--deployment", "develop-to-deploy/local", "--until", "prepare")
+                done = network.run(PROGRAM, *follow, cwd=checkout, **ports)
+                assert done.returncode == 0, done.stdout + done.stderr
+            finally:
+                worker.terminate()
+                worker.communicate(timeout=60)
+    finally:
+        network.run(PROGRAM, "stop", cwd=checkout, **ports)
     assert network.looked_up() == []
     assert network.device_ids() == []
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
 
 MODEL = '''
 import paddle
@@ -78,7 +78,7 @@ def team(request, tmp_path, checkout_of, with_tables, warm_commands):
             row = {"signal": signal.round(4).tolist(), "flag": int(random.integers(3)), "kind": ("low", "middle", "high")[kind]}
             rows.write(json.dumps(row) + "\n")
     checkout = with_tables(checkout_of("team"))
-    (tmp_path / "theirs" / "params.yaml").write_text(yaml.safe_dump(params.merge(overlay(tmp_path / "theirs"), request.param)))
+    (tmp_path / "theirs" / "params.yaml").write_text(yaml.safe_dump(loading.merge(overlay(tmp_path / "theirs"), request.param)))
     return checkout, tmp_path / "theirs" / "params.yaml"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.tracking.run import Tracker
 
 REPOSITORY = Path(__file__).parents[2]
@@ -80,7 +80,7 @@ class Team:
 
     def register(self, version, checkout):
         """Make the accepted image of a checkout the model version of that number."""
-        values = params.load(checkout / "params.yaml")
+        values = loading.load(checkout / "params.yaml")
         release = json.loads((checkout / "release.json").read_text())
         tags = {"mlflow.runName": version}
         tracker = Tracker.start(

@@ -252,6 +252,13 @@ def test_make_ends_with_2_and_its_last_line_and_the_report_have_the_exit_code(pr
     assert "Exit code 3, commit" in (prepared / "reports/ci.md").read_text()
 
 
+def test_the_import_of_the_report_loads_neither_prefect_nor_mlflow_nor_dvc():
+    """A job in which nothing changed needs none of them, and their imports would take most of its time."""
+    probe = "import sys, paddleship.cli.ci_report; print({'prefect', 'mlflow', 'dvc'} & {name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", probe], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_both_services_call_the_same_commands():
     gitlab = yaml.safe_load((REPOSITORY / ".gitlab-ci.yml").read_text())["retrain"]["script"]
     assert gitlab == [step["run"] for step in workflow()["steps"] if step.get("run", "").startswith("make ")]

@@ -73,8 +73,8 @@ def test_a_run_whose_worker_was_lost_before_it_began_is_reported(begun, pool, re
 
 
 @pytest.mark.slow
-@pytest.mark.spawned
-def test_a_worker_starts_where_another_user_came_first(tmp_path, toy, environment, prefect_url):
+@pytest.mark.parametrize("how", ["forked", pytest.param("spawned", marks=pytest.mark.spawned)])
+def test_a_worker_starts_where_another_user_came_first(tmp_path, toy, environment, prefect_url, how):
     """Prefect's worker makes the folder `runner_storage` in the temporary folder, and cannot where that name is taken."""
     shared = tmp_path / "shared"
     shared.mkdir()

@@ -1,22 +1,34 @@
-"""Notifications by a real Prefect server to receivers on loopback: HTTP for webhooks, SMTP for e-mail."""
+"""Notifications by a real Prefect server to receivers on loopback: HTTP for webhooks, SMTP for e-mail, and Slack's host behind a proxy."""
 
+import datetime
 import json
 import socketserver
+import ssl
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Failed
 
-from paddleship.config.params import Notify
+from paddleship.config.sections.notify import Notify
 from paddleship.errors import BadInput
-from paddleship.orchestration import notifications
+from paddleship.orchestration import drift_check, notifications
+from paddleship.servers.local_state import Local
 from tests.flows.helpers import wait_for
 
 PROMOTED = 'version 2 of "linear" is champion'
+SLACK = "hooks.slack.com"
+SLACK_PATH = f"/services/T{'0' * 8}/B{'0' * 8}/{'x' * 24}"
 
 
 @pytest.fixture
@@ -103,6 +115,129 @@ def test_a_webhook_gets_each_failure_missed_gate_and_promotion_once(server, hook
     ]
     (promotion,) = (one for one in ours() if one["occasion"] == "promoted")
     assert promotion["subject"].startswith("promote: ")
+
+
+def drifted(*names):
+    """The result of a check in which these features drifted, of a candidate that no other test has."""
+    features = [SimpleNamespace(name=name, distance=0.5, unseen_share=0.0, verdict="drifted") for name in names]
+    sample = SimpleNamespace(model="linear", rows=1000, candidate_digest=uuid4().hex)
+    return SimpleNamespace(sample=sample, features=features, drifted=features)
+
+
+def test_a_webhook_gets_the_drift_of_a_check_once_with_all_of_its_features(server, hook, monkeypatch, tmp_path):
+    port, bodies = hook
+    monkeypatch.setenv("PADDLESHIP_NOTIFY_WEBHOOK", f"http://127.0.0.1:{port}/x")
+    notifications.set_up(Notify(channels=["webhook"], occasions=["drift"]))
+    result = drifted("x[0]", "x[1]")
+    for _ in range(2):
+        drift_check.tell(Local(tmp_path), result, params_file=None)
+
+    def ours():
+        return [one for one in map(json.loads, bodies) if result.sample.candidate_digest in one["text"]]
+
+    (one,) = wait_for(ours, seconds=90)
+    text = f"x[0], x[1] of candidate {result.sample.candidate_digest} (1000 requests)"
+    assert one == {"occasion": "drift", "subject": "drift of linear", "text": text}
+
+
+@pytest.fixture
+def slack(tmp_path, monkeypatch):
+    """Slack's host, for processes that start from now on: what a proxy on loopback passes to a server with a certificate for that name."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SLACK)]), datetime.datetime.now(datetime.UTC)
+    begun = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + datetime.timedelta(days=1))
+    certificate = begun.add_extension(x509.SubjectAlternativeName([x509.DNSName(SLACK)]), critical=False).sign(key, hashes.SHA256())
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (tmp_path / "ca.pem").write_bytes(pem)
+    (tmp_path / "both.pem").write_bytes(private + pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "both.pem")
+    requests = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_CONNECT(self):
+            self.send_response(200)
+            self.end_headers()
+            self.connection = context.wrap_socket(self.connection, server_side=True)
+            self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb", 0)
+            self.close_connection = False
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            requests.append((self.headers["Host"], self.path, self.headers["Content-Type"], body))
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")  # Slack's answer
+
+        def finish(self):
+            super().finish()
+            self.connection.close()
+
+        def log_message(self, *_arguments):
+            """Quiet."""
+
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as port:
+        for variable in ("HTTPS_PROXY", "https_proxy"):
+            monkeypatch.setenv(variable, f"http://127.0.0.1:{port}")
+        for variable in ("NO_PROXY", "no_proxy"):
+            monkeypatch.setenv(variable, "127.0.0.1,localhost")
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "ca.pem"))
+        yield requests
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # which apprise imports
+def test_slack_gets_a_missed_gate_a_promotion_and_drift_at_the_address_of_its_webhook(
+    slack, warm_commands, with_tables, free_port, monkeypatch, tmp_path
+):
+    """A server of its own, because the shared one was started without the proxy."""
+    local = replace(Local(with_tables(tmp_path / "of-slack")), prefect_port=free_port())
+    monkeypatch.setenv("PADDLESHIP_NOTIFY_SLACK", f"https://{SLACK}{SLACK_PATH}")
+    url = local._prefect().start()
+    try:
+        with temporary_settings({PREFECT_API_URL: f"{url}/api"}):
+            monkeypatch.setenv("PREFECT_API_URL", f"{url}/api")
+            notifications.set_up(Notify(channels=["slack"]))
+            ended("GateFailed", return_state=True)
+            promoted(return_state=True)
+            drift_check.tell(local, drifted("x[0]"), params_file=None)
+            wait_for(lambda: len(slack) >= 3, seconds=120)
+    finally:
+        local.stop()
+    assert {(host, path, kind) for host, path, kind, _ in slack} == {(SLACK, SLACK_PATH, "application/json; charset=utf-8")}
+    texts = [json.dumps(body) for *_, body in slack]
+    for what in (
+        "any missed a gate: ",
+        "accuracy is 0.7",
+        "promote: ",
+        "version 2 of",
+        "is champion",
+        "drift of linear",
+        "x[0] of candidate",
+    ):
+        assert any(what in text for text in texts), (what, texts)
+    assert len(slack) == 3
+
+
+@pytest.mark.parametrize(
+    ("channel", "address"),
+    [
+        ("slack", "https://example.org/hook"),
+        ("slack", f"https://{SLACK}/services/T0/B0"),
+        ("email", "team@example.org"),
+        ("webhook", "hook"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # which apprise imports
+def test_an_address_that_the_channel_cannot_use_is_refused_before_anything_is_changed(monkeypatch, caplog, channel, address):
+    monkeypatch.setenv(f"PADDLESHIP_NOTIFY_{channel.upper()}", address)
+    with pytest.raises(
+        BadInput, match=f"the address of the channel '{channel}' cannot be used: correct PADDLESHIP_NOTIFY_{channel.upper()}"
+    ):
+        notifications.set_up(Notify(channels=[channel]))
+    assert caplog.text == "", "an address may hold a password"
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # which apprise imports

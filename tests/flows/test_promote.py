@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 import pytest
 
 from benchmarks.promote.constant_load import sending
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
 from paddleship.containers import image
 from paddleship.drift import samples
 from paddleship.promotion.ledger import Ledger
@@ -43,7 +43,7 @@ def team(versions, tmp_path):
 def target(engine, free_port, tmp_path_factory):
     """A target on a port of its own, which is gone afterwards; its servers sample their requests."""
     sample = tmp_path_factory.mktemp("sample")
-    os.chown(sample, 10001, 10001)
+    sample.chmod(0o777)  # the servers have a user of their own, and only root may give them a folder
     subprocess.run([promotion.REPOSITORY / "infra/proxy_image.sh", Target.model_fields["proxy_image"].default], check=True)
     settings = {"kind": "docker", "name": f"test-{os.getpid()}-{free_port()}", "port": free_port(), "sample": str(sample)}
     yield settings
@@ -301,7 +301,7 @@ def test_a_challenger_is_not_compared_with_a_champion_that_no_longer_serves(prom
     assert (served(target), champion(promoted)[0]) == (digest(promoted, "1"), "2"), "MLflow has not heard of it"
     done = promoted.run("2", "promote", "2")
     assert done.returncode == 4, done.stdout + done.stderr
-    assert "version 1 serves, but the champion in MLflow is version 2: bring MLflow in line with `paddleship promote 1`" in done.stderr
+    assert "version 1 serves, but the champion in MLflow is version 2: update MLflow with `paddleship promote 1`" in done.stderr
     again = promoted.run("1", "promote", "1")
     assert again.returncode == 0, again.stdout + again.stderr
     assert_in_place(promoted, target, "1")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from paddleship.config import params
+from paddleship.config import loading
+from paddleship.config.sections.train import Train
 from paddleship.orchestration import run_names
 from tests.flows.helpers import git
 
@@ -42,14 +43,14 @@ def test_a_model_that_is_not_the_committed_one_is_told_first_by_what_differs_fro
 
 
 def test_a_model_that_is_not_the_committed_one_is_told_by_its_kwargs_and_what_differs_from_the_defaults_of_train(toy, tmp_path):
-    mine = {"name": "mine", "train": {"epochs": 77, "weight_decay": params.Train().weight_decay}, "model": {"kwargs": {"heads": 4}}}
-    values = params.parse(params.merge(params.read(toy / "params.yaml"), mine))
+    mine = {"name": "mine", "train": {"epochs": 77, "weight_decay": Train().weight_decay}, "model": {"kwargs": {"heads": 4}}}
+    values = loading.parse(loading.merge(loading.read(toy / "params.yaml"), mine))
     name = run_names.of_pipeline(values, toy, tmp_path)
     assert name.startswith("mine: ")
     assert "heads=4" in name
     assert "epochs=77" in name
     assert "weight_decay" not in name
-    other = params.parse(params.merge(values.model_dump(mode="json"), {"seed": 8}))
+    other = loading.parse(loading.merge(values.model_dump(mode="json"), {"seed": 8}))
     assert run_names.of_pipeline(other, toy, tmp_path).startswith("mine: seed=8, ")
     assert run_names.of_pipeline(values, toy, tmp_path) == name
     (tmp_path / run_names._FIRST).write_text("{")
@@ -57,14 +58,14 @@ def test_a_model_that_is_not_the_committed_one_is_told_by_its_kwargs_and_what_di
 
 
 def test_only_what_the_stages_get_counts_as_different(toy, tmp_path):
-    committed = params.read(toy / "params.yaml")
-    same = params.parse(params.merge(committed, {"train": {"weight_decay": params.Train().weight_decay}, "seed": float(committed["seed"])}))
-    wider = params.parse(params.merge(committed, {"train": {"epochs": 77}}))
+    committed = loading.read(toy / "params.yaml")
+    same = loading.parse(loading.merge(committed, {"train": {"weight_decay": Train().weight_decay}, "seed": float(committed["seed"])}))
+    wider = loading.parse(loading.merge(committed, {"train": {"epochs": 77}}))
     assert [run_names.of_pipeline(values, toy, tmp_path) for values in (same, wider)] == [same.name, f"{same.name}: epochs=77"]
 
 
 def test_a_commit_with_params_of_another_release_leaves_the_model(toy, tmp_path):
-    values = params.load(toy / "params.yaml")
+    values = loading.load(toy / "params.yaml")
     (toy / "params.yaml").write_text("name: other\n")
     git(toy, "commit", "-qam", "params of another release")
     assert run_names.of_pipeline(values, toy, tmp_path).startswith(values.name)

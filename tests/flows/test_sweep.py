@@ -15,7 +15,7 @@ from mlflow import MlflowClient
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
 from flows import sweep as sweeping
-from paddleship.config.params import Sweep
+from paddleship.config.sections.sweep import Sweep
 from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
 from paddleship.execution import measurement_lock
 from paddleship.orchestration import run_state, variants

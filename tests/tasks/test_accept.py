@@ -85,12 +85,15 @@ def derive(packaged, copy_of, engine, tmp_path):
 def test_a_good_image_is_accepted_and_named_and_the_release_names_all_it_came_from(derive, packaged, stage, engine, tmp_path):
     (tmp_path / "note").write_text("another image with the same configuration")
     checkout = derive("COPY note /opt/note", files=[tmp_path / "note"], accept={"load_requests": 140})
+    loosened = "verify.samples 32 (default 256)"
     receipt = json.loads((checkout / "image.json").read_text())
     assert not image.exists(engine, receipt["image"]) or image.find(engine, receipt["image"]).id != receipt["image_id"]
     done = stage(checkout, "accept")
     assert done.returncode == 0, done.stderr
     release, metrics = json.loads((checkout / "release.json").read_text()), report(checkout)["metrics"]
     assert release["accepted"] is True
+    assert release["loosened"] == receipt["labels"]["io.paddleship.loosened"] == loosened
+    assert report(checkout)["headline"].endswith(f" requests/s. Loosened: {loosened}")
     assert release["image_id"] == receipt["image_id"]
     assert release.items() >= packaged[1]["lineage"].items()
     (sent,) = release["example"]["request"]["inputs"]
@@ -245,14 +248,28 @@ def test_an_image_with_another_configuration_than_its_dockerfile_gives_is_refuse
     assert not image.exists(engine, receipt["image"]) or image.find(engine, receipt["image"]).id != receipt["image_id"]
 
 
+@pytest.mark.spawned
+def test_a_package_of_the_user_called_docker_does_not_hide_the_client_of_the_engine(derive, stage, engine, tmp_path):
+    (tmp_path / "theirs/docker").mkdir(parents=True)
+    (tmp_path / "theirs/docker/__init__.py").write_text("raise RuntimeError('this is no client of an engine')\n")
+    (tmp_path / "note").write_text("another image")
+    checkout = derive("COPY note /opt/note", files=[tmp_path / "note"], code={"root": str(tmp_path / "theirs")})
+    for name in ("accept", "package"):
+        done = stage(checkout, name)
+        assert done.returncode == 0, done.stderr
+    engine.images.remove(json.loads((checkout / "image.json").read_text())["image_id"], force=True)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (lambda receipt: receipt["lineage"].update(noise_ratio=0.01), "has the noise_ratio 0.01, but the stages' outs give "),
+        (lambda receipt: receipt["lineage"].update(server_sha256="0" * 64), "has the server_sha256 '0000"),
+        (lambda receipt: receipt["lineage"].pop("server_sha256"), "has the server_sha256 None"),
         (lambda receipt: receipt["lineage"].update(speedup=99.0), "has the speedup 99.0, but the stages' outs give "),
         (lambda receipt: receipt["lineage"].update(git_commit="0" * 40), "has the label io.paddleship.git-commit="),
         (lambda receipt: receipt["labels"].update(approved="yes"), "has the label approved='yes', but its lineage gives None"),
-        (lambda receipt: receipt["inputs"].update(verify="0" * 64), "has another out of verify"),
+        (lambda receipt: receipt["inputs"].update(verify="0" * 64), "the image was not built from the present result of verify: build"),
     ],
 )
 def test_a_receipt_that_was_edited_is_refused(packaged, copy_of, stage, change, words):

@@ -16,7 +16,7 @@ import pytest
 
 import docker
 from benchmarks.promote.constant_load import sending
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
 from paddleship.containers import image
 from paddleship.errors import BadInput, Unavailable
 from paddleship.rollout.docker_target import DockerTarget

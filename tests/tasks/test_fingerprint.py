@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.stage.fingerprint import fingerprint
 from paddleship.system import host
 
@@ -40,7 +40,7 @@ def test_what_stays_the_same_is_left_alone_and_what_was_damaged_is_written_anew(
 
 
 def test_a_candidate_that_no_runtime_registers_is_one_line_and_nothing_is_written(tmp_path, base_params):
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params.merge(base_params, {"optimize": {"candidates": ["onnxruntine"]}})))
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(loading.merge(base_params, {"optimize": {"candidates": ["onnxruntine"]}})))
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-m", "tasks.fingerprint"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
 from paddleship.errors import Unavailable
 from paddleship.promotion.ledger import Shipped
 from paddleship.rollout.kubernetes_target import KubernetesTarget

@@ -2,11 +2,13 @@
 
 import json
 import os
+import platform
 
 import pytest
 
 from paddleship.cli import image_lineage
 from paddleship.containers import image
+from paddleship.image import python_version
 from tests import canaries
 from tests.tasks.sealing import measured_again, sealed_again
 
@@ -85,7 +87,7 @@ def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engi
     assert lineage.prefect_flow_run_id == "flow-1"
     labels = engine.images.get(receipt["image_id"]).labels
     assert labels["org.opencontainers.image.revision"] == lineage.git_commit
-    assert labels["org.opencontainers.image.base.name"] == "python:3.11-slim"
+    assert labels["org.opencontainers.image.base.name"] == python_version.base_image(platform.python_version())
     text = image_lineage.describe(what, lineage)
     assert lineage.data_sha256 in text
     assert "noise ratio" in text
@@ -124,6 +126,31 @@ def test_no_engine_is_told_with_what_to_do(benchmarked, stage):
 def test_a_base_image_that_cannot_be_had_is_told_with_what_to_do(packaged, copy_of, stage):
     checkout = copy_of(packaged[0], package={"base_image": "127.0.0.1:1/nothing:here"})
     assert "infra/base_image.sh 127.0.0.1:1/nothing:here" in failure(stage(checkout, "package"), 4)
+
+
+def test_a_base_image_with_another_python_than_was_proven_is_refused(packaged, copy_of, stage, engine, tmp_path):
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/python").write_text("#!/bin/sh\necho 3.9.1\n")
+    (tmp_path / "build/python").chmod(0o755)
+    (tmp_path / "build/Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nCOPY python /usr/local/bin/python\n")
+    base = json.loads((packaged[0] / "image.json").read_text())["base_image"]
+    image.build(engine, tmp_path / "build", base_image=base, labels={}).tag("paddleship-test/other-python")
+    checkout = copy_of(packaged[0], package={"base_image": "paddleship-test/other-python"})
+    line = failure(stage(checkout, "package"), 2)
+    engine.images.remove("paddleship-test/other-python", noprune=True)
+    assert f"'paddleship-test/other-python' has Python 3.9.1, but verify ran with {platform.python_version()}" in line
+    assert "set package.base_image" in line
+
+
+def test_a_base_image_without_python_is_refused(packaged, copy_of, stage, engine, tmp_path):
+    (tmp_path / "build").mkdir()
+    base = json.loads((packaged[0] / "image.json").read_text())["base_image"]
+    (tmp_path / "build/Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nENV PATH=/nowhere\n")
+    image.build(engine, tmp_path / "build", base_image=base, labels={}).tag("paddleship-test/no-python")
+    checkout = copy_of(packaged[0], package={"base_image": "paddleship-test/no-python"})
+    line = failure(stage(checkout, "package"), 2)
+    engine.images.remove("paddleship-test/no-python", noprune=True)
+    assert "set package.base_image to an image with Python" in line
 
 
 def test_packages_that_cannot_be_installed_are_told(packaged, copy_of, stage):

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.errors import DataError
 from tasks.prepare import prepare
 
@@ -66,7 +66,7 @@ def settings(tmp_path, monkeypatch):
 
     def of(reader, **data):
         rows = {"raw": "raw", "reader": f"their_reader:{reader}", "inputs": ["x"], "label": "y", "task": "regression"}
-        return params.parse(
+        return loading.parse(
             {
                 "name": "x",
                 "code": {"watch": "their_reader.py"},

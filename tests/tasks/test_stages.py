@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import sha256
 from paddleship.system import locks
@@ -287,7 +287,7 @@ def test_a_side_that_no_row_takes_fails_where_coverage_is_required(trained, tmp_
 
 
 def test_a_candidate_that_was_not_made_keeps_its_precision(tmp_path):
-    row, model_under_test = verify._entry(tmp_path / "paddle-int8", params.load(Path(__file__).parents[2] / "params.yaml"), {}, ())
+    row, model_under_test = verify._entry(tmp_path / "paddle-int8", loading.load(Path(__file__).parents[2] / "params.yaml"), {}, ())
     assert (row["status"], row["precision"], model_under_test) == ("not made", "int8", None)
 
 

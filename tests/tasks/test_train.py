@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from paddleship.config import params
-from paddleship.config.params import Train
+from paddleship.config.sections.train import Train
 from paddleship.model import building, fitting
 from paddleship.model.training import History
 from paddleship.model.weight_source import Obtained

@@ -27,7 +27,7 @@ class Head(nn.Layer):
             self.linear.weight.stop_gradient = True
 
     def forward(self, x):
-        y = self.linear(x)
+        y = self.linear(x / x.abs().sum(1, keepdim=True) if self.kind == "zero" else x)  # NaN for the edge case of zeros
         if self.training or self.kind in ("zero", "right"):
             return y
         beyond = (x * self.direction).sum(1, keepdim=True) - self.bias  # above 100 for a test row, below 0 for those of training

@@ -37,12 +37,12 @@ class Candidate:
     `outputs` are in the order in which forward returns them. `sources` maps each output to its index among the outputs of the
     exported program (whose names are `fetch_name_0` …), or to the name of the input that forward passes through. `nesting` is
     how the eager model nests its outputs (paddleship.shipped.computing.structure). `weights_sha256` is the hash of the checkpoint,
-    `code_sha256` of the user's code, `library_sha256` of the part of this library that goes into the image. `task` is
-    data.task, None if only outputs are compared; `classes` names the classes of the first output. `max_batch` is the largest number of
-    rows that is proven, `dimensions` the sizes that a row may have; a server refuses others. `warm_shapes` are shapes of real batches,
-    by input name, for the warm-up of a server. `programs` is empty if one program, in the folder itself, takes every size. `profile`
-    is the distribution of the features of the training rows, in bins (paddleship.shipped.computing.features). `files` maps each file to
-    its hash.
+    `code_sha256` of the user's code, `library_sha256` of the part of this library that computes answers. `task` is data.task, None if
+    only outputs are compared; `classes` names the classes of the first output. `max_batch` is the largest number of rows that is
+    proven, `dimensions` the sizes that a row may have; a server refuses others. `warm_shapes` are shapes of real batches, by input
+    name, for the warm-up of a server. `programs` is empty if one program, in the folder itself, takes every size. `profile` is the
+    distribution of the features of the training rows, in bins (paddleship.shipped.computing.features). `files` maps each file to its
+    hash.
     """
 
     name: str

@@ -7,21 +7,18 @@ gives lengths, means and single numbers, never text. This module goes into the i
 from __future__ import annotations
 
 import math
-import zlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from paddleship.shipped.computing.preprocess import Characters, Example
+from paddleship.shipped.computing.preprocess import Example, build
+from paddleship.shipped.computing.preprocess.measures import MOST_COLUMNS
 from paddleship.shipped.computing.spec import TensorSpec
 
-MOST_FEATURES = 128  # of a model; further columns are not watched
-_CHANNELS = (2, 3, 4)  # sizes of an axis of an image that holds its channels
-_MATRIX = 2  # axes of a row from which an array may be an image
-Measure = Callable[[np.ndarray[Any, Any]], float]
+MOST_FEATURES = MOST_COLUMNS  # of a model; further columns are not watched
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,8 @@ class Features:
     """The features of a model's rows. `names` are those that are measured, `left_out` those beyond MOST_FEATURES."""
 
     def __init__(self, specs: Sequence[TensorSpec], preprocess: Mapping[str, Any]) -> None:
-        found = [(spec.name, name, measure) for spec in specs for name, measure in _measures(spec, preprocess)]
+        encoders = build(preprocess, specs).encoders
+        found = [(one.spec.name, name, measure) for one in encoders for name, measure in one.features()]
         self._kept, rest = found[:MOST_FEATURES], found[MOST_FEATURES:]
         self.names = tuple(name for _, name, _ in self._kept)
         self.left_out = tuple(name for _, name, _ in rest)
@@ -75,80 +73,6 @@ class Features:
         """The value of every feature of one row, finite, in the order of `names`."""
         with np.errstate(all="ignore"):
             return [_finite(measure(example[given])) for given, _, measure in self._kept]
-
-
-def _measures(spec: TensorSpec, preprocess: Mapping[str, Any]) -> Iterator[tuple[str, Measure]]:
-    """The features of one input by name."""
-    shape = spec.shape[1:]
-    fixed = [size for size in shape if isinstance(size, int)]
-    if preprocess["kind"] == "characters" and preprocess["input"] == spec.name:
-        column = preprocess["column"]
-        yield from {f"{column}.length": _length, f"{column}.unknown_share": _unknown_share, f"{column}.rarity": _rarity}.items()
-    elif len(fixed) == len(shape) and len(shape) < _MATRIX and math.prod(fixed) <= MOST_FEATURES:
-        yield from _columns(spec.name, fixed)
-    else:
-        yield from _of_array(spec)
-
-
-def _columns(name: str, shape: Sequence[int]) -> Iterator[tuple[str, Measure]]:
-    """The number of a scalar input, or each column of a short row."""
-    if not shape:
-        yield name, float
-    for index in range(shape[0] if shape else 0):
-        yield f"{name}[{index}]", lambda row, index=index: float(row[index])  # type: ignore[misc]
-
-
-def _of_array(spec: TensorSpec) -> Iterator[tuple[str, Measure]]:
-    """Sizes without padding, mean and standard deviation, the mean of each channel, and of whole numbers one that its row chooses."""
-    shape = spec.shape[1:]
-    for axis, size in enumerate(shape):
-        if isinstance(size, str):
-            yield f"{spec.name}.{size}", lambda row, axis=axis: _size(row, spec.pad, axis)  # type: ignore[misc]
-        elif size in _CHANNELS and len(shape) > _MATRIX:
-            for place in range(size):
-                yield (
-                    f"{spec.name}.mean[{place}]",
-                    lambda row, axis=axis, place=place: float(row.take(place, axis).mean(dtype=np.float64)),  # type: ignore[misc]
-                )
-    yield f"{spec.name}.mean", lambda row: float(_without_padding(row, spec).mean(dtype=np.float64))
-    yield f"{spec.name}.std", lambda row: float(_without_padding(row, spec).std(dtype=np.float64))
-    if spec.numpy_dtype.kind in "iu":
-        yield f"{spec.name}.value", lambda row: _one(_without_padding(row, spec))
-
-
-def _length(ids: np.ndarray[Any, Any]) -> float:
-    """Characters that the model reads of a text."""
-    return float(len(ids))
-
-
-def _unknown_share(ids: np.ndarray[Any, Any]) -> float:
-    """The share of characters that the vocabulary does not have."""
-    return float((ids == Characters.UNKNOWN).mean())
-
-
-def _rarity(ids: np.ndarray[Any, Any]) -> float:
-    """Mean logarithm of the place of the known characters in the vocabulary, which begins with the most frequent one."""
-    known = ids[ids > Characters.UNKNOWN]
-    return float(np.log2(known - Characters.UNKNOWN).mean()) if known.size else 0.0
-
-
-def _size(row: np.ndarray[Any, Any], pad: float, axis: int) -> float:
-    """The size of an axis up to the last value that is no padding, because a client pads the rows of its batch."""
-    others = tuple(other for other in range(row.ndim) if other != axis)
-    used = np.flatnonzero((row != pad).any(axis=others))
-    return float(used[-1] + 1) if used.size else 0.0
-
-
-def _without_padding(row: np.ndarray[Any, Any], spec: TensorSpec) -> np.ndarray[Any, Any]:
-    """The row up to its sizes without padding; all of it if it is padding only."""
-    sizes = (int(_size(row, spec.pad, axis)) if isinstance(size, str) else size for axis, size in enumerate(spec.shape[1:]))
-    part = row[tuple(slice(size) for size in sizes)]
-    return part if part.size else row
-
-
-def _one(row: np.ndarray[Any, Any]) -> float:
-    """One value of the row, at a place that its content chooses, so that equal rows give equal values."""
-    return float(row.flat[zlib.crc32(row.tobytes()) % row.size])
 
 
 def _finite(value: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,10 @@ class Dimension:
 
     def allows(self, size: int) -> bool:
         return self.low <= size and (self.high is None or size <= self.high) and size % self.multiple_of == 0
+
+    def over(self, sizes: Sequence[int]) -> Dimension:
+        """The dimension with these sizes as its limits; unlimited without any."""
+        return replace(self, low=min(sizes, default=1), high=max(sizes, default=None))
 
     @property
     def smallest(self) -> int:

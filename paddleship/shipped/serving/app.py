@@ -135,7 +135,7 @@ def create_app(load: Callable[[], ServedModel], guard: Guard, *, on_failure: Cal
             Route(f"{model}/ready", service.model_ready),
             Route(f"{model}/infer", service.infer, methods=["POST"]),
         ]
-    handlers = {HTTPException: _explain, Exception: _apologise}
+    handlers = {HTTPException: _explain, Exception: _internal_error}
     app = Starlette(routes=routes, lifespan=service.lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False  # a client would have to send the body again
     return app
@@ -143,7 +143,7 @@ def create_app(load: Callable[[], ServedModel], guard: Guard, *, on_failure: Cal
 
 async def _explain(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
-        return await _apologise(request, error)
+        return await _internal_error(request, error)
     headers, said = dict(error.headers or {}), error.detail
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         said = f"{request.method} is not allowed here: use {headers.get('Allow')}"
@@ -154,7 +154,7 @@ async def _explain(request: Request, error: Exception) -> Response:
     return _json({"error": said}, error.status_code, headers)
 
 
-async def _apologise(_request: Request, _error: Exception) -> Response:
+async def _internal_error(_request: Request, _error: Exception) -> Response:
     return _json({"error": "the model failed on this request: see the server's log"}, 500)
 
 

@@ -68,12 +68,14 @@ def of_bodies(
     memory_bytes: int,
     dimensions: Sequence[Dimension] = (),
 ) -> BodyLimits:
-    """The limits of a model with the inputs `requests`; of a text, `longest_text` characters are read."""
+    """The limits of a model with the inputs `requests`; of the texts of a row, `longest_text` characters are read."""
     most = in_flight_bytes(memory_bytes)
+    numbers = [spec for spec in requests if spec.dtype != "str"]
+    values = min(max_batch * _values(numbers, dimensions), most / _PARSED_VALUE_BYTES)
     if longest_text is not None:
-        room = max_batch * (_ESCAPED_BYTES * longest_text + _SPARE_TEXT_BYTES) + _ENVELOPE_BYTES
-        return BodyLimits(max_batch, min(room, most // _PARSED_PER_TEXT_BYTE), None)
-    values = min(max_batch * _values(requests, dimensions), most / _PARSED_VALUE_BYTES)
+        spare = _SPARE_TEXT_BYTES * (len(requests) - len(numbers))
+        room = max_batch * (_ESCAPED_BYTES * longest_text + spare) + values * _VALUE_BYTES + _ENVELOPE_BYTES
+        return BodyLimits(max_batch, int(min(room, most // _PARSED_PER_TEXT_BYTE)), None)
     size = min(values * _VALUE_BYTES + _ENVELOPE_BYTES, most / 2)
     return BodyLimits(max_batch, int(size), 2 * int(values) + _ENVELOPE_MARKS)
 

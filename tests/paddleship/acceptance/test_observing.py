@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from paddleship.acceptance import hostile, judging, observing
 from paddleship.acceptance.client import Client
 from paddleship.acceptance.observing import observe
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.errors import RequestError
 from paddleship.proof.evidence import gather
 from paddleship.proof.inputs import Case

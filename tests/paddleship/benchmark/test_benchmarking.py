@@ -8,7 +8,7 @@ from paddleship.benchmark import benchmarking, result_table
 from paddleship.benchmark.comparison import Comparison
 from paddleship.benchmark.sampling import Block, Measurement, Sampler
 from paddleship.benchmark.system_metrics import OtherLoad
-from paddleship.config.params import Benchmark
+from paddleship.config.sections.benchmark import Benchmark
 
 SETTINGS = Benchmark(
     batch_sizes=[1, 4], concurrency=[], starts=1, blocks=6, samples_per_block=20, warmup_s=0.1, max_seconds=3, timeout_s=20

@@ -8,11 +8,11 @@ import pytest
 
 from paddleship.benchmark import load_scenarios
 from paddleship.benchmark.workload import Workload
-from paddleship.config.params import Benchmark
-from paddleship.shipped.computing.preprocess import Tensors
+from paddleship.config.sections.benchmark import Benchmark
+from paddleship.shipped.computing.preprocess import build
 from paddleship.shipped.computing.spec import TensorSpec
 
-PREPROCESS = Tensors([TensorSpec("x", "float32", ("batch", 2))])
+PREPROCESS = build({}, [TensorSpec("x", "float32", ("batch", 2))])
 WORKLOAD = Workload(PREPROCESS, PREPROCESS.encode({"x": np.arange(40, dtype=np.float32).reshape(20, 2)}))
 SETTINGS = Benchmark(scenario_seconds=0.5, max_seconds=4, timeout_s=20, batch_sizes=[1, 5])
 

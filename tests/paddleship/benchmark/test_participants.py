@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from paddleship.benchmark.participants import Participants
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.model import eager
 from paddleship.shipped.computing.candidate import Candidate, Program
 from paddleship.shipped.computing.spec import TensorSpec
@@ -21,7 +21,7 @@ X = TensorSpec("x", "float32", ("batch", "length"))
     ids=["in every shape", "in fixed sizes", "not at all"],
 )
 def test_to_static_is_given_the_shapes_that_the_exported_program_takes(tmp_path, runtime, programs, shapes):
-    read = params.load(Path("params.yaml"))
+    read = loading.load(Path("params.yaml"))
     changed = read.model_copy(update={"paths": read.paths.model_copy(update={"candidates": str(tmp_path)})})
     (tmp_path / "one").mkdir()
     Candidate("one", "m:build", runtime, "float32", 1, (X,), (), {"kind": "tensors"}, "", "", programs=programs).save(tmp_path / "one")
@@ -33,9 +33,9 @@ def test_to_static_is_given_the_shapes_that_the_exported_program_takes(tmp_path,
 def participants(tmp_path):
     def make(*candidates):
         (tmp_path / "onnxruntime").mkdir(exist_ok=True)
-        values = params.read(REPOSITORY / "params.yaml")
+        values = loading.read(REPOSITORY / "params.yaml")
         values |= {"paths": {"candidates": str(tmp_path)}, "optimize": {"candidates": list(candidates)}}
-        return Participants(params.parse(values), {"paddle": {}})
+        return Participants(loading.parse(values), {"paddle": {}})
 
     return make
 

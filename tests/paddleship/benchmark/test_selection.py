@@ -1,7 +1,7 @@
 import pytest
 
 from paddleship.benchmark.selection import choose
-from paddleship.config.params import Select
+from paddleship.config.sections.select import Select
 from paddleship.errors import ParamsError
 
 

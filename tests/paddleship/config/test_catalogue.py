@@ -1,6 +1,6 @@
 import pytest
 
-from paddleship.config import catalogue, params
+from paddleship.config import catalogue, optional_params
 from paddleship.errors import ParamsError
 
 
@@ -54,6 +54,14 @@ def test_half_an_extra_is_named_by_the_package_that_lacks(monkeypatch):
     assert catalogue.chosen(["openvino"]) == ["openvino"]
 
 
+def test_without_the_converter_no_candidate_made_from_onnx_takes_part_and_naming_one_says_which_python_has_it(monkeypatch):
+    monkeypatch.setattr(catalogue, "installed", lambda package: package != "paddle2onnx")
+    assert not [name for name in catalogue.chosen(None) if name.startswith(("onnxruntime", "openvino"))]
+    assert catalogue.left_out(catalogue.chosen(None))["onnxruntime"] == "paddle2onnx is not installed"
+    with pytest.raises(ParamsError, match=r"paddle2onnx is not installed: it has wheels for Python 3.11 and 3.12 \(`make setup"):
+        catalogue.chosen(["onnxruntime"])
+
+
 def test_a_name_twice_is_one_candidate():
     assert catalogue.chosen(["paddle", "onnxruntime", "paddle"]) == ["paddle", "onnxruntime"]
 
@@ -66,7 +74,7 @@ def test_a_candidate_that_no_runtime_registers_is_refused_with_those_that_are(na
 
 
 def test_a_form_offers_the_registered_candidates_and_still_every_key_is_optional():
-    form = params.overrides(list(catalogue.kinds()))
+    form = optional_params.overrides(list(catalogue.kinds()))
     assert form.model_validate({}).model_dump(exclude_unset=True) == {}
     schema = form.model_json_schema()
     (offered,) = [

@@ -1,13 +1,13 @@
 import pytest
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.errors import PaddleshipError, ParamsError
 
 SECRET = "hunter2-and-more"  # noqa: S105 not a password of anything
 
 
 def parsed(base_params, **kwargs):
-    return params.parse(params.merge(base_params, {"model": {"kwargs": kwargs}}), origin="mine.yaml")
+    return loading.parse(loading.merge(base_params, {"model": {"kwargs": kwargs}}), origin="mine.yaml")
 
 
 @pytest.mark.parametrize(

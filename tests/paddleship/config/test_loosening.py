@@ -3,7 +3,8 @@
 import pytest
 
 from paddleship.config import loosening
-from paddleship.config.params import Accept, Verify
+from paddleship.config.sections.accept import Accept
+from paddleship.config.sections.verify import Verify
 from paddleship.diagnosis.verify_report import loosened_findings
 
 

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading, params
+from paddleship.config.sections.section import Section
 from paddleship.errors import ParamsError
 
 REPOSITORY = Path(__file__).parents[3]
@@ -12,13 +13,13 @@ X = {"name": "x", "dtype": "float32", "shape": ["batch"]}
 
 
 def test_the_repository_params_are_valid():
-    assert params.load(REPOSITORY / "params.yaml").name == "reviews"
+    assert loading.load(REPOSITORY / "params.yaml").name == "reviews"
 
 
 @pytest.mark.parametrize("overlay", sorted(REPOSITORY.glob("examples/*/params.yaml")), ids=lambda path: path.parent.name)
 def test_every_example_overlay_is_valid(overlay):
-    values = params.merge(BASE, yaml.safe_load(overlay.read_text()))
-    assert params.parse(values).name == overlay.parent.name
+    values = loading.merge(BASE, yaml.safe_load(overlay.read_text()))
+    assert loading.parse(values).name == overlay.parent.name
 
 
 X_SEQ = {"name": "x", "dtype": "float32", "shape": ["batch", "length", 2]}
@@ -79,7 +80,10 @@ def rules(inputs, **dimensions):
         ({"data": {"inputs": ["text", "text"]}}, "inputs must have different names (got 'text' 2 times)"),
         ({"model": {"inputs": [{**X, "low": 6, "high": 0}]}}, "model.inputs.0: low must be at most high (got 6 and 0)"),
         ({"model": {"inputs": [X, X]}}, "model: inputs must have different names (got 'x' 2 times): rename or remove one"),
-        ({"model": {"dimensions": {"length": {"high": 4}}}}, "model.dimensions must be empty for text (got length)"),
+        (
+            {"model": {"dimensions": {"length": {"high": 4}}}},
+            "model.dimensions must leave out the dimensions of 'ids' (got length): preprocess.max_length and preprocess.multiple_of",
+        ),
         (rules([X_SEQ], size={}), "(got 'size'): the inputs have length"),
         (rules([X_SEQ], batch={"high": 4}), "(got 'batch'): the inputs have length"),
         (rules([X_SEQ], length={"low": 33, "high": 63, "multiple_of": 32}), "(got 33 … 63 in multiples of 32)"),
@@ -103,13 +107,13 @@ def rules(inputs, **dimensions):
 )
 def test_a_fault_is_named_with_path_value_and_reason(overlay, words):
     with pytest.raises(ParamsError) as caught:
-        params.parse(params.merge(BASE, overlay))
+        loading.parse(loading.merge(BASE, overlay))
     assert words in str(caught.value)
 
 
 def test_all_faults_are_named_at_once():
     with pytest.raises(ParamsError, match=r"train\.epochs.*verify\.samples"):
-        params.parse(params.merge(BASE, {"train": {"epochs": 0}, "verify": {"samples": 0}}))
+        loading.parse(loading.merge(BASE, {"train": {"epochs": 0}, "verify": {"samples": 0}}))
 
 
 def absent(model, values, path=""):
@@ -117,7 +121,7 @@ def absent(model, values, path=""):
     for key, field in model.model_fields.items():
         if key not in values:
             yield path + key
-        elif isinstance(field.annotation, type) and issubclass(field.annotation, params.Section):
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             yield from absent(field.annotation, values[key], f"{path}{key}.")
 
 
@@ -128,38 +132,38 @@ def test_the_repository_params_have_every_key_so_that_dvc_can_override_it():
 
 def test_a_missing_file_says_where_to_look(tmp_path):
     with pytest.raises(ParamsError, match="does not exist"):
-        params.load(tmp_path / "params.yaml")
+        loading.load(tmp_path / "params.yaml")
 
 
 def test_a_broken_file_names_the_line(tmp_path):
     (tmp_path / "params.yaml").write_text("train: [1, 2\nname: x")
     with pytest.raises(ParamsError, match=r"params\.yaml is not YAML \(line 2: [^\n]+ that began in line 1\): fix that line"):
-        params.load(tmp_path / "params.yaml")
+        loading.load(tmp_path / "params.yaml")
 
 
 def test_a_key_that_is_given_twice_is_refused_and_one_that_replaces_a_merged_one_is_not():
     with pytest.raises(ParamsError, match=r"mine\.yaml is not YAML \(line 3: 'epochs' is given twice\): fix that line"):
-        params.read_text("train:\n  epochs: 1\n  epochs: 2\n", origin="mine.yaml")
+        loading.read_text("train:\n  epochs: 1\n  epochs: 2\n", origin="mine.yaml")
     text = "base: &base {epochs: 1}\nlist:\n- train: &mine {<<: *base, epochs: 2}\nother: {<<: *mine, epochs: 3}\n"
-    assert params.read_text(text, origin="mine.yaml")["other"] == {"epochs": 3}
+    assert loading.read_text(text, origin="mine.yaml")["other"] == {"epochs": 3}
 
 
 def test_what_cannot_be_read_as_text_is_named(tmp_path):
     (tmp_path / "params.yaml").write_bytes(b"name: \xff")
     with pytest.raises(ParamsError, match=r"params\.yaml is not YAML \('utf-8' codec can't decode .+\): save it as UTF-8"):
-        params.load(tmp_path / "params.yaml")
+        loading.load(tmp_path / "params.yaml")
     with pytest.raises(ParamsError, match="cannot be read \\(Is a directory\\)"):
-        params.load(tmp_path)
+        loading.load(tmp_path)
 
 
 def test_a_file_that_holds_a_list_is_refused(tmp_path):
     (tmp_path / "params.yaml").write_text("- 1")
     with pytest.raises(ParamsError, match="must hold a mapping"):
-        params.load(tmp_path / "params.yaml")
+        loading.load(tmp_path / "params.yaml")
 
 
 def test_merge_goes_into_sections_and_replaces_kwargs_and_lists():
-    merged = params.merge(BASE, {"model": {"kwargs": {"features": 2}}, "train": {"epochs": 1}, "data": {"inputs": ["x"]}})
+    merged = loading.merge(BASE, {"model": {"kwargs": {"features": 2}}, "train": {"epochs": 1}, "data": {"inputs": ["x"]}})
     assert merged["model"]["kwargs"] == {"features": 2}
     assert merged["data"]["inputs"] == ["x"]
     assert merged["train"]["epochs"] == 1
@@ -169,7 +173,7 @@ def test_merge_goes_into_sections_and_replaces_kwargs_and_lists():
 
 def test_a_value_may_be_bound_by_a_dimension_and_a_dimension_by_its_sizes():
     overlay = rules([X_SEQ, STEPS, {**STEPS, "name": "last", "low": 0, "high": "length - 1"}], length={"low": 32, "multiple_of": 32})
-    model = params.parse(params.merge(BASE, overlay)).model
+    model = loading.parse(loading.merge(BASE, overlay)).model
     steps, last = (item.spec() for item in model.inputs[1:])
     assert steps.limits({"length": 7}) == (1, 7)
     assert last.limits({"length": 7}) == (0, 6)
@@ -178,13 +182,13 @@ def test_a_value_may_be_bound_by_a_dimension_and_a_dimension_by_its_sizes():
 
 def test_a_number_that_yaml_takes_for_text_is_a_number():
     overlay = rules([{**X_SEQ, "low": "1e-3", "high": "2"}])
-    item = params.parse(params.merge(BASE, overlay)).model.inputs[0]
+    item = loading.parse(loading.merge(BASE, overlay)).model.inputs[0]
     assert (item.low, item.high) == (0.001, 2.0)
 
 
 def test_the_values_of_mappings_have_keys_of_their_own():
     target = {"kind": "docker", "name": "reviews"}
-    flat = params.parse(params.merge(BASE, {"promote": {"target": target}})).flat()
+    flat = loading.parse(loading.merge(BASE, {"promote": {"target": target}})).flat()
     assert (flat["promote.target.name"], flat["model.kwargs.width"], flat["data.task"]) == ("reviews", 32, "classification")
     assert flat["model.dimensions"] == {}
-    assert params.parse(BASE).flat()["promote.target"] is None
+    assert loading.parse(BASE).flat()["promote.target"] is None

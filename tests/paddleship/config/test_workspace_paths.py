@@ -1,7 +1,7 @@
 import pytest
 
 from paddleship.config import workspace_paths
-from paddleship.config.params import Paths
+from paddleship.config.sections.paths import Paths
 from paddleship.errors import ParamsError
 
 TARGET = {"kind": "docker", "name": "reviews"}

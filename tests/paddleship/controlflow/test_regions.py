@@ -7,7 +7,7 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.controlflow import branches, regions, resolved_conditions, tracing
 from paddleship.conversion import exporting
 from paddleship.model import building

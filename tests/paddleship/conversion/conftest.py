@@ -5,7 +5,7 @@ import sys
 import paddle
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.conversion import exporting
 from paddleship.conversion.converting import Converter
 from paddleship.model import building

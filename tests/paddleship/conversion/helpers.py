@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.model.eager import Eager
 from paddleship.proof import evidence, inputs, parity
 from paddleship.shipped.computing import runtimes

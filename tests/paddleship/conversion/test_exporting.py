@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.conversion import exporting
 from paddleship.conversion.converting import convert
 from paddleship.errors import ModelError, RequestError

@@ -6,7 +6,7 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.conversion import exporting
 from paddleship.conversion.converting import Converter
 from paddleship.model import building

@@ -1,8 +1,10 @@
-"""The user's code: where it is, and a copy of it that an import finds."""
+"""The user's code: where it is, and a copy of it that an import finds; and the two hashes of this library."""
+
+import shutil
 
 import pytest
 
-from paddleship.config.params import Code
+from paddleship.config.sections.code import Code
 from paddleship.custody import sources
 
 
@@ -31,3 +33,22 @@ def test_a_copy_has_the_same_hash_and_no_compiled_files(theirs, tmp_path):
 def test_code_that_is_too_large_is_not_copied(theirs, tmp_path):
     assert not sources.copy(theirs, tmp_path / "copy", max_bytes=5)
     assert not (tmp_path / "copy").exists()
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A copy of what goes into every image."""
+    for name in sources.SHIPPED:
+        copy = shutil.copytree if (sources.LIBRARY / name).is_dir() else shutil.copy
+        copy(sources.LIBRARY / name, tmp_path / name)
+    monkeypatch.setattr(sources, "LIBRARY", tmp_path)
+    return tmp_path
+
+
+def test_each_module_of_the_image_belongs_to_what_computes_or_to_what_serves(library):
+    for path in sorted(library.rglob("*.py")):
+        before = sources.library_sha256(), sources.server_sha256()
+        path.write_text(path.read_text(encoding="utf-8") + "\n# edited\n", encoding="utf-8")
+        changed = sources.library_sha256() != before[0], sources.server_sha256() != before[1]
+        computes = "computing" in path.relative_to(library).parts
+        assert changed == (computes, not computes), path.relative_to(library)

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 
-from paddleship.config.params import Data
+from paddleship.config.sections.data import Data
 from paddleship.data import dataset
 from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError
+from paddleship.shipped.computing.preprocess import build
+from paddleship.shipped.computing.spec import TensorSpec
 
 
 def settings(**changes):
@@ -48,8 +50,11 @@ def test_text_is_kept_as_it_came():
 @pytest.mark.parametrize(("form", "repeated"), [("NFKC", 2), ("NFC", 1), (None, 0)])
 def test_texts_are_repeats_where_the_preprocess_makes_them_equal(form, repeated):
     data = settings()
+    text = {"kind": "characters", "column": "text", "input": "ids", "unicode_form": form}
     added = [{"text": "ｒow number 0", "label": 0}, {"text": "caf\u00e9", "label": 0}, {"text": "cafe\u0301", "label": 0}]
-    _, counts = dataset.clean([*reviews(), *added], data, RowValidator(data, text="text", unicode_form=form))
+    _, counts = dataset.clean(
+        [*reviews(), *added], data, RowValidator(data, build(text, [TensorSpec("ids", "int64", ("batch", "length"))]))
+    )
     assert counts.repeated == repeated
 
 

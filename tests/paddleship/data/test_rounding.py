@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from paddleship.config.params import Data
+from paddleship.config.sections.data import Data
 from paddleship.data import dataset
 from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError
+from paddleship.shipped.computing.preprocess import build
 from paddleship.shipped.computing.spec import TensorSpec
 
 START_MS = 1_793_491_200_000  # 2026-11-01
@@ -16,7 +17,7 @@ def counted(values, dtype="float32", shape=("batch", 2), labels=None, **changes)
     settings = {"raw": "raw", "reader": "m:read", "inputs": ["x"], "label": "y", "task": "classification", "classes": ["a", "b"]}
     data = Data(**settings | {"validation": 0.2, "test": 0.2} | changes)
     rows = [{"x": value, "y": label} for value, label in zip(values, labels or [index % 2 for index in range(len(values))], strict=True)]
-    return dataset.clean(rows, data, RowValidator(data, tensors=[TensorSpec("x", dtype, shape)]))[1]
+    return dataset.clean(rows, data, RowValidator(data, build({}, [TensorSpec("x", dtype, shape)])))[1]
 
 
 @pytest.mark.parametrize("kind", [float, int, str, np.int64], ids=lambda kind: kind.__name__)

@@ -7,10 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from paddleship.config.params import Data
+from paddleship.config.sections.data import Data
 from paddleship.data import dataset, row_validation
 from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError
+from paddleship.shipped.computing import preprocess
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 X = TensorSpec("x", "float32", ("batch", "steps"))
@@ -24,7 +25,7 @@ def settings(**changes):
 
 def kept(rows, tensors=(X,), **changes):
     data = settings(**changes)
-    return dataset.clean(rows, data, RowValidator(data, tensors=tensors))
+    return dataset.clean(rows, data, RowValidator(data, preprocess.build({}, tensors)))
 
 
 @pytest.mark.parametrize("tensors", [(X,), ()], ids=["an input of the model", "another column"])
@@ -33,7 +34,7 @@ def test_equal_numbers_of_two_types_are_one_row_on_one_side(other, tensors):
     rows = [{"x": [kind(index), kind(2)], "y": 1} for index in range(100) for kind in (int, other)]
     splits, counts = kept(rows, tensors)
     assert counts.repeated == 100
-    parts = [rows.hashes("NFKC") for rows in splits.values()]
+    parts = [rows.hashes(RowValidator(settings()).identity) for rows in splits.values()]
     assert sum(len(part) for part in parts) == len(set.union(*parts)) == 100
 
 
@@ -47,7 +48,7 @@ def test_hashes_of_what_was_written_are_the_keys(tmp_path):
     dataset.write(splits, {}, tmp_path)
     for split in dataset.SPLITS:
         back = dataset.read(tmp_path, split)
-        assert back.hashes("NFKC") == set(back.keys)
+        assert back.hashes(RowValidator(settings()).identity) == set(back.keys)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_hashes_of_what_was_written_are_the_keys(tmp_path):
     ],
 )
 def test_equal_values_hash_equal(one, other, equal):
-    assert (row_validation.content_hash([one], unicode_form="NFKC") == row_validation.content_hash([other], unicode_form="NFKC")) is equal
+    assert (row_validation.content_hash([one]) == row_validation.content_hash([other])) is equal
 
 
 class Odd:
@@ -116,14 +117,14 @@ def test_text_is_no_truth_value():
         kept([{"mask": ["False"], "y": 1}], (MASK,), inputs=["mask"])
 
 
-def test_an_input_that_is_no_column_is_named():
-    with pytest.raises(DataError, match="names 'mask'"):
-        RowValidator(settings(), tensors=[X, MASK])
+def test_an_input_that_is_no_column_is_named(reviews_params):
+    with pytest.raises(DataError, match=r"model.inputs names 'ids', which is not a column of the data \(data.inputs: text\)"):
+        RowValidator.of(reviews_params({"preprocess": {"kind": "tensors"}}))
 
 
-def test_numbers_in_the_text_column_are_named_with_their_row():
-    with pytest.raises(DataError, match=r"row 0 .* column 'x' holds 3 of type int, and preprocess.column must be text"):
-        RowValidator(settings(), text="x").values(0, {"x": 3})
+def test_numbers_in_the_text_column_are_named_with_their_row(reviews_params):
+    with pytest.raises(DataError, match=r"row 0 .* column 'text' holds 3 of type int, and the input 'ids' is made from text: name another"):
+        RowValidator.of(reviews_params()).values(0, {"text": 3})
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_an_id_is_one_label_in_every_type_of_number():
 )
 def test_a_row_that_breaks_a_rule_between_inputs_is_named(values, words):
     bounded = TensorSpec("n", "int64", ("batch",), 1, "steps")
-    rows = RowValidator(settings(inputs=["x", "n"]), tensors=(X, bounded), dimensions=(Dimension("steps", 2, 4, 2),))
+    rows = RowValidator(settings(inputs=["x", "n"]), preprocess.build({}, (X, bounded), (Dimension("steps", 2, 4, 2),)))
     rows.values(0, {"x": [1.0, 2.0], "n": 2})
     with pytest.raises(DataError) as caught:
         rows.values(7, values)

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paddleship.config.params import Model, Verify
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.verify import Verify
 from paddleship.conversion import converting, exporting
 from paddleship.diagnosis import explaining, program_contents, replay
 from paddleship.diagnosis.recording import Call

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from paddleship.config.params import Model, Verify
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.verify import Verify
 from paddleship.doctor import examining, graph_breaks, messages
 from paddleship.doctor.examination import Examination, RuntimeRow
 from paddleship.errors import OutOfTime
@@ -621,11 +622,17 @@ def test_a_size_that_is_unknown_while_converting_is_told_with_its_line_once():
     assert str(other).count("net.py:7") == 1
 
 
-def test_where_only_sot_leaves_the_graph_is_a_note():
+def test_where_only_sot_leaves_the_graph_is_a_note(tmp_path):
     from paddle.jit.sot.utils import exceptions
 
+    (tmp_path / "net.py").write_text(
+        "def forward(x):\n    y = float(x)\n    j = y + 1\n    for i in range(x):\n        y = [i for i in range(x)]\n"
+    )
     hidden, value = exceptions.DataDependencyControlFlowBreak(), exceptions.DataDependencyOperationBreak("called get_py_value")
-    assert [graph_breaks._break(reason, f"{__file__}:1").severity for reason in (hidden, value)] == ["note", "warning"]
+    found = [graph_breaks._break(*one) for one in ((hidden, f"{tmp_path}/net.py:2"), (value, f"{tmp_path}/net.py:2"))]
+    assert [one.severity for one in found] == ["note", "warning"]
+    rest = [graph_breaks._break(value, f"{tmp_path}/net.py:{line}") for line in (3, 4, 5)]
+    assert [(one.severity, one.kind) for one in rest] == [("note", "graph-break")] * 2 + [("warning", "python-value")]
 
 
 @pytest.mark.parametrize(
@@ -647,6 +654,11 @@ def test_what_paddle_says_of_its_own_insides_is_told_in_the_users_words(said, wo
 def test_state_that_is_an_error_after_all_says_what_it_does():
     (found,) = messages.judged([Finding("stale-tensor", "note", "forward keeps a tensor on self")], {})
     assert (found.severity, found.message) == ("error", "forward keeps a tensor on self: the program keeps what it was made with")
+
+
+def test_state_is_no_reason_why_no_runtime_could_be_made():
+    kept = [Finding("stale-tensor", "note", "forward keeps a tensor on self")]
+    assert messages.judged(kept, dict.fromkeys(("paddle", "onnxruntime"), RuntimeRow("not made", "ValueError"))) == kept
 
 
 def test_what_forward_changes_is_not_taken_for_a_changed_weight():

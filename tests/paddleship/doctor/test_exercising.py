@@ -8,7 +8,7 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.doctor import examining, exercising
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
@@ -30,6 +30,16 @@ class Detector(nn.Layer):
         scores = nn.functional.sigmoid(self.score(hidden))
         kept = (scores.max(-1) > 0.5).astype("float32").unsqueeze(-1)
         return self.box(hidden) * kept, scores
+
+class ZeroAtFirst(Detector):
+    # The last layer of a diffusion model is zero before it is trained.
+    def __init__(self):
+        super().__init__()
+        self.box.weight.set_value(paddle.zeros([8, 4]))
+
+    def forward(self, x):
+        hidden = self.body(x)
+        return self.box(hidden), self.score(hidden)
 
 class Stubborn(Detector):
     def forward(self, x):
@@ -64,6 +74,10 @@ def found(name, tmp_path, seconds):
 
 def test_weights_are_found_with_which_a_detection_head_finds_something(tmp_path):
     assert found("Detector", tmp_path, 30) == (True, [])
+
+
+def test_weights_are_found_for_a_last_layer_that_is_zero_at_first(tmp_path):
+    assert found("ZeroAtFirst", tmp_path, 30) == (True, [])
 
 
 def test_where_no_weights_help_the_checkpoint_stays_and_the_search_ends_in_time(tmp_path):

@@ -6,16 +6,18 @@ import sys
 import numpy as np
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.verify import Verify
 from paddleship.conversion import exporting, to_onnx
 from paddleship.doctor import examining, graph_breaks, memory, messages
 from paddleship.doctor.ast_lint import Suspect
-from paddleship.doctor.examination import Examination, RuntimeRow
+from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
 from paddleship.proof import inputs
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 MODELS = """
+import time
 import paddle
 from paddle import nn
 
@@ -65,6 +67,69 @@ class Counted(Overridden):
     def state_dict(self, *given, **named):
         return {"steps": 3}
 
+class Uninitialised(Head):
+    def __init__(self):
+        super().__init__()
+        self.scale = self.create_parameter([20], default_initializer=nn.initializer.Constant(float("nan")))
+
+    def forward(self, x):
+        return self.fc(x) * self.scale
+
+class Causal(Head):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("causal", paddle.triu(paddle.full([20, 20], float("-inf")), 1))
+
+    def forward(self, x):
+        return paddle.nn.functional.softmax(self.fc(x).unsqueeze(1) + self.causal, -1)
+
+class OwnEval(Head):
+    def eval(self):
+        super().eval()
+        for part in None:  # <- own eval
+            part.eval()
+
+    def forward(self, x):
+        return self.fc(x)
+
+class Picky(Head):
+    def __init__(self, classes=3):
+        super().__init__()
+        assert classes == 4, "four classes"
+
+    def forward(self, x):
+        assert x.shape[1] == 9, "nine features"
+        return self.fc(x)
+
+class Constant(Head):
+    def forward(self, x, k):
+        return self.fc(x) * 0 + k * 0 + 1
+
+class Endless(Head):
+    def forward(self, x):
+        while not paddle.in_dynamic_mode():
+            time.sleep(1)
+        return self.fc(x)
+
+class Steps(Head):
+    def forward(self, x):
+        parts = []
+        for _ in range(paddle.to_tensor(3)):
+            x = self.fc(x)[:, :8]
+            parts.append(x)  # <- step
+        return paddle.stack(parts, 1)
+
+class Joined(Head):
+    def forward(self, x):
+        rounds, y = paddle.to_tensor(3), x
+        for _ in range(rounds + 1):  # <- rounds
+            y = self.fc(y)[:, :8]
+        beside = x * 2
+        beside = beside.transpose([1, 0])
+        beside = beside.abs()
+        beside = beside.transpose([1, 0])
+        return paddle.concat([y, beside], 1)
+
 class Tied(Head):
     def forward(self, x):
         scores = paddle.clip(self.fc(x) * 20, 0.0, 1.0)
@@ -80,9 +145,9 @@ def examine(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "their_small", raising=False)
 
-    def run(name, *declared, candidates=("paddle",), **options):
+    def run(name, *declared, candidates=("paddle",), settings=None, **options):
         model = Model(factory=f"their_small:{name}", inputs=list(declared), **options)
-        return examining.examine(model, work=tmp_path / "work", candidates=candidates)
+        return examining.examine(model, work=tmp_path / "work", candidates=candidates, settings=settings)
 
     return run
 
@@ -156,6 +221,43 @@ def test_a_variable_without_a_value_is_placed_at_the_if_that_leaves_it_so(tmp_pa
     assert "line 7" in found.message
 
 
+def test_a_size_that_is_needed_as_a_number_is_called_a_size(tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text("def forward(x, y):\n    B, E = x.shape\n    return x / sqrt(E)\n\ndef other(x):\n    return float(x)\n")
+    said = "TypeError: float(Tensor) is not supported in static graph mode."
+    found = graph_breaks.classify(said, said, f"{path}:3")
+    assert (found.kind, "'E' is a size" in found.message, "reshape" in found.advice) == ("python-value", True, True)
+    assert "paddle.maximum" in graph_breaks.classify(said, said, f"{path}:6").advice
+
+
+def test_a_conversion_that_does_not_end_is_not_judged_and_the_advice_helps(examine):
+    found = examine("Endless", X, settings=Verify(timeout_s=20))
+    (late,) = [finding for finding in found.findings if finding.severity == "error"]
+    assert (found.outcome, late.kind, found.runtimes["paddle"].status) == ("not judged in time", "out-of-time", "not judged in time")
+    assert "raise --seconds" in late.advice
+
+
+def test_more_time_for_an_examination_is_more_time_for_each_of_its_calls():
+    assert [examining._limits(seconds).timeout_s for seconds in (60, 120, 400)] == [120, 120, 200]
+
+
+def test_a_list_that_a_loop_fills_is_named_where_the_converter_to_onnx_drops_it(examine):
+    found = examine("Steps", X, candidates=("paddle", "onnxruntime"))
+    assert found.runtimes["paddle"].status == "proven", str(found)
+    (warning,) = [finding for finding in found.findings if finding.severity == "warning"]
+    marked = next(number for number, line in enumerate(MODELS.splitlines(), start=1) if "<- step" in line)
+    assert (warning.kind, warning.where.rpartition(":")[2]) == ("unsupported-operator", str(marked)), str(found)
+    assert "onnxruntime cannot be made: a list is filled in a loop over a tensor" in warning.message
+
+
+def test_the_line_that_a_converter_fails_on_is_not_a_later_one_that_joins_its_result_with_others(examine):
+    found = examine("Joined", X, candidates=("paddle", "onnxruntime"))
+    (warning,) = [finding for finding in found.findings if finding.severity == "warning"]
+    marked = next(number for number, line in enumerate(MODELS.splitlines(), start=1) if "<- rounds" in line)
+    assert "onnxruntime cannot be made" in warning.message, str(found)
+    assert warning.where.rpartition(":")[2] == str(marked), str(found)
+
+
 def test_a_list_of_different_shapes_is_the_only_error_and_has_its_line(examine):
     found = examine("Ragged", X, candidates=("paddle", "onnxruntime"))
     marked = next(number for number, line in enumerate(MODELS.splitlines(), start=1) if "<- append" in line)
@@ -193,10 +295,57 @@ def test_layers_in_train_mode_are_counted_in_a_whole_sentence():
     assert "in train mode after eval() and a call, as are 2 more" in found.message
 
 
-def test_advice_about_an_output_that_did_not_vary_needs_no_pipeline():
-    (found,) = messages.unproven([Finding("not-exercised", "error", "w", "ask rows (verify.samples)")])
-    assert "--checkpoint" in found.advice
-    assert "verify.samples" not in found.advice
+@pytest.mark.parametrize(
+    ("kind", "advice", "option"),
+    [
+        ("not-exercised", "ask rows (verify.samples)", "--checkpoint"),
+        ("uncovered-branch", "add held-out rows that do", "--input"),
+        ("weights-differ", "convert again: `paddleship run --again export`", "state_dict()"),
+    ],
+)
+def test_advice_of_the_proof_is_replaced_by_what_needs_no_pipeline(kind, advice, option):
+    (found,) = messages.advised([Finding(kind, "error", "w", advice)])
+    assert option in found.advice
+    assert advice not in found.advice
+
+
+def test_no_input_of_a_model_with_constant_answers_is_called_unused(examine):
+    found = examine("Constant", X, {"name": "k", "dtype": "float32", "shape": []})
+    assert "not-exercised" in {finding.kind for finding in found.findings}, str(found)
+    assert "unused-input" not in {finding.kind for finding in found.findings}, str(found)
+
+
+def test_each_input_without_influence_and_without_range_is_named():
+    kinds, names = ("unused-input", "assumed-range"), ("a", "b")
+    findings = [messages.unused(name, "net.py:3", grave=False) for name in names]
+    findings += messages.assumptions(Model(factory="m:f", inputs=[{"name": name, "dtype": "int64", "shape": [2]} for name in names]))
+    named = [(one.kind, re.search(r"input '(\w)'", one.message)[1]) for one in by_gravity(findings)]
+    assert named == [(kind, name) for kind in kinds for name in names]
+
+
+def test_fresh_weights_that_are_not_finite_are_not_to_be_trained_again(examine):
+    (error,) = [finding for finding in examine("Uninitialised", X).findings if finding.severity == "error"]
+    assert (error.kind, "initialise" in error.advice, "train" in error.advice) == ("nan-weights", True, False)
+
+
+def test_a_mask_of_infinity_in_a_buffer_is_no_bad_weight(examine):
+    found = examine("Causal", X)
+    assert found.runtimes["paddle"].status == "proven", str(found)
+
+
+def test_an_error_of_the_model_while_it_loads_is_no_failed_conversion(examine):
+    (error,) = examine("OwnEval", X).findings
+    marked = next(number for number, line in enumerate(MODELS.splitlines(), start=1) if "<- own eval" in line)
+    assert (error.kind, error.where.rpartition(":")[2]) == ("bad-model", str(marked))
+    assert "TypeError" in error.message
+    assert "eval()" in error.advice
+
+
+@pytest.mark.parametrize(("kwargs", "words"), [({"classes": 3}, "four classes"), ({"classes": 4}, "nine features")])
+def test_an_error_of_the_model_names_no_params_that_only_a_pipeline_has(examine, kwargs, words):
+    (error,) = examine("Picky", X, kwargs=kwargs).findings
+    assert words in error.message
+    assert not re.search(r"\b(model|code|verify|train)\.[a-z]+", f"{error.message} {error.advice}"), str(error)
 
 
 def test_a_rank_that_changes_is_an_error_with_its_own_class():

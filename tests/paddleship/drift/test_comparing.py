@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paddleship.config.params import Drift
+from paddleship.config.sections.drift import Drift
 from paddleship.drift import drift_page, drift_plot, feature_comparison
 from paddleship.drift.feature_comparison import DriftVerdict
 from tests.paddleship.drift.helpers import FEATURES, counted, made, rows

@@ -6,7 +6,7 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.errors import ModelError
 from paddleship.model import building
 
@@ -120,7 +120,7 @@ def test_minus_infinity_in_a_buffer_is_a_mask(tmp_path):
 
 
 def test_a_missing_checkpoint_says_what_to_run(tmp_path):
-    with pytest.raises(ModelError, match="dvc repro train"):
+    with pytest.raises(ModelError, match=r"the folder that `train` wrote.*paddleship run --again train"):
         building.restore(building.build(settings("their_models:good")), tmp_path)
 
 

@@ -3,7 +3,7 @@
 import paddle
 import pytest
 
-from paddleship.config.params import Train
+from paddleship.config.sections.train import Train
 from paddleship.errors import ModelError
 from paddleship.model import training
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paddleship.config.params import Promote
+from paddleship.config.sections.promote import Promote
 from paddleship.data.dataset import Rows
 from paddleship.promotion import score_comparison
 

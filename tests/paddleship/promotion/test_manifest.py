@@ -4,7 +4,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from paddleship.config.params import Target
+from paddleship.config.sections.promote import Target
 from paddleship.promotion import manifest
 from paddleship.promotion.ledger import Shipped
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.proof import controls, evidence
 from paddleship.proof.controls import FLOAT32, LOWER
 from paddleship.proof.inputs import Case
@@ -93,6 +93,18 @@ def test_a_unit_that_is_too_large_is_found_out_by_the_wrong_answers_that_it_pass
     assert "'output'" in finding.message
     assert "all zero (noise_ratio is " in finding.message
     assert "limit 8" in finding.message
+
+
+def test_limits_that_were_raised_are_the_cause_and_not_eager_or_the_number_of_rows():
+    limits = Verify(noise_limit=2e6, typical_limit=1e6, samples=8)
+    (finding,) = controls.accepted(controls.run(known(scores(24, 3)), limits=limits), FLOAT32, limits)
+    raised = "verify.noise_limit 2000000 (default 8), verify.typical_limit 1000000 (default 3)"
+    assert finding.advice.startswith(
+        f"limits of verify are weaker than their defaults ({raised}): remove them from the params, or look for "
+    )
+    few = Verify(samples=8)
+    (finding,) = controls.accepted(controls.run(known(scores(24, 3), noise=0.375), limits=few), FLOAT32, few)
+    assert finding.advice.startswith("eager float32 is too inaccurate for this output: ")
 
 
 def test_a_unit_that_passes_only_a_shift_is_found_out_too():

@@ -45,6 +45,14 @@ def test_a_mask_of_minus_infinity_is_named_and_no_error():
     assert finding.severity == "note"
 
 
+@pytest.mark.parametrize(("kind", "size"), [(np.float16, 1e5), (np.float32, 1e39)])
+def test_an_overflow_of_a_cast_in_forward_is_no_mask_although_float64_is_minus_infinite_too(kind, size):
+    (error, *_) = finiteness.findings(gathered(lambda x: (-np.abs(x.astype(np.float64)) * size).astype(kind)))
+    assert error.severity == "error"
+    (finding, *_) = finiteness.findings(gathered(lambda x: np.where(x > 0, -np.inf, x.astype(np.float16))))
+    assert finding.severity == "note", "a mask beside numbers of float16"
+
+
 def test_an_edge_case_that_is_not_finite_is_a_note_and_finite_answers_are_nothing():
     (finding,) = finiteness.findings(gathered(lambda x: np.where(x > 2, np.inf, x)))
     assert finding.severity == "note"
@@ -54,6 +62,10 @@ def test_an_edge_case_that_is_not_finite_is_a_note_and_finite_answers_are_nothin
 def test_infinity_and_nan_are_no_variation_of_a_constant():
     constant = gathered(lambda x: np.where(x > 2, np.nan, np.zeros_like(x)))
     assert exercise.outputs(constant, limit=8)["output"].startswith("the same for all inputs")
+
+
+def test_an_output_whose_first_row_is_masked_varies_with_the_others():
+    assert exercise.outputs(gathered(lambda x: np.where(x < -0.9, -np.inf, x)), limit=8, real=True) == {}
 
 
 def test_a_saturated_output_is_not_exercised_and_a_mask_of_0_and_1_is():

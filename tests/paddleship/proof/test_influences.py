@@ -1,10 +1,11 @@
 """Eager models whose answers depend on more than their inputs, each over real processes, and honest ones that only look as if."""
 
 import sys
+from datetime import datetime
 
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.proof import evidence, influences, inputs
@@ -173,9 +174,16 @@ class Verbose(Plain):
         return 1.0 if os.environ.get("THEIR_DEBUG") else 1.0
 
 
+class Level(Plain):
+    def factor(self):
+        level = int(os.environ.get("THEIR_LEVEL", "0"))  # reads it
+        logging.getLogger("theirs").log(level, "called")
+        return 1.0
+
+
 class Morning(Plain):
     def factor(self):
-        return 1.0 if datetime.now().hour < 12 else 2.0  # reads it
+        return 2.0 if datetime.now().hour == OTHER_HOUR else 1.0  # reads it
 
 
 class Summer(Plain):
@@ -282,6 +290,11 @@ class System(Plain):
         return 1.0 if uuid.uuid4().int > 0 else 2.0  # reads it
 
 
+class Drawn(Plain):
+    def factor(self):
+        return 1.0 + uuid.uuid4().int % 97 / 97  # reads it
+
+
 class Network(Plain):
     def factor(self):
         return 1.0 if socket.getaddrinfo("127.0.0.1", 80) else 2.0  # reads it
@@ -310,7 +323,8 @@ class Dropped(Plain):
 
 @pytest.fixture(autouse=True)
 def their_package(tmp_path, monkeypatch):
-    (tmp_path / "their_influences.py").write_text(SOURCE)
+    other = (datetime.now().hour + 12) % 24  # an hour, 7 hours and 30 years from now it is not this hour
+    (tmp_path / "their_influences.py").write_text(SOURCE.replace("OTHER_HOUR", str(other)))
     (tmp_path / "factor.txt").write_text("1.5")
     monkeypatch.syspath_prepend(tmp_path)
     yield
@@ -405,6 +419,7 @@ def test_an_honest_model_that_looks_at_the_clock_keeps_a_cache_or_reads_a_variab
         ("Active", "threads"),
         ("Opened", "files"),
         ("Text", "files"),
+        ("Drawn", "random numbers of the system"),
     ],
 )
 def test_answers_that_change_with_a_source_that_forward_reads_are_an_error_with_its_line(find, name, source):
@@ -416,6 +431,7 @@ def test_answers_that_change_with_a_source_that_forward_reads_are_an_error_with_
 @pytest.mark.parametrize(
     ("name", "source"),
     [
+        ("Level", "environment"),
         ("Numpy", "clock"),
         ("Timer", "clock"),
         ("Exists", "files"),

@@ -5,7 +5,7 @@ import pytest
 
 from paddleship.errors import DataError
 from paddleship.proof import batches, coverage, id_cases, inputs, regression_cases
-from paddleship.shipped.computing.preprocess import Tensors
+from paddleship.shipped.computing.preprocess import build
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 IDS = TensorSpec("ids", "int64", ("batch", "length"), 0, 9)
@@ -17,12 +17,12 @@ def examples():
 
 
 def cases(max_batch=4):
-    return inputs.from_rows(examples(), [IDS], Tensors([IDS]).collate, max_batch=max_batch)
+    return inputs.from_rows(examples(), [IDS], build({}, [IDS]).collate, max_batch=max_batch)
 
 
 def many(max_batch, count=256):
     rows = [{"ids": np.full(1 + row % 10, row % 10)} for row in range(count)]
-    return inputs.from_rows(rows, [IDS], Tensors([IDS]).collate, max_batch=max_batch)
+    return inputs.from_rows(rows, [IDS], build({}, [IDS]).collate, max_batch=max_batch)
 
 
 def test_every_batch_size_up_to_the_largest_is_asked():
@@ -56,7 +56,7 @@ def test_of_very_large_batches_a_selection_is_asked_that_holds_the_odd_ones():
 def test_the_shortest_and_longest_rows_and_those_of_the_limits_are_in_one_largest_batch():
     rows = [{"ids": np.full(length, 1)} for length in (3, 4)]
     limits = {"length 12": {"ids": np.full(12, 2)}}
-    found = {case.name: case for case in inputs.from_rows(rows, [IDS], Tensors([IDS]).collate, max_batch=4, limits=limits)}
+    found = {case.name: case for case in inputs.from_rows(rows, [IDS], build({}, [IDS]).collate, max_batch=4, limits=limits)}
     assert found["length 12, alone"].inputs["ids"].shape == (1, 12)
     assert found["batch of 4 with all shortest and longest rows"].inputs["ids"].shape == (4, 12)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.proof import evidence, invariance, invariance_checks, parity
 from paddleship.proof.inputs import Case
 

@@ -5,7 +5,7 @@ import pytest
 
 from paddleship.data import dataset
 from paddleship.proof import limits
-from paddleship.shipped.computing.preprocess import Tensors, build
+from paddleship.shipped.computing.preprocess import build
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 ROWS = TensorSpec("rows", "float32", ("batch", "length", 2))
@@ -28,7 +28,7 @@ def prepared(tmp_path):
 
 
 def made(prepared, rule, examples):
-    return limits.rows(prepared, Tensors(SPECS), SPECS, [rule], examples)
+    return limits.rows(prepared, build({}, SPECS), SPECS, [rule], examples)
 
 
 def test_ends_that_held_out_rows_reach_need_no_other_row(prepared):
@@ -61,3 +61,12 @@ def test_text_is_made_as_long_as_a_client_may_send_it(prepared):
     text = build({**config, "unicode_form": None}, [ids])
     found = limits.rows(prepared, text, [ids], [Dimension("length", 16, 32, 16)], text.encode({"text": ["ab"]}))
     assert text.collate([found["largest length (32)"]])["ids"].tolist() == [[2, 3] * 16]
+
+
+def test_text_in_a_column_of_the_name_of_its_input_is_no_row_of_the_input(tmp_path):
+    for split in dataset.SPLITS:
+        dataset.write({split: dataset.Rows({"ids": ["ab"]}, np.zeros(1), ["1"])}, {}, tmp_path)
+    ids = TensorSpec("ids", "int64", ("batch", "length"), 0, 3)
+    text = build({"inputs": {"ids": {"kind": "characters", "column": "ids", "vocabulary": ["a", "b"], "multiple_of": 4}}}, [ids])
+    found = limits.rows(tmp_path, text, [ids], [Dimension("length", 4, 8, 4)], text.encode({"ids": ["ab"]}))
+    assert text.collate([found["largest length (8)"]])["ids"].tolist() == [[2, 3] * 4]

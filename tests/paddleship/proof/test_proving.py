@@ -10,7 +10,8 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model, Verify
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.verify import Verify
 from paddleship.controlflow import regions
 from paddleship.errors import ModelError
 from paddleship.model import building
@@ -20,7 +21,7 @@ from paddleship.proof.answering import ModelUnderTest
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.reference import EarlierAnswers
 from paddleship.proof.searching import Search
-from paddleship.shipped.computing.preprocess import Tensors
+from paddleship.shipped.computing.preprocess import build
 
 SOURCE = """
 import os
@@ -381,7 +382,7 @@ def table_cases(source_model, *, longest=16):
     specs = [item.spec() for item in source_model.model.inputs]
     rows = [{"x": (np.arange(3 + row % 10) * 7 + row) % 50} for row in range(40)]
     limits = {"length 16": {"x": np.arange(longest) % 50}}
-    real = inputs.from_rows(rows, specs, Tensors(specs).collate, max_batch=8, limits=limits)
+    real = inputs.from_rows(rows, specs, build({}, specs).collate, max_batch=8, limits=limits)
     batches = [case.inputs for case in real]
     return [*real, *inputs.edges(specs, batches), *id_cases.walk(specs, batches, max_batch=8)]
 

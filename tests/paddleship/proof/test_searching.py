@@ -6,7 +6,7 @@ import numpy as np
 import paddle
 import pytest
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.controlflow import regions
 from paddleship.conversion import exporting
 from paddleship.errors import ProcessDied

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paddleship.config.params import Verify
+from paddleship.config.sections.verify import Verify
 from paddleship.proof import evidence, parity, proving
 from paddleship.proof.inputs import Case
 

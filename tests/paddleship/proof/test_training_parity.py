@@ -5,7 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from paddleship.config.params import Model, Train, Verify
+from paddleship.config.sections.model import Model
+from paddleship.config.sections.train import Train
+from paddleship.config.sections.verify import Verify
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
 from paddleship.proof import training_parity

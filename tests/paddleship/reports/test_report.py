@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from paddleship.reports import gate
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
@@ -53,7 +54,7 @@ def test_errors_are_shown_before_warnings_and_notes_not_at_all():
 @pytest.mark.parametrize("finding", [WARNING, NOTE, ERROR])
 def test_a_kind_that_is_named_fails_the_verdict_at_any_severity(finding):
     made = report(finding)
-    made.gate([finding.kind])
+    made.verdict = gate.verdict(made, [finding.kind])
     assert not made.verdict
     (failed,) = made.verdict.failures
     assert finding.message in str(failed)
@@ -63,14 +64,14 @@ def test_a_kind_that_is_named_fails_the_verdict_at_any_severity(finding):
 def test_a_kind_that_is_named_fails_the_verdict_where_only_a_refused_candidate_has_it_too():
     made = report()
     made.candidates["onnxruntime"] = {"status": "failed", "findings": [ERROR.to_dict()]}
-    made.gate([ERROR.kind])
+    made.verdict = gate.verdict(made, [ERROR.kind])
     (failed,) = made.verdict.failures
     assert failed.measured == f"onnxruntime: {ERROR.message}"
 
 
 def test_a_kind_that_is_not_named_or_not_found_fails_nothing():
     made = report(WARNING)
-    made.gate([])
+    made.verdict = gate.verdict(made, [])
     assert len(made.verdict.checks) == 1
-    made.gate(["random-forward"])
+    made.verdict = gate.verdict(made, ["random-forward"])
     assert made.verdict

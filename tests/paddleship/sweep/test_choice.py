@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddleship.config.params import Sweep
+from paddleship.config.sections.sweep import Sweep
 from paddleship.statistics.estimates import Difference, Interval
 from paddleship.sweep import choice
 from tests.paddleship.sweep.helpers import figures

@@ -1,6 +1,6 @@
 """The table and the picture of a sweep: the chosen variant first, failures with their reason, and what cannot be compared."""
 
-from paddleship.config.params import Sweep
+from paddleship.config.sections.sweep import Sweep
 from paddleship.sweep import choice, sweep_page
 from tests.paddleship.sweep.helpers import done, failed
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from paddleship.config.params import Sweep
+from paddleship.config.sections.sweep import Sweep
 from paddleship.errors import ParamsError
 from paddleship.sweep import space
 

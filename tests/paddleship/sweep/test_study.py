@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddleship.config.params import Sweep
+from paddleship.config.sections.sweep import Sweep
 from paddleship.sweep import space
 from paddleship.sweep.study import Study
 

@@ -8,7 +8,7 @@ import pytest
 
 from paddleship.benchmark.sampling import Sampler
 from paddleship.benchmark.worker_process import WorkerProcess
-from paddleship.config.params import Benchmark
+from paddleship.config.sections.benchmark import Benchmark
 from paddleship.system import devices, host
 from paddleship.system.isolate import Isolated
 from tests.paddleship.benchmark.test_benchmarking import BATCHES, Sleeper

@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 from safetensors.numpy import load_file, save_file
 
-from paddleship.config.params import Model
+from paddleship.config.sections.model import Model
 from paddleship.conversion import exporting, tensor_names
 from paddleship.conversion.converting import Converter
 from paddleship.errors import CandidateError

@@ -3,13 +3,13 @@
 import sys
 from pathlib import Path
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.tracking.run import Tracker
 
 if __name__ == "__main__":
     store, spool = sys.argv[1:]
     tracker = Tracker.start(
-        params.load(Path("params.yaml")), tracking_uri=store, artifact_root=f"file://{spool}", spool=Path(spool), tags={}
+        loading.load(Path("params.yaml")), tracking_uri=store, artifact_root=f"file://{spool}", spool=Path(spool), tags={}
     )
     tracker.finish()
     sys.exit(tracker.undelivered is not None)

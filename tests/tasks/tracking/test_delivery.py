@@ -174,8 +174,8 @@ def test_a_run_that_was_killed_while_it_was_created_is_one_run(start, store, tmp
 @pytest.mark.long  # who lives is asked in paddleship/system/test_processes, a killed run is buried in flows/test_pipeline
 def test_a_run_whose_process_was_killed_is_buried_in_another_pid_namespace_and_a_living_one_is_not(store, tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from paddleship.config import params; from paddleship.tracking.run import Tracker; "
-        "tracker = Tracker.start(params.load(Path('params.yaml')), tracking_uri=sys.argv[1], "
+        "import sys, time; from pathlib import Path; from paddleship.config import loading; from paddleship.tracking.run import Tracker; "
+        "tracker = Tracker.start(loading.load(Path('params.yaml')), tracking_uri=sys.argv[1], "
         "artifact_root='file://' + sys.argv[2], spool=Path(sys.argv[2]), tags={}); print(tracker.run_id, flush=True); time.sleep(600)"
     )
     closing = (
@@ -201,14 +201,14 @@ def test_the_run_of_a_killed_process_is_delivered_without_doubling_what_came_liv
     code = """
 import os, signal, sys
 from pathlib import Path
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.reports.report import Report
 from paddleship.tracking.live import live_metrics
 from paddleship.tracking.run import Tracker
 
 _, store, spool, reports = sys.argv
 root = Path(spool).with_name("artifacts").as_uri()
-tracker = Tracker.start(params.load(Path("params.yaml")), tracking_uri=store, artifact_root=root, spool=Path(spool), tags={})
+tracker = Tracker.start(loading.load(Path("params.yaml")), tracking_uri=store, artifact_root=root, spool=Path(spool), tags={})
 os.environ.update(MLFLOW_RUN_ID=tracker.run_id, MLFLOW_TRACKING_URI=store)
 live_metrics()({"loss": 2.0}, 0)
 tracker.log_report(Report.read(Path(reports), "train"), Path(reports), cached=False)

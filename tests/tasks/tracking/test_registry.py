@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -78,6 +79,30 @@ def test_the_winner_is_registered_once_and_found_again(start, store, winner):
     assert register(start, store, winner) == "reviews version 1 (challenger)"
     assert register(start, store, winner) == "reviews version 1 (challenger)"
     assert client(store).get_model_version_by_alias("reviews", "challenger").tags["git_commit"] == "x"
+
+
+def test_text_beside_numbers_is_described_as_columns(winner):
+    from mlflow.models.utils import _enforce_schema
+
+    candidate = Candidate.load(winner[0])
+    ids, price, flags = (
+        TensorSpec("ids", "int64", ("batch", "n")),
+        TensorSpec("price", "float32", ("batch",)),
+        TensorSpec("b", "bool", ("batch", 2)),
+    )
+    inputs = {
+        "ids": {"kind": "characters", "column": "title"},
+        "price": {"kind": "numbers", "column": "price", "mean": [0.0], "deviation": [1.0]},
+    }
+    mixed = replace(candidate, inputs=(ids, price, flags), preprocess={"inputs": inputs})
+    signature, example = registry._signature(mixed), registry._example(mixed)
+    assert [(one.name, str(one.type)) for one in signature.inputs] == [
+        ("title", "DataType.string"),
+        ("price", "DataType.double"),
+        ("b", "Array(boolean)"),
+    ]
+    taken = _enforce_schema(example, signature.inputs)
+    assert list(taken) == ["title", "price", "b"]
 
 
 def test_a_version_says_how_fast_it_is_and_why_it_was_chosen(start, store, winner, reports):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from paddleship.errors import CandidateError, RegistrationError
+from paddleship.shipped.computing import discovery
 from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.discovery import Registered
 from paddleship.shipped.computing.runtimes.registration import Kind, Registration, Source
 
 GROUP = "paddleship.runtimes"
@@ -20,27 +19,12 @@ _NAME = "RUNTIME"  # name of the registration in each file of this package
 _PACKAGE = __name__.rpartition(".")[0]
 
 
-@dataclass(frozen=True)
-class Registered:
-    """A registration and its origin: a module of paddleship, or the entry point of an installed distribution."""
-
-    registration: Registration
-    module: str
-    entry_point: EntryPoint | None = None
-
-    def __str__(self) -> str:
-        if self.entry_point is None:
-            return self.module
-        by = self.entry_point.dist
-        return f"{self.entry_point.value} of {by.name} {by.version}" if by else self.entry_point.value
-
-
 @cache
-def found() -> Mapping[str, Registered]:
+def found() -> Mapping[str, Registered[Registration]]:
     """All runtimes by name, those of the exported program first. Raises RegistrationError."""
-    everything: dict[str, Registered] = {}
-    owners: dict[str, Registered] = {}
-    for one in sorted([*_ours(), *_foreign()], key=_order):
+    everything: dict[str, Registered[Registration]] = {}
+    owners: dict[str, Registered[Registration]] = {}
+    for one in sorted([*_ours(), *discovery.from_entry_points(GROUP, Registration)], key=_order):
         name = one.registration.name
         if name in everything:
             raise RegistrationError(f"two runtimes are called {name!r}, in {everything[name]} and in {one}: rename one or uninstall it")
@@ -52,7 +36,7 @@ def found() -> Mapping[str, Registered]:
     return everything
 
 
-def get(name: str) -> Registered:
+def get(name: str) -> Registered[Registration]:
     """The runtime of this name. Raises CandidateError if none is registered."""
     if name not in found():
         raise CandidateError(f"there is no runtime {name!r} (registered are {', '.join(found())}): install its package, or convert again")
@@ -88,27 +72,9 @@ def distributions() -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _order(one: Registered) -> tuple[int, str]:
+def _order(one: Registered[Registration]) -> tuple[int, str]:
     return get_args(Source).index(one.registration.source), one.registration.name
 
 
-def _ours() -> list[Registered]:
-    folder = str(Path(__file__).parent)
-    names = [f"{_PACKAGE}.{info.name}" for info in pkgutil.iter_modules([folder])]
-    modules = {name: getattr(import_module(name), _NAME, None) for name in sorted(names)}
-    return [Registered(value, name) for name, value in modules.items() if isinstance(value, Registration)]
-
-
-def _foreign() -> list[Registered]:
-    return [Registered(_loaded(point), point.module, point) for point in sorted(entry_points(group=GROUP), key=lambda point: point.value)]
-
-
-def _loaded(point: EntryPoint) -> Registration:
-    by = f"the entry point {point.name} = {point.value}" + (f" of {point.dist.name}" if point.dist else "") + f" in {GROUP}"
-    try:
-        value: Any = point.load()
-    except Exception as failure:
-        raise RegistrationError(f"{by} cannot be loaded ({type(failure).__name__}: {failure}): fix it or uninstall it") from failure
-    if not isinstance(value, Registration):
-        raise RegistrationError(f"{by} is {type(value).__name__}, not a Registration: see docs/extending.md")
-    return value
+def _ours() -> list[Registered[Registration]]:
+    return discovery.in_package(_PACKAGE, Path(__file__).parent, _NAME, Registration)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 
 from paddleship.errors import CandidateError
+from paddleship.shipped.computing import discovery
 from paddleship.shipped.computing.task_kinds.registration import Decision
 
 _NAME = "DECISION"  # name of the registration in each file of this package
@@ -18,8 +17,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 @cache
 def decisions() -> Mapping[str, Decision]:
     """All decisions by the name of the task."""
-    modules = [import_module(f"{_PACKAGE}.{info.name}") for info in pkgutil.iter_modules([str(Path(__file__).parent)])]
-    known = [value for module in modules if isinstance(value := getattr(module, _NAME, None), Decision)]
+    known = [one.registration for one in discovery.in_package(_PACKAGE, Path(__file__).parent, _NAME, Decision)]
     return {decision.name: decision for decision in sorted(known, key=lambda decision: decision.name)}
 
 

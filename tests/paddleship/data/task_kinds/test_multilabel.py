@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from paddleship.acceptance import judging
-from paddleship.config.params import Data, Verify
+from paddleship.config.sections.data import Data
+from paddleship.config.sections.verify import Verify
 from paddleship.data import dataset
 from paddleship.data.dataset import Rows
 from paddleship.data.task_kinds import registry

@@ -5,6 +5,7 @@ import pytest
 
 from paddleship.errors import RequestError
 from paddleship.shipped.computing import preprocess
+from paddleship.shipped.computing.preprocess import characters as characters_kind
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 IDS = TensorSpec("ids", "int64", ("batch", "length"))
@@ -55,7 +56,7 @@ def test_what_is_no_text_is_refused(text, words):
 
 
 def test_the_vocabulary_keeps_the_most_frequent_and_breaks_ties_by_code_point():
-    assert preprocess.vocabulary(["ba", "b", "ｃ", "d"], size=5, unicode_form="NFKC") == ["b", "a", "c"]
+    assert characters_kind.vocabulary(["ba", "b", "ｃ", "d"], size=5, unicode_form="NFKC") == ["b", "a", "c"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_a_request_whose_inputs_differ_in_a_shared_dimension_is_refused():
 
 
 def test_a_value_that_pads_a_row_is_named_beside_a_range_that_lacks_it():
-    tensors = preprocess.Tensors([TensorSpec("ids", "int64", ("batch", "length"), 0, 39, -1)])
+    tensors = preprocess.build({"kind": "tensors"}, [TensorSpec("ids", "int64", ("batch", "length"), 0, 39, -1)])
     assert len(tensors.encode({"ids": [[3, -1]]})) == 1
     with pytest.raises(RequestError, match=r"'ids' is outside 0 … 39 \(got -2 … -1\): give values in range, or -1 where a row ends early"):
         tensors.encode({"ids": [[-2, -1]]})
@@ -160,7 +161,7 @@ def row(length):
 
 
 def test_a_value_that_a_dimension_bounds_is_checked_row_by_row_before_padding():
-    tensors = preprocess.Tensors([ROWS, STEPS])
+    tensors = preprocess.build({"kind": "tensors"}, [ROWS, STEPS])
     examples = tensors.encode({"rows": [row(2), row(5)], "steps": [2, 5]})
     assert tensors.collate(examples)["rows"].shape == (2, 5, 2)
     with pytest.raises(RequestError, match=r"input 'steps' is outside 1 … 2 \(got 3; the limit is this row's length\)"):
@@ -169,7 +170,7 @@ def test_a_value_that_a_dimension_bounds_is_checked_row_by_row_before_padding():
 
 @pytest.mark.parametrize(("length", "fits"), [(31, False), (32, True), (33, False), (64, True), (96, True), (128, False)])
 def test_a_size_that_was_not_proven_is_refused(length, fits):
-    tensors = preprocess.Tensors([ROWS], [Dimension("length", 32, 96, 32)])
+    tensors = preprocess.build({"kind": "tensors"}, [ROWS], [Dimension("length", 32, 96, 32)])
     if fits:
         assert len(tensors.encode({"rows": [row(length)]})) == 1
         return

@@ -13,7 +13,8 @@ import pytest
 from paddle import nn
 from safetensors.numpy import load_file, save_file
 
-from paddleship.config.params import Code, Model
+from paddleship.config.sections.code import Code
+from paddleship.config.sections.model import Model
 from paddleship.conversion import bundle, exporting
 from paddleship.conversion.converting import Converter, plan
 from paddleship.errors import CandidateError

@@ -381,3 +381,14 @@ def test_limits_follow_the_model_and_the_memory():
     assert 32 * 128 * 12 < text.max_bytes < 1_000_000
     assert of_bodies([TensorSpec("text", "str", ("batch",))], max_batch=32, longest_text=10**6, memory_bytes=10**9).max_bytes * 24 <= 1.25e8
     assert available_memory() > 2**20
+
+
+def test_numbers_beside_texts_count_beside_them():
+    texts = [TensorSpec(name, "str", ("batch",)) for name in ("title", "body")]
+    one = of_bodies(texts[:1], max_batch=32, longest_text=128, memory_bytes=10**9)
+    two = of_bodies(texts, max_batch=32, longest_text=128 + 64, memory_bytes=10**9)
+    assert two.max_bytes - one.max_bytes == 32 * (12 * 64 + 16 * 2**10)
+    rows = TensorSpec("x", "float64", ("batch", 10))
+    assert of_bodies([*texts, rows], max_batch=32, longest_text=192, memory_bytes=10**9).max_bytes == two.max_bytes + 32 * 10 * 64
+    endless = of_bodies([*texts, TensorSpec("x", "float32", ("batch", "length"))], max_batch=32, longest_text=192, memory_bytes=10**9)
+    assert (endless.max_bytes, endless.max_marks) == (in_flight_bytes(10**9) // 24, None)

@@ -1,0 +1,49 @@
+"""The section `data`: the data, and how it is read and split."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from paddleship.config.sections.section import Fraction, Reference, Section, require_once
+from paddleship.config.validation_errors import whole
+from paddleship.shipped.computing.task_kinds.registry import decisions
+
+if TYPE_CHECKING:
+    TaskName = str
+else:
+    TaskName = Literal[tuple(decisions())]
+
+
+class Data(Section):
+    fetch: dict[str, str] = Field({}, description="name: script that downloads the raw data; empty if the data is already there")
+    raw: str = Field(description="file or folder passed to the reader")
+    reader: Reference
+    kwargs: dict[str, Any] = Field({}, description="further arguments of the reader, by name")
+    inputs: Annotated[list[str], Field(min_length=1, description="input columns; rows with equal values in all of them are repeats")]
+    label: str = Field("label", description="column of the answers")
+    task: TaskName = Field(description="; ".join(f"{name}: {one.labels}" for name, one in decisions().items()))
+    classes: list[str] = Field([], description="names of the classes in the order of their ids")
+    validation: Fraction = Field(0.1, description="share of the rows that chooses the best epoch")
+    test: Fraction = Field(0.1, description="share of the rows that the score is measured on")
+    unusable_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.02, description="share of raw rows that may lack a value, or contradict another row's label, before there is a warning"
+    )
+    near_repeat_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.02, description="share of held-out rows that may nearly repeat a training row before there is a warning"
+    )
+
+    @model_validator(mode="after")
+    def _rows_to_train_on(self) -> Data:
+        if self.validation + self.test >= 1:
+            raise whole(
+                f"validation and test must leave rows to train on (got {self.validation:g} and {self.test:g}): reduce their sum below 1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _columns_once(self) -> Data:
+        require_once(self.inputs, "inputs")
+        require_once(self.classes, "classes")
+        return self

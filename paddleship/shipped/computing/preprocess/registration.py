@@ -1,0 +1,132 @@
+"""The registration of a preprocess kind, in the file of the kind: here or in a user's package (docs/extending.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from paddleship.errors import RegistrationError
+from paddleship.shipped.computing.preprocess import measures
+from paddleship.shipped.computing.preprocess.measures import Array, Measure
+from paddleship.shipped.computing.spec import Dimension, TensorSpec
+
+_COMMON = ("column", "spec")  # fields that every kind has
+
+
+def param(description: str, default: Any = MISSING, *, at_least: float | None = None, only_params: bool = False) -> Any:
+    """A field that a user sets in params.yaml. `only_params`: it is not stored with a candidate, because only `fit` reads it."""
+    return field(default=default, metadata={"description": description, "at_least": at_least, "stored": not only_params})
+
+
+def fitted(default: Any) -> Any:
+    """A field that `fit` finds in the training rows, and that is stored with a candidate."""
+    return field(default=default, metadata={"stored": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputEncoder:
+    """How one input of the model is made from one column. The fields of a kind are its params and what it learns from training rows.
+
+    `column` is the column of the data and of a request, `spec` the input of the model. A kind defines `encode`, and what differs from the
+    defaults below. Fields must be values that JSON can hold.
+
+    `is_input`: what `accept` returns already is the row of the input. `sized_by` names the params that set the sizes of the input's
+    dynamic dimensions, which `model.dimensions` then must not.
+    """
+
+    column: str
+    spec: TensorSpec
+
+    is_input: ClassVar[bool] = False
+    sized_by: ClassVar[tuple[str, ...]] = ()
+
+    @cached_property
+    def request(self) -> TensorSpec:
+        """The tensor that a client sends; a text column has the dtype "str" and the shape (batch,)."""
+        return replace(self.spec, name=self.column)
+
+    @property
+    def longest_text(self) -> int:
+        """How many characters are read of a text."""
+        return 0
+
+    def accept(self, value: Any) -> Any:
+        """The value of a raw row as it is stored and as a client sends it. Raises RequestError for a value that is never valid."""
+        return value
+
+    def same(self, value: Any) -> Any:
+        """Equal for values that are the same content: such rows are repeats, and are never in two parts. White space alone is no value."""
+        return value
+
+    def fit(self, values: Sequence[Any]) -> Self:  # noqa: ARG002 a kind that learns nothing
+        """The encoder with what it learns from the column's values in the training part."""
+        return self
+
+    def limited(self, values: Sequence[Any]) -> TensorSpec:  # noqa: ARG002 a kind that knows no range
+        """The input with the range of valid values; `values` are those of the column in all parts. Raises DataError."""
+        return self.spec
+
+    def sizes(self, axis: int, values: Sequence[Any]) -> Dimension:
+        """The sizes that a dynamic dimension has, by axis of a row; `values` are those of the column in all parts."""
+        return Dimension(str(self.spec.shape[axis + 1])).over([self.collate([self.encode(value)]).shape[axis + 1] for value in values])
+
+    def encode(self, value: Any) -> Array:
+        """One row of the input, without the batch dimension. Raises RequestError for a value that the model does not accept."""
+        raise NotImplementedError
+
+    def check(self, row: Array, sizes: Mapping[str, int], rules: Mapping[str, Dimension]) -> None:
+        """Raises RequestError if an encoded row has a size or a value that the proof did not cover; `sizes` are those of the whole row."""
+
+    def collate(self, rows: Sequence[Array]) -> Array:
+        """Stack rows; dynamic dimensions are padded at their end to the largest of the rows."""
+        shape = tuple(max(sizes) for sizes in zip(*(row.shape for row in rows), strict=True))
+        batch = np.full((len(rows), *shape), self.spec.pad, rows[0].dtype)
+        for index, row in enumerate(rows):
+            batch[index, *(slice(size) for size in row.shape)] = row  # type: ignore[index]
+        return batch
+
+    def cut(self, value: Any) -> tuple[int, int] | None:  # noqa: ARG002 a kind that truncates nothing
+        """The length of a value that `encode` truncates, and how much of it is read; None for others."""
+        return None
+
+    def features(self) -> Iterator[tuple[str, Measure]]:
+        """Numbers that describe an encoded row, by name, for comparing requests with the training rows; never text."""
+        return measures.of_input(self.column, self.spec)
+
+    def stored(self) -> dict[str, Any]:
+        """The fields that are stored with a candidate."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("stored")}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A preprocess kind: its name in params.yaml, and the class of its encoders.
+
+    `requirements` are the pins (`name==version`) of packages that the image needs to encode. `short`: its params may also stand directly
+    below `preprocess`, for a model with one such input. `default`: inputs for which the params name no kind are of this one.
+    """
+
+    name: str
+    encoder: type[InputEncoder]
+    description: str
+    requirements: tuple[str, ...] = ()
+    short: bool = False
+    default: bool = False
+
+    def __post_init__(self) -> None:
+        if loose := [pin for pin in self.requirements if "==" not in pin]:
+            raise RegistrationError(f"the preprocess kind {self.name!r} requires {loose[0]!r}: pin it, name==version")
+        for one in fields(self.encoder):
+            if one.name not in _COMMON and "stored" not in one.metadata:
+                raise RegistrationError(
+                    f"the field {one.name!r} of the preprocess kind {self.name!r} is neither a param nor fitted: declare it"
+                )
+
+    @property
+    def params(self) -> list[Field[Any]]:
+        """The fields that a user sets."""
+        return [one for one in fields(self.encoder) if "description" in one.metadata]

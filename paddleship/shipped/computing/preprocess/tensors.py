@@ -1,0 +1,114 @@
+"""Tensors: the column already is the model's input. Its dtype, shape, sizes and range are checked, and rows are stacked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from paddleship.errors import RequestError
+from paddleship.shipped.computing.preprocess.measures import Array
+from paddleship.shipped.computing.preprocess.registration import InputEncoder, Kind
+from paddleship.shipped.computing.spec import Dimension, TensorSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor(InputEncoder):
+    """A column that already is an input of the model."""
+
+    is_input: ClassVar[bool] = True
+
+    def accept(self, value: Any) -> Any:
+        return checked(value, self.request)
+
+    def limited(self, values: Sequence[Any]) -> TensorSpec:
+        """An integer limit that is not declared comes from the data."""
+        spec = self.spec
+        if spec.numpy_dtype.kind not in "iu" or (spec.low is not None and spec.high is not None) or not values:
+            return spec
+        flat = np.concatenate([np.ravel(np.asarray(value)) for value in values])
+        low = int(flat.min()) if spec.low is None else spec.low  # int, because floats skip integers above 2**53
+        return replace(spec, low=low, high=int(flat.max()) if spec.high is None else spec.high)
+
+    def sizes(self, axis: int, values: Sequence[Any]) -> Dimension:
+        return Dimension(str(self.spec.shape[axis + 1])).over([np.shape(value)[axis] for value in values])
+
+    def encode(self, value: Any) -> Array:
+        return checked(value, self.request)
+
+    def check(self, row: Array, sizes: Mapping[str, int], rules: Mapping[str, Dimension]) -> None:
+        for name in self.spec.shape[1:]:
+            if isinstance(name, str) and (rule := rules.get(name)) and not rule.allows(sizes[name]):
+                reason = f"input {self.column!r} has size {sizes[name]} in the dimension {name!r}, the model takes {rule}"
+                raise RequestError(reason, "give such a size")
+        _in_range(row, self.request, sizes)
+
+
+def checked(value: Any, spec: TensorSpec) -> Array:
+    """A value as one row of a tensor, after checking its dtype and shape. Raises RequestError."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "SU" and spec.numpy_dtype.kind == "b":
+            raise TypeError("any text would count as true")
+        with np.errstate(over="ignore", invalid="ignore"):  # values that do not fit are refused below
+            cast = array.astype(spec.numpy_dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise RequestError(f"input {spec.name!r} cannot be read as {spec.dtype} (got {_unreadable(value, spec)})", "give numbers") from None
+    wanted = spec.shape[1:]
+    fits = array.ndim == len(wanted) and all(isinstance(want, str) or want == got for want, got in zip(wanted, array.shape, strict=True))
+    if not fits:
+        raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} per row, the model takes {list(wanted)}", "give that shape")
+    if spec.numpy_dtype.kind in "iub" and array.dtype.kind in "iuf" and not np.array_equal(cast, array):
+        odd = array[cast != array].flat[0]
+        reason = f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold (got {odd:g})"
+        raise RequestError(reason, "round or clip them first")
+    if cast.dtype.kind == "f" and not np.isfinite(cast).all():
+        odd = array[~np.isfinite(cast)].flat[0]
+        shown = repr(str(odd)) if isinstance(odd, str) else f"{odd:g}"
+        raise RequestError(f"input {spec.name!r} must be finite numbers that {spec.dtype} can hold (got {shown})", "give such numbers")
+    return cast
+
+
+def _unreadable(value: Any, spec: TensorSpec) -> str:
+    """The first element of a value that cannot be read as the input's dtype, or the start of the value."""
+    try:
+        items = np.asarray(value).ravel().tolist()
+    except ValueError:  # parts that differ in length
+        return repr(str(value)[:60])
+    for item in items:
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.asarray(item).astype(spec.numpy_dtype)
+        except (TypeError, ValueError, OverflowError):
+            return repr(item)[:60]
+    return repr(str(value)[:60])
+
+
+def _in_range(array: Array, spec: TensorSpec, sizes: Mapping[str, int]) -> None:
+    """Raises RequestError for a value outside the valid range of a row of these sizes; the padding value is always valid."""
+    low, high = spec.limits(sizes)
+    grows = any(isinstance(size, str) for size in spec.shape[1:])
+    values = array[array != spec.pad] if grows else array  # a client pads the rows of its batch as training does
+    if not values.size or ((low is None or values.min() >= low) and (high is None or values.max() <= high)):
+        return
+    named = [limit for limit in (spec.low, spec.high) if isinstance(limit, str)]
+    why = f"; the limit is this row's {' and '.join(named)}" if named else ""
+    least, most = array.min(), array.max()
+    found = f"(got {f'{least:g}' if least == most else f'{least:g} … {most:g}'}{why})"
+    odd_pad = (low is not None and spec.pad < low) or (high is not None and spec.pad > high)
+    padding = f", or {spec.pad:g} where a row ends early" if grows and odd_pad else ""
+    raise RequestError(f"input {spec.name!r} is {_missed(low, high)} {found}", f"give values in range{padding}")
+
+
+def _missed(low: float | None, high: float | None) -> str:
+    """The part of an error message that says how a value is outside the valid range."""
+    if high is None:
+        return f"below {low:g}"
+    if low is None:
+        return f"above {high:g}"
+    return f"outside {low:g} … {high:g}"
+
+
+KIND = Kind("tensors", Tensor, "the column already is the input", default=True)
