@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.serving.model import ServedModel
 
@@ -47,7 +47,7 @@ def checkout(tmp_path_factory, checkout_of, base_params):
     (package / "data.py").write_text(DATA)
     write_rows(theirs / "rows.jsonl")
     checkout = checkout_of("multilabel")
-    (checkout / "params.yaml").write_text(yaml.safe_dump(params.merge(base_params, overlay(theirs)), sort_keys=False))
+    (checkout / "params.yaml").write_text(yaml.safe_dump(loading.merge(base_params, overlay(theirs)), sort_keys=False))
     return checkout
 
 

@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from paddleship.config import params
+from paddleship.config import loading
 from paddleship.config.sections.train import Train
 from paddleship.model import building, fitting
 from paddleship.model.training import History
@@ -70,7 +70,7 @@ def test_weights_of_a_source_that_trains_nothing_are_scored_and_saved_without_a_
     monkeypatch.setattr(fitting, "Fit", Known)
     rows = {"raw": "raw", "reader": "their_linear:read", "inputs": ["x"], "label": "y", "task": "regression"}
     inputs = [{"name": "x", "dtype": "float32", "shape": ["batch", 2]}]
-    values = params.parse(
+    values = loading.parse(
         {
             "name": "x",
             "code": {"watch": "their_linear.py"},
