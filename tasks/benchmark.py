@@ -18,6 +18,7 @@ from paddleship.config import preflight
 from paddleship.config.catalogue import EAGER
 from paddleship.config.params import Params
 from paddleship.custody import chain, libraries
+from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.plots import charts
 from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
@@ -184,7 +185,7 @@ def _draw(rows: Mapping[str, Mapping[str, Any]], winner: str, params: Params) ->
     drawn = [charts.latency(rows, winner, reports, "benchmark/latency.png", batch_size=size)]
     scored = {name: row for name, row in rows.items() if row["metric"] is not None}
     if winner in scored:
-        quality = "accuracy" if params.data.task == "classification" else "R²"
+        quality = task_kinds.get(params.data.task).score.title
         drawn.append(charts.pareto(scored, winner, quality, reports, "benchmark/pareto.png", batch_size=size))
     return drawn
 

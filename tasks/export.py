@@ -11,7 +11,7 @@ from paddleship.config.params import Params
 from paddleship.conversion import exporting, shape_buckets
 from paddleship.custody import chain, libraries, sources
 from paddleship.data import dataset, profile
-from paddleship.model import classes
+from paddleship.data.task_kinds import class_scores
 from paddleship.model.eager import SourceModel
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
@@ -78,7 +78,7 @@ def export(params: Params) -> Report:
             "weights_sha256": candidate.weights_sha256,
             "code_sha256": candidate.code_sha256,
         },
-        findings=[*findings, *classes.unlabelled(candidate)],
+        findings=[*findings, *class_scores.unlabelled(candidate)],
     )
 
 

@@ -15,9 +15,8 @@ from paddleship.custody import chain
 from paddleship.data import dataset, near_repeats, profile
 from paddleship.data.dataset import Rows
 from paddleship.data.row_validation import RowValidator, content_hash
-from paddleship.errors import DataError
+from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.plots import charts
-from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.computing.features import Features
@@ -30,7 +29,7 @@ def prepare(params: Params) -> Report:
     """Read the raw data, clean and split it, and write Parquet with the schema of its preprocessing."""
     watched.require(params, "data.reader")
     begun = chain.begin(params, "prepare")
-    validator = RowValidator.of(params)
+    kind, validator = task_kinds.get(params.data.task), RowValidator.of(params)
     splits, counts = dataset.clean(dataset.read_raw(params.data), params.data, validator)
     schema = dataset.describe(splits, params)
     folder = Path(params.paths.prepared)
@@ -39,8 +38,7 @@ def prepare(params: Params) -> Report:
         preprocess, config, specs = dataset.read_preprocess(beside)
         written = {split: dataset.read(beside, split) for split in dataset.SPLITS}
         examples = {split: dataset.encode(preprocess, rows) for split, rows in written.items()}
-        if params.data.task == "classification":
-            _two_classes(written["train"].labels, params.data.classes)
+        kind.labels.require(written["train"].labels, params.data.classes)
         profile.write(profile.make(Features(specs, config), examples["train"]), beside)
         begun.seal(beside)
     contents = {split: rows.hashes(validator.identity) for split, rows in written.items()}
@@ -60,15 +58,16 @@ def prepare(params: Params) -> Report:
     reports = Path(params.paths.reports)
     shown = [
         charts.histogram(
-            np.ravel(written["train"].labels), reports, "prepare/labels.png", title="Labels of training rows", unit=params.data.label
+            kind.labels.plotted(written["train"].labels),
+            reports,
+            "prepare/labels.png",
+            title="Labels of training rows",
+            unit=params.data.label,
         )
     ]
     if len(set(lengths)) > 1:
         shown.append(charts.histogram(lengths, reports, "prepare/length.png", title="Length of training rows", unit="elements"))
-    if params.data.task == "classification":
-        labels = written["train"].labels
-        names = params.data.classes or [str(label) for label in np.unique(labels)]
-        facts["class_share"] = {name: round(float((labels == index).mean()), 4) for index, name in enumerate(names)}
+    facts |= kind.labels.facts(written["train"].labels, params.data.classes)
     notes = f"; {len(near.pairs):,} held-out rows nearly repeat training rows" if near.pairs else ""
     notes += f"; {alike} held-out rows look the same to the model as training rows" if alike else ""
     return Report(
@@ -85,29 +84,11 @@ def prepare(params: Params) -> Report:
         },
         verdict=Verdict(checks=checks(contents)),
         findings=counts.findings(params.data.unusable_share)
-        + _absent_classes(written, params.data.classes)
+        + kind.labels.findings({split: rows.labels for split, rows in written.items()}, params.data.classes)
         + near.findings(params.data.near_repeat_share),
         facts=facts,
         pictures=shown,
     )
-
-
-def _two_classes(labels: np.ndarray[Any, Any], names: Sequence[str]) -> None:
-    if len(np.unique(labels)) < 2:
-        found = repr(names[labels[0]]) if names else f"label {labels[0]}"
-        raise DataError(f"the training part has one class only ({found}): a classifier needs two; check data.label")
-
-
-def _absent_classes(written: Mapping[str, Rows], names: Sequence[str]) -> list[Finding]:
-    """A warning for each of the training part and the test part in which classes of data.classes have no row."""
-    found = []
-    for split, effect in (("train", "the model cannot learn them"), ("test", "the score says nothing about them")):
-        absent = [name for index, name in enumerate(names) if not (written[split].labels == index).any()]
-        if absent:
-            shown = ", ".join(map(repr, absent[:5])) + (f" and {len(absent) - 5:,} more" if len(absent) > 5 else "")
-            message = f"no row of the {split} part has these classes of data.classes, so {effect}: {shown}"
-            found.append(Finding("absent-class", "warning", message, "provide more rows of them, or correct data.classes"))
-    return found
 
 
 def _parts(names: Sequence[str], written: Mapping[str, Rows]) -> list[dict[str, list[Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ from paddleship.config.params import Params
 from paddleship.config.sections.train import Train
 from paddleship.custody import chain
 from paddleship.data import dataset
-from paddleship.model import baseline, building, classes, training
+from paddleship.data.task_kinds.registration import ConstantAnswer, UntrainedOutput
+from paddleship.model import building, fitting, training
 from paddleship.model.eager import Eager, SourceModel
+from paddleship.model.weight_source import Obtained, Setup
 from paddleship.numerics import differences
 from paddleship.reports.figures import share
-from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.computing.arguments import ArgumentForm
@@ -50,27 +51,22 @@ def train(params: Params) -> Report:
     task = training.make_task(params.data.task, params.train)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
 
-    findings = _check_classes(layer, splits, preprocess, params, form=form) if params.data.task == "classification" else []
+    check = task.kind.check_output
+    findings = check(_untrained_output(layer, splits, preprocess, params, form=form)) if check else []
 
     log = live_metrics()
-    history = training.fit(
-        layer,
-        splits["train"],
-        splits["validation"],
-        preprocess,
-        params.train,
-        form=form,
-        task=task,
-        seed=params.seed,
-        on_epoch=log or (lambda *_: None),
-    )
-    _write_history(Path(params.paths.reports) / "train" / "history.json", history)
-    if not (loss := check_loss(history)).passed:
-        return _diverged(history, loss)
+    setup = Setup(params, layer, form, preprocess, splits, task, on_epoch=log or (lambda *_: None))
+    obtained = fitting.Fit().obtain(setup)
+    _write_history(Path(params.paths.reports) / "train" / "history.json", obtained.history)
+    if not all(check.passed for check in obtained.checks):
+        return _refused(obtained)
 
-    tested = training.evaluate(layer, splits["test"], preprocess, form=form, task=task, batch_size=params.train.batch_size)
-    scores = {"validation": history.score, "test": tested.score}
-    facts = {"factory": params.model.factory, "kwargs": params.model.kwargs, "epoch": history.best + 1, "scores": scores}
+    validated, tested = (
+        training.evaluate(layer, splits[part], preprocess, form=form, task=task, batch_size=params.train.batch_size)
+        for part in ("validation", "test")
+    )
+    scores = {"validation": validated.score, "test": tested.score}
+    facts = {"factory": params.model.factory, "kwargs": params.model.kwargs, **obtained.facts, "scores": scores}
     with new_folder(Path(params.paths.checkpoint)) as beside:
         building.write(layer, beside, facts)
         begun.seal(beside)
@@ -79,37 +75,27 @@ def train(params: Params) -> Report:
     with isolate.Isolated("the model from its checkpoint", Eager, SourceModel.of(params), timeout_s=params.verify.timeout_s) as restored:
         answers = restored.call("run", sample)
 
-    score = task.score_name
-    decided = baseline.decides(tested.outputs, task.name)
-    shares = {"test_largest_class_share": baseline.largest_class(splits["test"].labels)[1]} if decided else {}
-    checks = [loss, check_round_trip(trained, answers), *check_score(history, score, params.train)]
-    epoch = f"epoch {history.best + 1} of {len(history.epochs)}"
+    score, labels = task.kind.score.name, splits["test"].labels
+    constant = task.kind.constant(tested.outputs, labels)
+    advice = obtained.advice
+    checks = [*obtained.checks, check_round_trip(trained, answers), *check_score(validated.score, score, params.train, advice=advice)]
     return Report(
         stage="train",
-        headline=f"test {score} {share(tested.score)}{_beside(shares)} with the weights of {epoch}",
+        headline=f"test {score} {share(tested.score)}{_beside(constant)} with the weights of {obtained.origin}",
         metrics={
             f"test_{score}": tested.score,
-            **shares,
-            f"validation_{score}": history.score,
+            **({f"test_{constant.metric}": constant.value} if constant else {}),
+            **{f"test_{name}": of(tested.outputs, labels) for name, of in task.kind.further.items()},
+            f"validation_{score}": validated.score,
             "test_loss": tested.loss,
-            "validation_loss": history.epochs[history.best]["validation_loss"],
-            "epochs": len(history.epochs),
-            "best_epoch": history.best + 1,
-            "train_seconds": sum(row["epoch_seconds"] for row in history.epochs),
-            "rows_per_s": max(row["rows_per_s"] for row in history.epochs),
+            "validation_loss": validated.loss,
+            **obtained.metrics,
             "parameters": int(sum(parameter.size for parameter in layer.parameters())),
         },
         verdict=Verdict(checks=checks),
-        findings=[*findings, *baseline.findings(tested.outputs, splits["test"].labels, task=task.name, classes=params.data.classes)],
-        facts={"history": history.epochs},
+        findings=[*findings, *task.kind.findings(tested.outputs, labels, params.data.classes)],
+        facts=_history(obtained),
     )
-
-
-def check_loss(history: training.History) -> Check:
-    """Whether every loss was a finite number."""
-    finite = bool(history.epochs) and not history.diverged
-    advice = "lower train.learning_rate, or check the data for NaN"
-    return Check(name="loss", measured="finite" if finite else history.diverged, limit="finite", passed=finite, advice=advice)
 
 
 def check_round_trip(trained: Arrays, restored: Arrays) -> Check:
@@ -117,20 +103,17 @@ def check_round_trip(trained: Arrays, restored: Arrays) -> Check:
     return Check.at_most("round_trip_max_rel_diff", differences.worst_relative(restored, trained), _ROUND_TRIP, advice=_ROUND_TRIP_ADVICE)
 
 
-def check_score(history: training.History, name: str, settings: Train) -> list[Check]:
-    """Check that training reached train.min_score, if that is given."""
+def check_score(score: float, name: str, settings: Train, *, advice: str) -> list[Check]:
+    """Check that the weights reach train.min_score on the validation rows, if that is given."""
     if settings.min_score is None:
         return []
-    early = f"no lower validation loss for {history.waited} epochs ended the training: raise train.patience"
-    longer = early if history.waited >= settings.patience else "raise train.epochs"
-    advice = f"{longer}, check the data, or lower train.min_score"
-    return [Check.at_least(f"validation_{name}", history.score, settings.min_score, advice=advice)]
+    return [Check.at_least(f"validation_{name}", score, settings.min_score, advice=advice)]
 
 
-def _check_classes(
+def _untrained_output(
     layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, form: ArgumentForm
-) -> list[Finding]:
-    """Ask the untrained model a few rows and compare its first output with the classes. Raises ModelError."""
+) -> UntrainedOutput:
+    """The first output of the untrained model for a few rows."""
     import paddle
 
     rows = splits["validation"].examples[:_PROBED]
@@ -139,31 +122,26 @@ def _check_classes(
     outputs = training.ask(layer, preprocess.collate(rows), form)
     paddle.set_rng_state(state)
     name, first = next(iter(outputs.items()))
-    return classes.check(
-        name,
-        list(first.shape),
-        rows=len(rows),
-        classes=params.data.classes,
-        largest_id=max(int(split.labels.max()) for split in splits.values()),
-        own_loss=params.train.loss is not None,
-    )
+    labels = [split.labels for split in splits.values()]
+    return UntrainedOutput(name, list(first.shape), len(rows), params.data.classes, labels, own_loss=params.train.loss is not None)
 
 
-def _beside(shares: Mapping[str, float]) -> str:
-    return "".join(f" (largest class {share:.4f})" for share in shares.values())
+def _beside(constant: ConstantAnswer | None) -> str:
+    return f" ({constant.title} {constant.value:.4f})" if constant else ""
 
 
-def _diverged(history: training.History, loss: Check) -> Report:
-    headline = f"diverged: {history.diverged}"
-    return Report(stage="train", headline=headline, verdict=Verdict(checks=[loss]), facts={"history": history.epochs})
+def _refused(obtained: Obtained) -> Report:
+    return Report(stage="train", headline=obtained.headline, verdict=Verdict(checks=[*obtained.checks]), facts=_history(obtained))
 
 
-def _write_history(path: Path, history: training.History) -> None:
-    """Write the curve for `dvc plots`."""
+def _history(obtained: Obtained) -> dict[str, Any]:
+    return {"history": [*obtained.history]}
+
+
+def _write_history(path: Path, history: Sequence[Mapping[str, float]]) -> None:
+    """Write the curve for `dvc plots`; an empty list if nothing was trained."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        json.dumps([{"epoch": index + 1, **row} for index, row in enumerate(history.epochs)], indent=1) + "\n", encoding="utf-8"
-    )
+    path.write_text(json.dumps([{"epoch": index + 1, **row} for index, row in enumerate(history)], indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

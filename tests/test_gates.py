@@ -31,6 +31,7 @@ from paddleship.conversion.converting import ConversionResult
 from paddleship.data.dataset import Rows
 from paddleship.diagnosis import verify_report
 from paddleship.lineage.release import DIGEST_LABEL
+from paddleship.model import fitting
 from paddleship.model.training import History
 from paddleship.promotion import answers, latency, score_comparison
 from paddleship.promotion.ledger import Shipped
@@ -94,7 +95,7 @@ def served(classes=(), **changes):
     answers = [{**one, "label": np.array([CLASSES[row.argmax()] for row in one["scores"]], object)} for one in given()]
     idle = LoadResult((1.0,), 1.0, (), ())
     right = Observed(ROWS, "digest", [0, 1], answers, [], idle, idle, {0: [answers[0]]}, [], {})
-    checks, _ = judging.checks(replace(right, **changes), known(), judging.ServedCandidate("float32", classes), Verify())
+    checks, _ = judging.checks(replace(right, **changes), known(), judging.ServedCandidate("float32", classes, "classification"), Verify())
     return checks
 
 
@@ -232,14 +233,14 @@ WITHOUT = {"scores": np.full((ROWS, 2), np.nan)}
 # name: (what the judge says of something that this gate must refuse, and of something that it must not)
 GATES = {
     "leaked_rows": (lambda: prepare.checks({"train": {"a", "b"}, "test": {"b"}}), lambda: prepare.checks({"train": {"a"}, "test": {"b"}})),
-    "loss": (lambda: [train.check_loss(history(diverged="loss is nan"))], lambda: [train.check_loss(history())]),
+    "loss": (lambda: [fitting.check_loss(history(diverged="loss is nan"))], lambda: [fitting.check_loss(history())]),
     "round_trip_max_rel_diff": (
         lambda: [train.check_round_trip({"y": np.ones(2)}, {"y": np.array([1.0, np.nan])})],
         lambda: [train.check_round_trip({"y": np.ones(2)}, {"y": np.ones(2)})],
     ),
     "validation_*": (
-        lambda: train.check_score(history(), "r2", Train(min_score=0.6)),
-        lambda: train.check_score(history(), "r2", Train(min_score=0.4)),
+        lambda: train.check_score(0.5, "r2", Train(min_score=0.6), advice="train longer"),
+        lambda: train.check_score(0.5, "r2", Train(min_score=0.4), advice="train longer"),
     ),
     "rows_without_program": (
         lambda: export.checks(TWO_PROGRAMS, [{"batch": 1, "length": 4}, {"batch": 1, "length": 5}]),

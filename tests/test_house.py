@@ -142,6 +142,22 @@ def _compared(tree):
             )
 
 
+def test_a_task_kind_and_its_scores_are_named_in_its_two_files_and_nowhere_else():
+    from paddleship.data.task_kinds import registry
+    from paddleship.shipped.computing.task_kinds import registry as shipped
+
+    assert [*registry.kinds()] == [*shipped.decisions()], "a task kind is two files with one name"
+    scores = [name for kind in registry.kinds().values() for name in (kind.score.name, *kind.further)]
+    assert len({*scores}) == len(scores), "a report tells the task by the name of its score"
+    names = {*registry.kinds(), *scores}
+    files = {Path("paddleship", part, "task_kinds", f"{name}.py") for part in ("data", "shipped/computing") for name in registry.kinds()}
+    for path in (file.relative_to(REPOSITORY) for part in ("paddleship", "tasks", "flows") for file in (REPOSITORY / part).rglob("*.py")):
+        if path not in files:
+            tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
+            constants = {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+            assert not constants & names, f"{path} names {', '.join(constants & names)}: ask the task kind"
+
+
 def test_every_gate_is_made_to_refuse_in_the_short_form_too():
     assert "mark.long" not in (REPOSITORY / "tests/test_gates.py").read_text()
 

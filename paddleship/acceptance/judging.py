@@ -12,6 +12,8 @@ from paddleship.acceptance import wrong_answers
 from paddleship.acceptance.observing import Observed
 from paddleship.acceptance.triton import Outputs
 from paddleship.config.sections.verify import Verify
+from paddleship.data.task_kinds import registry as task_kinds
+from paddleship.data.task_kinds.registration import TaskKind
 from paddleship.proof import parity
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.reports.verdict import Check, Verdict
@@ -22,10 +24,11 @@ _LABEL = "label"
 
 @dataclass(frozen=True)
 class ServedCandidate:
-    """The precision of the shipped candidate, and the declared class names if it returns labels."""
+    """The precision of the shipped candidate, and if it returns labels, the declared class names and the task that decides them."""
 
     precision: str
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] = ()
+    task: str = ""
 
 
 def checks(
@@ -91,10 +94,11 @@ def _at_its_value(check: Check, judgement: parity.Judgement) -> Check:
 
 
 def label_faults(answers: Sequence[Outputs], evidence: Evidence, served: ServedCandidate, settings: Verify) -> list[str]:
-    """Rows whose label is not the declared name of eager's class.
+    """Rows whose label is not the declared name of eager's decision.
 
-    If eager's decision is a tie within its noise, or precision is lower, the label must name the class of the scores beside it.
+    If eager's decision is a tie within its noise, or precision is lower, the label must name the decision of the scores beside it.
     """
+    kind = task_kinds.get(served.task)
     first = next(iter(evidence.reference[0]))
     tie = 2 * settings.noise_limit * evidence.noise[ROWS][first].largest if served.precision == "float32" else np.inf
     faults = []
@@ -104,19 +108,22 @@ def label_faults(answers: Sequence[Outputs], evidence: Evidence, served: ServedC
             continue
         rows = zip(reference[first], answer[first], answer[_LABEL].ravel(), strict=True)
         for row, (eager, scores, label) in enumerate(rows):
-            if fault := _misnamed(eager, scores, str(label), served.classes, tie):
+            if fault := _misnamed(kind, eager, scores, str(label), served.classes, tie):
                 faults.append(f"{case.name}, row {row}: {fault}")
     return faults
 
 
-def _misnamed(eager: Any, scores: Any, label: str, classes: Sequence[str], tie: float) -> str:
-    right = int(eager.argmax())
-    if label == classes[right]:
+def _misnamed(kind: TaskKind, eager: Any, scores: Any, label: str, classes: Sequence[str], tie: float) -> str:
+    right = _label(kind, eager, classes)
+    if label == right or (label == _label(kind, scores, classes) and kind.margin(eager, scores) <= tie):
         return ""
-    served = int(scores.argmax())
-    if label == classes[served] and eager[right] - eager[served] <= tie:
-        return ""
-    return f"{label!r} instead of {classes[right]!r}"
+    return f"{label!r} instead of {right!r}"
+
+
+def _label(kind: TaskKind, scores: Any, classes: Sequence[str]) -> str:
+    """The label of one row."""
+    decided = kind.decision.decide(scores[None])
+    return kind.decision.names(decided, classes)[0] if kind.decision.names is not None and decided is not None else ""
 
 
 def _concurrent_sets(observed: Observed) -> list[list[Outputs]]:

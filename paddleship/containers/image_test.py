@@ -57,7 +57,7 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
         return _refused("ready", str(obstacle), "the container never became ready"), {}
     except ServerError as obstacle:
         return _refused("first_answer", str(obstacle), "the server does not answer a held-out row"), {}
-    served = judging.ServedCandidate(candidate.precision, tuple(params.data.classes) if candidate.labels else ())
+    served = judging.ServedCandidate(candidate.precision, tuple(params.data.classes) if candidate.labels else (), params.data.task)
     checks, judgement = judging.checks(seen.observed, evidence, served, params.verify)
     verdict = Verdict(checks=[_digest_check(seen.observed, candidate), *checks, *_checks(seen, params.accept)])
     left_out = len(evidence.cases) - len(seen.observed.asked)

@@ -26,7 +26,7 @@ class ClassLabels:
         self._column, self._classes = column, classes
         self._first: dict[bool, tuple[int, Any]] = {}  # the first name (True) and the first id (False), with the row of each
 
-    def id(self, number: int, value: Any) -> int:
+    def read(self, number: int, value: Any) -> int:
         """The class id of the label of row `number`. Raises RowFault for this label, and DataError for the whole column."""
         identity = self._named(number, value) if isinstance(value, str) else self._numbered(number, value)
         self._require_one_form(number, value)

@@ -19,6 +19,7 @@ from paddleship.data.rounding import RoundingCounter
 from paddleship.data.row_counts import RowCounts
 from paddleship.data.row_faults import RowFault, summary
 from paddleship.data.row_validation import Empty, RowValidator, value_bytes
+from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.computing.files import sha256
 from paddleship.shipped.computing.preprocess import Preprocess, build
@@ -110,8 +111,8 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
     """Clean rows, drop repeats and contradictions, split by content hash. Returns the splits, and how many rows were dropped.
 
     Text stays unchanged; other inputs get the model's dtype. Texts that are equal after normalisation are repeats, of which the first
-    stays. In a classification, a content with two labels is dropped. The split of a row depends only on its content, so it does not
-    change when data is added. Raises DataError with the numbers of the first rows that cannot be used.
+    stays. A content with two labels is dropped if labels of this task contradict each other, as classes do. The split of a row depends
+    only on its content, so it does not change when data is added. Raises DataError with the numbers of the first rows that cannot be used.
     """
     validator = validator or RowValidator(data)
     counts = RowCounts(len(rows))
@@ -139,7 +140,7 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
     kept: dict[str, list[tuple[str, list[Any], Any]]] = {split: [] for split in SPLITS}
     for key in sorted(groups):
         variants = list(groups[key].values())
-        if data.task == "classification" and len(variants) > 1:
+        if task_kinds.get(data.task).labels.contradict and len(variants) > 1:
             counts.contradictory += len(variants)
             continue
         kept[_split(key, data)] += [(key, values, label) for values, label in variants]
@@ -240,7 +241,7 @@ def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any,
 def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
     keys, values, labels = zip(*part, strict=True)
     columns = {name: list(column) for name, column in zip(data.inputs, zip(*values, strict=True), strict=True)}
-    return Rows(columns, np.asarray(labels, np.float32 if data.task == "regression" else np.int64), list(keys))
+    return Rows(columns, np.asarray(labels, task_kinds.get(data.task).labels.dtype), list(keys))
 
 
 def _advice(split: str) -> str:

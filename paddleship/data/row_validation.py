@@ -21,8 +21,8 @@ import numpy as np
 from paddleship.config.params import Params
 from paddleship.config.sections.data import Data
 from paddleship.data import input_encoders
-from paddleship.data.class_labels import ClassLabels
 from paddleship.data.row_faults import RowFault, where
+from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import RequestError
 from paddleship.shipped.computing.preprocess import Preprocess
 from paddleship.shipped.computing.preprocess.text import UnicodeForm, normalise
@@ -60,8 +60,7 @@ class RowValidator:
         self._preprocess = preprocess or Preprocess([])
         self._reading = {name: self._preprocess.reading(name) for name in data.inputs}
         self._forms: dict[str, tuple[int, str]] = {}
-        self._label_shape: tuple[int, tuple[int, ...]] | None = None
-        self._classes = ClassLabels(data.label, data.classes)
+        self._labels = task_kinds.get(data.task).labels.reader(data.label, data.classes)
 
     @classmethod
     def of(cls, params: Params) -> RowValidator:
@@ -90,23 +89,8 @@ class RowValidator:
         return content_hash([same for name, value in zip(self._data.inputs, values, strict=True) for same in self._same(name, value)])
 
     def label(self, number: int, value: Any) -> Any:
-        """The label as it is stored: a class id, or a float32 array with the same shape in all rows. Raises RowFault."""
-        if self._data.task == "classification":
-            return self._classes.id(number, value)
-        held = partial(where, number, self._data.label, value)
-        try:
-            with np.errstate(over="ignore"):  # values that do not fit are refused below
-                array = np.asarray(value, np.float32)
-        except (TypeError, ValueError, OverflowError):
-            raise RowFault(f"{held()}, and a regression needs numbers", "correct the row, or set data.task") from None
-        if not np.isfinite(array).all():
-            raise RowFault(f"{held()}, which is not a finite float32", "correct the row, or return None as its label to drop it")
-        first, shape = self._label_shape = self._label_shape or (number, array.shape)
-        if array.shape != shape:
-            raise RowFault(
-                f"{held()} of shape {list(array.shape)}, and row {first} has shape {list(shape)}", "give every label the same shape"
-            )
-        return array
+        """The label as the task stores it. Raises RowFault."""
+        return self._labels.read(number, value)
 
     def _clean(self, number: int, name: str, value: Any) -> Any:
         """Text unchanged, numbers as an array, None as None."""

@@ -29,8 +29,8 @@ def draw(
     flips = {name: proof.judgements[name].metrics["flip_rate"] for name in answered if "flip_rate" in proof.judgements[name].metrics}
     if flips:
         name = max(flips, key=lambda name: flips[name])
-        before, after = parity.decisions(evidence, answered[name])
-        drawn.append(charts.confusion(before, after, classes, name, reports, FLIPS))
+        if (chosen := parity.decisions(evidence, answered[name])) is not None:
+            drawn.append(charts.confusion(*chosen, classes, name, reports, FLIPS))
     for name, diagnosis in diagnoses.items():
         if any(error.ratio is not None for error in diagnosis.layers):
             drawn.append(charts.layers(diagnosis.layers, name, limit, reports, f"verify/layers-{name}.png"))

@@ -360,7 +360,6 @@ class Examiner:
             outputs=outputs,
             preprocess={},
             weights_sha256=program.weights,
-            task="regression",
             sources=program.sources,
             nesting=probed.nesting,
         )

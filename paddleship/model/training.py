@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from paddleship.config.sections.train import Train
+from paddleship.data.task_kinds import registry as task_kinds
+from paddleship.data.task_kinds.registration import TaskKind
 from paddleship.errors import ModelError
 from paddleship.model import building
-from paddleship.numerics import differences
 from paddleship.shipped.computing.arguments import ArgumentForm
 from paddleship.shipped.computing.preprocess import Example, Preprocess
 from paddleship.shipped.computing.references import explain, resolve
@@ -63,29 +64,23 @@ class History:
 
 @dataclass(frozen=True)
 class Task:
-    """The training task: the loss to minimise and the score to report (accuracy, or R² for a regression)."""
+    """The training task: the loss to minimise, and its kind, which has the score to report."""
 
     name: str
     loss: Callable[[dict[str, Any], Any], Any]
     chosen: str | None = None  # train.loss, if it is set
 
     @property
-    def score_name(self) -> str:
-        return "accuracy" if self.name == "classification" else "r2"
-
-    def score(self, outputs: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> float:
-        return differences.SCORES[self.name](outputs, labels)
+    def kind(self) -> TaskKind:
+        return task_kinds.get(self.name)
 
 
 def make_task(name: str, settings: Train) -> Task:
     """The task with its default loss, or with the loss that train.loss names."""
-    from paddle.nn import functional
-
     if settings.loss:
         return Task(name, resolve(settings.loss, key="train.loss", error=ModelError), settings.loss)
-    if name == "classification":
-        return Task(name, lambda outputs, labels: functional.cross_entropy(_first(outputs), labels))
-    return Task(name, lambda outputs, labels: functional.mse_loss(_first(outputs).reshape(labels.shape), labels))
+    loss = task_kinds.get(name).loss
+    return Task(name, lambda outputs, labels: loss(_first(outputs), labels))
 
 
 def fit(
@@ -135,7 +130,7 @@ def fit(
         history.epochs.append(metrics)
         on_epoch(metrics, epoch)
         rest = clock((time.monotonic() - started) / (epoch + 1) * (settings.epochs - epoch - 1))
-        figures = f"loss {loss:.4f}  validation {validation_loss:.4f}  {task.score_name} {score:.4f}"
+        figures = f"loss {loss:.4f}  validation {validation_loss:.4f}  {task.kind.score.name} {score:.4f}"
         print(f"epoch {epoch + 1}/{settings.epochs}  {figures}  {metrics['rows_per_s']:,.0f} rows/s  eta {rest}")
         if validation_loss < best_loss:
             best_loss, history.best = validation_loss, epoch
@@ -162,7 +157,7 @@ def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: Argument
             outputs.append(_first(result).numpy())
             labels.append(split.labels[indices])
     answers = np.concatenate(outputs)
-    return Evaluation(sum(losses) / len(split.labels), task.score(answers, np.concatenate(labels)), answers)
+    return Evaluation(sum(losses) / len(split.labels), task.kind.score.of(answers, np.concatenate(labels)), answers)
 
 
 def ask(layer: Any, batch: Mapping[str, np.ndarray[Any, Any]], form: ArgumentForm) -> dict[str, Any]:

@@ -157,27 +157,6 @@ def spread_difference(answer: Array, reference: Array, *, rounding: float) -> fl
     return float((difference**2).sum()) / max(spread, least) if max(spread, least) else 0.0
 
 
-def accuracy(outputs: Array, labels: Array) -> float:
-    """Share of rows whose label has the largest score."""
-    return float((outputs.argmax(-1) == labels).mean())
-
-
-def r2(outputs: Array, labels: Array) -> float:
-    """Share of the labels' variance that the outputs explain (R²); NaN if the labels do not vary.
-
-    For several targets (the last axis of [rows, …, targets]), the mean of their R², so that none outweighs another by its unit. Targets
-    that do not vary are left out.
-    """
-    targets = labels.shape[-1] if labels.ndim > 1 else 1
-    residual = ((outputs.reshape(labels.shape) - labels) ** 2).reshape(-1, targets).sum(0)
-    spread = ((labels - labels.mean(0)) ** 2).reshape(-1, targets).sum(0)
-    varies = spread > 0
-    return float((1 - residual[varies] / spread[varies]).mean()) if varies.any() else math.nan
-
-
-SCORES = {"classification": accuracy, "regression": r2}
-
-
 def ulps(mine: Array, theirs: Array) -> Array:
     """The number of float32 values between the elements of two arrays."""
     distances: Array = np.abs(_order(mine) - _order(theirs))

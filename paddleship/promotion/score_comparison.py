@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ import numpy as np
 from paddleship.acceptance.triton import Outputs
 from paddleship.config.sections.promote import Promote
 from paddleship.data.dataset import Rows
+from paddleship.data.task_kinds import registry as task_kinds
+from paddleship.data.task_kinds.registration import TaskKind
 from paddleship.numerics import differences
 from paddleship.reports.figures import shares
 from paddleship.reports.verdict import Check
@@ -64,21 +66,20 @@ class Comparison:
 
 def compare(rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs], *, task: str, classes: Sequence[str]) -> Comparison:
     """Both models' outputs for each of the rows, held against the labels and against each other."""
-    if task == "regression":
-        return _regression(rows, champion, challenger)
-    decided = [_decisions(champion), _decisions(challenger)]
-    if decided[0] is None or decided[1] is None:
-        return Comparison(len(rows), "accuracy", None, None, None, None, None, [])
-    flipped = [not np.array_equal(one, other) for one, other in zip(decided[0], decided[1], strict=True)]
+    kind = task_kinds.get(task)
+    before, after = _decisions(kind, champion), _decisions(kind, challenger)
+    if before is None or after is None:
+        nothing = Comparison(len(rows), kind.score.name, None, None, None, None, None, [])
+        return nothing if kind.score.share_of_decisions else _scored(nothing, kind, rows, champion, challenger)
+    flipped = [not np.array_equal(one, other) for one, other in zip(before, after, strict=True)]
     count = sum(flipped)
     rate = Interval(count / len(rows), *differences.proportion_interval(count, len(rows)))
-    right = [_right(decisions, rows.labels, classes) for decisions in decided]
-    examples = _changed(rows, decided[0], decided[1], flipped, right, classes)
-    if right[0] is None or right[1] is None:
-        return Comparison(len(rows), "accuracy", None, None, None, count, rate, examples)
-    before, after = right[0], right[1]
-    drop = Interval(*differences.drop_interval(lambda share, _: float(share.mean()), before, after, rows.labels))
-    return Comparison(len(rows), "accuracy", float(before.mean()), float(after.mean()), drop, count, rate, examples)
+    right = [_right(kind, decisions, rows.labels, classes) if kind.score.share_of_decisions else None for decisions in (before, after)]
+    examples = _changed(kind, rows, before, after, flipped, right, classes)
+    decided = Comparison(len(rows), kind.score.name, None, None, None, count, rate, examples)
+    if not kind.score.share_of_decisions:
+        return _scored(decided, kind, rows, champion, challenger)
+    return _with_scores(decided, lambda share, _: float(share.mean()), right[0], right[1], rows.labels)
 
 
 def checks(found: Comparison, limits: Promote) -> list[Check]:
@@ -95,16 +96,25 @@ def checks(found: Comparison, limits: Promote) -> list[Check]:
     return made
 
 
-def _regression(rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs]) -> Comparison:
+def _scored(found: Comparison, kind: TaskKind, rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs]) -> Comparison:
+    """With the scores of the first outputs, and where nothing is decided, with the rows whose outputs differ most."""
     before, after = (_stacked([_first(answer) for answer in outputs]) for outputs in (champion, challenger))
-    if before is None or after is None or before.size != rows.labels.size or after.size != rows.labels.size:
-        return Comparison(len(rows), "r2", None, None, None, None, None, [])
-    drop = Interval(*differences.drop_interval(differences.r2, before, after, rows.labels))
-    scores = [differences.r2(outputs, rows.labels) for outputs in (before, after)]
-    distances = np.abs(before - after).reshape(len(rows), -1).max(-1)
-    places = [int(place) for place in np.argsort(-distances)[:_EXAMPLES] if distances[place] > 0]
-    examples = [_example(rows, place, before[place], after[place]) for place in places]
-    return Comparison(len(rows), "r2", scores[0], scores[1], drop, None, None, examples)
+    if before is None or after is None or not all(kind.fits(outputs, rows.labels) for outputs in (before, after)):
+        return found
+    if found.flips is None:
+        distances = np.abs(before - after).reshape(len(rows), -1).max(-1)
+        indices = [int(index) for index in np.argsort(-distances)[:_EXAMPLES] if distances[index] > 0]
+        found = replace(found, examples=[_example(kind, rows, index, before[index], after[index]) for index in indices])
+    return _with_scores(found, kind.score.of, before, after, rows.labels)
+
+
+def _with_scores(
+    found: Comparison, score: Callable[[Array, Array], float], before: Array | None, after: Array | None, labels: Array
+) -> Comparison:
+    if before is None or after is None:
+        return found
+    drop = Interval(*differences.drop_interval(score, before, after, labels))
+    return replace(found, champion=score(before, labels), challenger=score(after, labels), drop=drop)
 
 
 def _first(answer: Outputs) -> Array:
@@ -117,34 +127,42 @@ def _stacked(arrays: Sequence[Array]) -> Array | None:
     return np.stack(arrays) if len({array.shape for array in arrays}) == 1 else None
 
 
-def _decisions(outputs: Sequence[Outputs]) -> list[Array] | None:
-    """What was decided for each row: the class that the server names, else the place of the largest score; None where nothing is."""
-    if all(_LABEL in answer for answer in outputs):
+def _decisions(kind: TaskKind, outputs: Sequence[Outputs]) -> list[Array] | None:
+    """What was decided for each row: the label that the server names, else the decision of the first output; None if there is none."""
+    if kind.decision.names is not None and all(_LABEL in answer for answer in outputs):
         return [answer[_LABEL].ravel().astype(str) for answer in outputs]
-    scores = [_first(answer) for answer in outputs]
-    return [score.argmax(-1) for score in scores] if all(score.ndim and score.shape[-1] > 1 for score in scores) else None
+    decisions = []
+    for answer in outputs:
+        scores = _first(answer)[None]
+        decided = kind.decision.decide(scores) if scores.ndim > 1 and kind.decisive(scores) else None
+        if decided is None:
+            return None
+        decisions.append(np.asarray(decided[0]))
+    return decisions
 
 
-def _right(decisions: Sequence[Array] | None, labels: Array, classes: Sequence[str]) -> Array | None:
+def _right(kind: TaskKind, decisions: Sequence[Array], labels: Array, classes: Sequence[str]) -> Array | None:
     """The share of each row's decisions that are its label; None where labels are not of their shape, or a decision is no known class."""
     shares = []
-    for decided, label in zip(decisions or (), labels, strict=True):
+    for decided, label in zip(decisions, labels, strict=True):
         wanted = np.asarray(label).ravel()
         if decided.dtype.kind == "U":
             if not {*decided.tolist()} <= {*classes}:
                 return None
-            wanted = _named(wanted, classes)
+            wanted = _named(kind, wanted, classes)
         if wanted.shape != decided.ravel().shape:
             return None
         shares.append(float((decided.ravel() == wanted).mean()))
     return np.array(shares)
 
 
-def _named(labels: Array, classes: Sequence[str]) -> Array:
-    return np.array([classes[int(number)] for number in labels.ravel()])
+def _named(kind: TaskKind, label: Array, classes: Sequence[str]) -> Array:
+    """The label of one row as a server names it."""
+    return np.array(kind.decision.names(label[None], classes) if kind.decision.names is not None else [])
 
 
 def _changed(
+    kind: TaskKind,
     rows: Rows,
     before: Sequence[Array],
     after: Sequence[Array],
@@ -157,14 +175,14 @@ def _changed(
     if right[0] is not None and right[1] is not None:
         lost = right[1] - right[0]
         places.sort(key=lambda place: lost[place])
-    return [_example(rows, place, before[place], after[place], classes) for place in places[:_EXAMPLES]]
+    return [_example(kind, rows, place, before[place], after[place], classes) for place in places[:_EXAMPLES]]
 
 
-def _example(rows: Rows, place: int, champion: Array, challenger: Array, classes: Sequence[str] = ()) -> dict[str, Any]:
+def _example(kind: TaskKind, rows: Rows, place: int, champion: Array, challenger: Array, classes: Sequence[str] = ()) -> dict[str, Any]:
     row = {name: _shown(values[place]) for name, values in rows.columns.items()}
     label = np.asarray(rows.labels[place])
     if champion.dtype.kind == "U":
-        label = _named(label, classes)
+        label = _named(kind, label, classes)
     return {"row": row, "label": _shown(label), "champion": _shown(champion), "challenger": _shown(challenger)}
 
 

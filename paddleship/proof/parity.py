@@ -25,6 +25,7 @@ from functools import reduce
 import numpy as np
 
 from paddleship.config.sections.verify import Verify
+from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import CandidateError
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array, OutputErrors, wide
@@ -198,17 +199,16 @@ def _decisions(evidence: Evidence, answers: Sequence[Arrays], *, interval: bool 
     after, _ = by_row(evidence, answers)
     if evidence.task is None or not before.size:
         return {}
-    found: dict[str, float] = {}
-    if evidence.task == "classification" and before.ndim > 1:
-        flips = np.ravel(before.argmax(-1) != after.argmax(-1))
+    kind, found = task_kinds.get(evidence.task), dict[str, float]()
+    if (flips := kind.flips(before, after)) is not None:
         low, high = differences.proportion_interval(int(flips.sum()), flips.size)
         found |= {"flip_rate": float(flips.mean()), "flip_rate_low": low, "flip_rate_high": high}
     labels = evidence.labels[rows] if len(evidence.labels) > max(rows) else None
-    if labels is not None and (evidence.task == "regression" or before.ndim == labels.ndim + 1):
+    if labels is not None and kind.fits(before, labels):
         if not interval:
             return found | {"metric_drop": 0.0}
-        drop, low, high = differences.drop_interval(differences.SCORES[evidence.task], before, after, labels)
-        found |= {"metric": differences.SCORES[evidence.task](after, labels)}
+        drop, low, high = differences.drop_interval(kind.score.of, before, after, labels)
+        found |= {"metric": kind.score.of(after, labels)}
         found |= {"metric_drop": drop, "metric_drop_low": low, "metric_drop_high": high}
     return found
 
@@ -217,9 +217,9 @@ def undecided(evidence: Evidence) -> list[str]:
     """The outputs that no decision judges: all except the first, and the first too if it decides nothing."""
     names = list(evidence.reference[0])
     rows = by_row(evidence, evidence.reference)[0]
-    single = evidence.task == "classification" and rows.shape[-1:] == (1,)
+    decisive = evidence.task is None or task_kinds.get(evidence.task).decisive(rows)
     decided = bool(_decisions(evidence, evidence.reference, interval=False).keys() & {"flip_rate", "metric_drop"})
-    return names[decided and not single :]
+    return names[decided and decisive :]
 
 
 def _slope_and_offset(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
@@ -281,9 +281,13 @@ def _other_checks(others: dict[str, dict[str, float]], limits: Verify) -> list[C
     return checks
 
 
-def decisions(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[Array, Array]:
-    """The classes that eager and the candidate choose, row by row."""
-    return by_row(evidence, evidence.reference)[0].argmax(-1), by_row(evidence, answers)[0].argmax(-1)
+def decisions(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[Array, Array] | None:
+    """The classes that eager and the candidate choose, row by row; None if the task does not choose one class."""
+    decision = task_kinds.get(evidence.task).decision if evidence.task is not None else None
+    if decision is None or decision.joint:
+        return None
+    before, after = (decision.decide(by_row(evidence, each)[0]) for each in (evidence.reference, answers))
+    return (before, after) if before is not None and after is not None else None
 
 
 def errors(evidence: Evidence, answers: Sequence[Arrays]) -> Array:

@@ -11,17 +11,15 @@ import numpy as np
 
 from paddleship.config.params import Params
 from paddleship.data import dataset
+from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import BadInput
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.numerics import differences
 from paddleship.reports.verdict import Check
 from paddleship.shipped.computing.preprocess import Batch, Preprocess
 from paddleship.system.isolate import Isolated
 
 SPLITS = ("validation", "test")
-_ROWS, _SHARE = 2, 0.005  # rows of a classifier whose decision may depend on the rounding of another process or device
-_R2 = 1e-3
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def rescore(params: Params, preprocess: Preprocess) -> list[Rescored]:
         for split in SPLITS:
             rows = dataset.read(Path(params.paths.prepared), split)
             outputs = [next(iter(eager.call("run", batch).values())) for batch in _batches(preprocess, rows, params.train.batch_size)]
-            score = differences.SCORES[params.data.task](np.concatenate(outputs), rows.labels)
+            score = task_kinds.get(params.data.task).score.of(np.concatenate(outputs), rows.labels)
             found.append(Rescored(split, len(rows), recorded[split], score))
     return found
 
@@ -60,7 +58,7 @@ def checks(rescored: Sequence[Rescored], *, task: str, min_score: float | None) 
 
 
 def _same(one: Rescored, task: str) -> Check:
-    limit = max(_ROWS / one.rows, _SHARE) if task == "classification" else _R2 * max(1.0, abs(one.recorded))
+    limit = task_kinds.get(task).score.tolerance(one.rows, one.recorded)
     advice = (
         f"eager scores {one.now:.4g} on the {one.rows:,} {one.split} rows, but train recorded {one.recorded:.4g}: "
         "checkpoint, code, data or classes are not those of the training; run `paddleship run --again train`"

@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
+from paddleship.data.task_kinds import registry as task_kinds
+from paddleship.data.task_kinds.registration import Score
 from paddleship.errors import Cancelled, Unavailable, without_credentials
 from paddleship.numerics import differences
 from paddleship.reports.report import Report
@@ -17,7 +19,6 @@ from paddleship.sweep import space
 
 DONE, KILLED = "done", "Killed"
 _AGAIN = (Cancelled.outcome, KILLED, Unavailable.outcome)  # the input is not at fault, so a later command runs the variant again
-_SCORES = ("validation_accuracy", "validation_r2")
 
 
 class SizeOf(StrEnum):
@@ -122,22 +123,30 @@ class Variant(BaseModel):
 def _score(by_stage: dict[str, Report]) -> tuple[str, Interval | None, bool]:
     """Name and value of the validation score: the test rows are left to judge what is chosen by it.
 
-    Only a share of rows has an interval; the value of any other score stands for itself.
+    Only a share of decisions has an interval; the value of any other score stands for itself.
     """
     train, prepare = by_stage.get("train"), by_stage.get("prepare")
-    name = next((name for name in _SCORES if train and name in train.metrics), "")
-    if train is None or not name:
+    score = _kind_of_score(train) if train else None
+    if train is None or score is None:
         return "score", None, False
+    name = f"validation_{score.name}"
     value = float(train.metrics[name])
     rows = int(prepare.metrics.get("validation_rows", 0)) if prepare else 0
-    if name != "validation_accuracy" or not rows:
+    if not score.share_of_decisions or not rows:
         return name, Interval(value, value, value), False
     return name, Interval(value, *differences.proportion_interval(round(value * rows), rows)), True
 
 
 def _test_score(train: Report | None) -> float | None:
-    found = [train.metrics[name] for score in _SCORES if train and (name := score.replace("validation_", "test_")) in train.metrics]
-    return float(found[0]) if found else None
+    score = _kind_of_score(train) if train else None
+    value = train.metrics.get(f"test_{score.name}") if train and score else None
+    return None if value is None else float(value)
+
+
+def _kind_of_score(train: Report) -> Score | None:
+    """The score of the task of a training, by the metrics in its report; None without one."""
+    scores = [kind.score for kind in task_kinds.kinds().values()]
+    return next((score for score in scores if {f"validation_{score.name}", f"test_{score.name}"} & train.metrics.keys()), None)
 
 
 def _p50(value: float, speedup: Interval, benchmark: Report) -> Interval:

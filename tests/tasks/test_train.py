@@ -1,9 +1,16 @@
+import json
+import sys
+
 import numpy as np
 import pytest
 
+from paddleship.config import loading
 from paddleship.config.sections.train import Train
+from paddleship.model import building, fitting
 from paddleship.model.training import History
-from tasks.train import check_round_trip, check_score
+from paddleship.model.weight_source import Obtained
+from tasks.prepare import prepare
+from tasks.train import check_round_trip, train
 
 RIGHT = {"score": np.array([[1.0, -2.0]], np.float32)}
 
@@ -26,7 +33,60 @@ def test_a_checkpoint_that_answers_differently_is_refused(restored, passed):
 
 def test_a_missed_score_advises_patience_if_training_stopped_early_and_epochs_if_not():
     epochs, settings = [{"validation_score": 0.7, "validation_loss": 1.0}] * 3, Train(patience=2, min_score=0.75)
-    (early,) = check_score(History(epochs, best=0), "accuracy", settings)
-    assert early.advice.startswith("no lower validation loss for 2 epochs ended the training: raise train.patience")
-    (whole,) = check_score(History(epochs, best=1), "accuracy", settings)
-    assert whole.advice.startswith("raise train.epochs")
+    assert fitting.advice(History(epochs, best=0), settings).startswith(
+        "no lower validation loss for 2 epochs ended the training: raise train.patience"
+    )
+    assert fitting.advice(History(epochs, best=1), settings).startswith("raise train.epochs")
+
+
+THEIRS = """
+import numpy as np
+from paddle import nn
+
+
+def read(raw):
+    for values in np.random.default_rng(0).normal(size=(80, 2)).astype("float32"):
+        yield {"x": values, "y": [values[0] - values[1]]}
+
+
+def build():
+    return nn.Linear(2, 1)
+"""
+
+
+class Known:
+    """A source that trains nothing: it sets the weights that are right."""
+
+    def obtain(self, setup):
+        setup.layer.set_state_dict({"weight": np.array([[1.0], [-1.0]], np.float32), "bias": np.zeros(1, np.float32)})
+        return Obtained([], origin="a file", metrics={"tensors": 2})
+
+
+def test_weights_of_a_source_that_trains_nothing_are_scored_and_saved_without_a_history(tmp_path, monkeypatch):
+    (tmp_path / "their_linear.py").write_text(THEIRS)
+    (tmp_path / "raw").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(fitting, "Fit", Known)
+    rows = {"raw": "raw", "reader": "their_linear:read", "inputs": ["x"], "label": "y", "task": "regression"}
+    inputs = [{"name": "x", "dtype": "float32", "shape": ["batch", 2]}]
+    values = loading.parse(
+        {
+            "name": "x",
+            "code": {"watch": "their_linear.py"},
+            "data": {**rows, "validation": 0.2, "test": 0.2},
+            "model": {"factory": "their_linear:build", "inputs": inputs},
+            "train": {"min_score": 0.9},
+            "package": {"repository": "x"},
+        }
+    )
+    prepare(values)
+    report = train(values)
+    sys.modules.pop("their_linear", None)
+    assert report.verdict, report.verdict.failures
+    assert report.headline == "test r2 1.0000 with the weights of a file"
+    assert (report.metrics["validation_r2"], report.metrics["tensors"]) == (pytest.approx(1), 2)
+    assert "epochs" not in report.metrics
+    assert report.facts == {"history": []}
+    assert json.loads((tmp_path / "reports/train/history.json").read_text()) == []
+    assert json.loads((tmp_path / "models/checkpoint" / building.FACTS).read_text())["scores"]["test"] == pytest.approx(1)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from paddleship.config.sections.section import Fraction, Reference, Section, require_once
 from paddleship.config.validation_errors import whole
+from paddleship.shipped.computing.task_kinds.registry import decisions
+
+if TYPE_CHECKING:
+    TaskName = str
+else:
+    TaskName = Literal[tuple(decisions())]
 
 
 class Data(Section):
@@ -17,7 +23,7 @@ class Data(Section):
     kwargs: dict[str, Any] = Field({}, description="further arguments of the reader, by name")
     inputs: Annotated[list[str], Field(min_length=1, description="input columns; rows with equal values in all of them are repeats")]
     label: str = Field("label", description="column of the answers")
-    task: Literal["classification", "regression"] = Field(description="classification: classes; regression: numbers")
+    task: TaskName = Field(description="; ".join(f"{name}: {one.labels}" for name, one in decisions().items()))
     classes: list[str] = Field([], description="names of the classes in the order of their ids")
     validation: Fraction = Field(0.1, description="share of the rows that chooses the best epoch")
     test: Fraction = Field(0.1, description="share of the rows that the score is measured on")

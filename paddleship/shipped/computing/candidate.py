@@ -15,6 +15,7 @@ from typing import Any
 from paddleship.errors import CandidateError
 from paddleship.shipped.computing.files import sha256, write_text
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
+from paddleship.shipped.computing.task_kinds import registry as task_kinds
 
 FILE = "candidate.json"
 SCHEMA_VERSION = 6
@@ -36,11 +37,12 @@ class Candidate:
     `outputs` are in the order in which forward returns them. `sources` maps each output to its index among the outputs of the
     exported program (whose names are `fetch_name_0` …), or to the name of the input that forward passes through. `nesting` is
     how the eager model nests its outputs (paddleship.shipped.computing.structure). `weights_sha256` is the hash of the checkpoint,
-    `code_sha256` of the user's code, `library_sha256` of the part of this library that computes answers. `classes` names the
-    classes of the first output of a classifier. `max_batch` is the largest number of rows that is proven, `dimensions` the sizes
-    that a row may have; a server refuses others. `warm_shapes` are shapes of real batches, by input name, for the warm-up of a
-    server. `programs` is empty if one program, in the folder itself, takes every size. `profile` is the distribution of the
-    features of the training rows, in bins (paddleship.shipped.computing.features). `files` maps each file to its hash.
+    `code_sha256` of the user's code, `library_sha256` of the part of this library that computes answers. `task` is data.task, None if
+    only outputs are compared; `classes` names the classes of the first output. `max_batch` is the largest number of rows that is
+    proven, `dimensions` the sizes that a row may have; a server refuses others. `warm_shapes` are shapes of real batches, by input
+    name, for the warm-up of a server. `programs` is empty if one program, in the folder itself, takes every size. `profile` is the
+    distribution of the features of the training rows, in bins (paddleship.shipped.computing.features). `files` maps each file to its
+    hash.
     """
 
     name: str
@@ -52,7 +54,7 @@ class Candidate:
     outputs: tuple[TensorSpec, ...]
     preprocess: dict[str, Any]
     weights_sha256: str
-    task: str
+    task: str | None = None
     code_sha256: str = ""
     library_sha256: str = ""
     sources: dict[str, int | str] = field(default_factory=dict)
@@ -74,9 +76,20 @@ class Candidate:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The class names that a server returns as `label`; empty unless the first output has one score per class and none is named so."""
+        """The class names that a server returns as `label`; empty unless the first output has one score per class and none is named so.
+
+        Also empty if decisions of this task have no names. Raises CandidateError for an unknown task.
+        """
+        if self.task is None or task_kinds.get(self.task).names is None:
+            return ()
         fits = bool(self.outputs) and len(self.outputs[0].shape) == 2 and self.outputs[0].shape[1] == len(self.classes)
         return self.classes if fits and all(spec.name != "label" for spec in self.outputs) else ()
+
+    def label_rows(self, scores: Any) -> list[str]:
+        """The label of each row, by its scores in the first output; only if there are `labels`."""
+        decision = task_kinds.get(str(self.task))
+        decided = decision.decide(scores)
+        return decision.names(decided, self.labels) if decision.names is not None and decided is not None else []
 
     def save(self, folder: Path) -> Candidate:
         """Write `candidate.json` over the files that lie in `folder`, and return the candidate with their hashes."""

@@ -120,13 +120,13 @@ class ServedModel:
         return orjson.dumps({**answer, "outputs": _wanted(named, request.get("outputs"))}, option=orjson.OPT_SERIALIZE_NUMPY)
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Map columns to outputs by name; for a classifier, `label` has the class name of each row. Raises RequestError."""
+        """Map columns to outputs by name; with class names, `label` has the name of each row's decision. Raises RequestError."""
         examples = self._preprocess.encode(columns)
         outputs: dict[str, Any] = self._run(self._preprocess.collate(examples))
         if self._sample is not None:
             self._sample.offer(examples)
         if self.candidate.labels:
-            outputs["label"] = [self.candidate.labels[index] for index in next(iter(outputs.values())).argmax(-1)]
+            outputs["label"] = self.candidate.label_rows(next(iter(outputs.values())))
         return outputs
 
     def _run(self, batch: Batch) -> Arrays:

@@ -101,7 +101,7 @@ def failed(folder, evidence, kind=ServedModel, *, classes=CLASSES, max_batch=MAX
     with served(folder, kind, max_batch) as port:
         batches = [{"x": [ROWS[row] for row in case.rows]} for case in evidence.cases]
         observed = observe("127.0.0.1", port, model="tiny", batches=batches, pads={}, requests=40, concurrency=8)
-    checks, _ = judging.checks(observed, evidence, judging.ServedCandidate(precision, classes), Verify())
+    checks, _ = judging.checks(observed, evidence, judging.ServedCandidate(precision, classes, "classification"), Verify())
     return {check.name: str(check) for check in checks if not check.passed}
 
 
@@ -194,7 +194,7 @@ def test_a_right_server_passes_every_check_and_the_example_is_one_row_that_it_an
         observed = observe(
             "127.0.0.1", port, model="tiny", batches=batches, pads={}, requests=40, concurrency=8, on_first_answer=lambda: first.append(1)
         )
-    checks, judgement = judging.checks(observed, evidence, judging.ServedCandidate("float32", CLASSES), Verify())
+    checks, judgement = judging.checks(observed, evidence, judging.ServedCandidate("float32", CLASSES, "classification"), Verify())
     assert all(check.passed for check in checks), [str(check) for check in checks if not check.passed]
     assert {check.name for check in checks} >= {"labels", "hostile_requests", "max_batch", "noise_ratio", "concurrent_batches"}
     assert judgement.metrics["noise_ratio"] <= 8
@@ -262,7 +262,7 @@ def test_batches_that_take_too_long_together_are_left_out_and_the_rest_is_judged
     sizes = {len(evidence.cases[place].rows) for place in observed.asked}
     assert {1, MAX_BATCH} <= sizes
     assert len(observed.answers) == len(observed.asked) < len(evidence.cases)
-    checks, judgement = judging.checks(observed, evidence, judging.ServedCandidate("float32", CLASSES), Verify())
+    checks, judgement = judging.checks(observed, evidence, judging.ServedCandidate("float32", CLASSES, "classification"), Verify())
     assert judgement is not None
     assert all(check.passed for check in checks), [str(check) for check in checks if not check.passed]
 
@@ -278,7 +278,7 @@ def test_a_tie_within_eagers_noise_may_fall_either_way_and_no_other(evidence):
         reference = {"scores": np.float32([eager])}
         made = gather([case], [reference], [{"scores": np.float64([eager])}])
         answer = {"scores": np.float32([scores]), "label": np.array([label], dtype=object)}
-        return judging.label_faults([answer], made, judging.ServedCandidate(precision, CLASSES), Verify())
+        return judging.label_faults([answer], made, judging.ServedCandidate(precision, CLASSES, "classification"), Verify())
 
     assert not faults([1, 1.000001, 0], [1.000001, 1, 0], "no")
     assert faults([1, 1.000001, 0], [1, 1.000001, 0], "no"), "the label must be that of the scores beside it"

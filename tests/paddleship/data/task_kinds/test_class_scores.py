@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from paddleship.data.task_kinds import class_scores
 from paddleship.errors import ModelError
-from paddleship.model import classes
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.spec import TensorSpec
 
@@ -13,7 +13,7 @@ NAMES = [f"class {index}" for index in range(9)]
 
 
 def check(shape, names=NAMES, *, largest_id=8, own_loss=False):
-    return classes.check("logits", shape, rows=8, classes=names, largest_id=largest_id, own_loss=own_loss)
+    return class_scores.check("logits", shape, rows=8, classes=names, largest_id=largest_id, own_loss=own_loss)
 
 
 def test_one_score_for_each_class_is_right():
@@ -62,7 +62,7 @@ def test_one_logit_under_a_loss_of_its_own_is_a_warning():
 def test_a_candidate_that_gives_no_label_is_a_finding(outputs, names, task, severity):
     specs = tuple(TensorSpec(name, "float32", tuple(shape)) for name, shape in outputs)
     base = Candidate("x", "m", "onnxruntime", "float32", 1, (), specs, {"kind": "tensors"}, "", task, classes=tuple(names))
-    found = [finding.severity for finding in classes.unlabelled(base)]
+    found = [finding.severity for finding in class_scores.unlabelled(base)]
     assert found == ([severity] if severity else [])
     if task == "classification":
         assert bool(base.labels) == (severity is None)

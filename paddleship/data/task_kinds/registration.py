@@ -1,0 +1,116 @@
+"""The registration of a task kind, in the file of the kind (docs/how-to/add-task-kind.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from paddleship.reports.finding import Finding
+from paddleship.shipped.computing.task_kinds.registration import Array, Decision
+
+
+class LabelReader(Protocol):
+    """Reads the labels of one column, row by row."""
+
+    def read(self, number: int, value: Any) -> Any:
+        """The label of row `number` as it is stored. Raises RowFault for this row, or DataError for the whole column."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """How labels are read and stored, as one array of `dtype`.
+
+    `reader(column, classes)` makes the reader. `contradict`: equal rows with different labels contradict each other, and are dropped.
+    `require(labels, classes)` raises DataError if the training rows cannot be learned from. `findings(parts, classes)` are warnings about
+    the labels of the parts, by name of the part, `facts(labels, classes)` what the report says of the training rows. `plotted(labels)`
+    are the numbers of their histogram.
+    """
+
+    reader: Callable[[str, list[str]], LabelReader]
+    dtype: type[np.generic]
+    contradict: bool = False
+    require: Callable[[Array, Sequence[str]], None] = lambda _labels, _classes: None
+    findings: Callable[[Mapping[str, Array], Sequence[str]], list[Finding]] = lambda _parts, _classes: []
+    facts: Callable[[Array, Sequence[str]], dict[str, Any]] = lambda _labels, _classes: {}
+    plotted: Callable[[Array], Array] = np.ravel
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of first outputs against labels; more is better. `name` is part of the names of metrics, `title` is its name in plots.
+
+    `share_of_decisions`: it is the share of decisions that equal their label, so its interval is exact; any other score has one by
+    bootstrap. `tolerance(rows, recorded)` is how far two processes may differ in it, because they round differently.
+    """
+
+    name: str
+    title: str
+    of: Callable[[Array, Array], float]
+    tolerance: Callable[[int, float], float]
+    share_of_decisions: bool = False
+
+
+@dataclass(frozen=True)
+class ConstantAnswer:
+    """The score that a constant answer would reach on the same rows: `metric` is its name in a report, `title` that for people."""
+
+    metric: str
+    title: str
+    value: float
+
+
+@dataclass(frozen=True)
+class UntrainedOutput:
+    """The first output of the untrained model for a batch of `rows` rows, and what it must fit: `labels` of each part, and classes.
+
+    `own_loss`: train.loss replaces the loss of the task.
+    """
+
+    name: str
+    shape: Sequence[int]
+    rows: int
+    classes: Sequence[str]
+    labels: Sequence[Array]
+    own_loss: bool
+
+
+@dataclass(frozen=True)
+class TaskKind:
+    """All that the pipeline knows about a task. Outputs are the first output of a model for all rows of a part.
+
+    `loss(output, labels)` is a tensor with one number, `score` the score that gates use, `further` are scores that are reported beside it.
+    `fits(outputs, labels)`: the outputs have the shape that the score needs. `check_output` compares the output of
+    the untrained model with labels and classes, and raises ModelError.
+    `constant(outputs, labels)` is what a constant answer reaches, None if that says nothing; `findings(outputs, labels, classes)` are
+    warnings about the outputs of the trained model for the test rows.
+
+    `decisive(outputs)`: decisions are enough to judge a lower precision by. `margin(eager, other)` is by how much the outputs of one row
+    would have to change to decide as those of `other` do.
+    """
+
+    decision: Decision
+    labels: Labels
+    loss: Callable[[Any, Any], Any]
+    score: Score
+    fits: Callable[[Array, Array], bool]
+    further: Mapping[str, Callable[[Array, Array], float]] = field(default_factory=dict)
+    check_output: Callable[[UntrainedOutput], list[Finding]] | None = None
+    constant: Callable[[Array, Array], ConstantAnswer | None] = lambda _outputs, _labels: None
+    findings: Callable[[Array, Array, Sequence[str]], list[Finding]] = lambda _outputs, _labels, _classes: []
+    decisive: Callable[[Array], bool] = lambda _outputs: True
+    margin: Callable[[Array, Array], float] = lambda _eager, _other: np.inf
+
+    @property
+    def name(self) -> str:
+        return self.decision.name
+
+    def flips(self, before: Array, after: Array) -> Array | None:
+        """Which decisions differ between two outputs, as one axis; None if they decide nothing."""
+        first, second = self.decision.decide(before), self.decision.decide(after)
+        if first is None or second is None:
+            return None
+        differ: Array = first != second
+        return np.ravel(differ.any(-1) if self.decision.joint else differ)

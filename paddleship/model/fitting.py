@@ -1,0 +1,56 @@
+"""The source of weights that trains them, from the initial weights of the layer."""
+
+from __future__ import annotations
+
+from paddleship.config.sections.train import Train
+from paddleship.model import training
+from paddleship.model.training import History
+from paddleship.model.weight_source import Obtained, Setup
+from paddleship.reports.verdict import Check
+
+
+class Fit:
+    """Trains on the training rows, and keeps the weights of the epoch with the lowest loss on the validation rows."""
+
+    def obtain(self, setup: Setup) -> Obtained:
+        settings = setup.params.train
+        history = training.fit(
+            setup.layer,
+            setup.splits["train"],
+            setup.splits["validation"],
+            setup.preprocess,
+            settings,
+            form=setup.form,
+            task=setup.task,
+            seed=setup.params.seed,
+            on_epoch=setup.on_epoch,
+        )
+        if not (loss := check_loss(history)).passed:
+            return Obtained([loss], headline=f"diverged: {history.diverged}", history=history.epochs)
+        return Obtained(
+            [loss],
+            origin=f"epoch {history.best + 1} of {len(history.epochs)}",
+            advice=advice(history, settings),
+            facts={"epoch": history.best + 1},
+            metrics={
+                "epochs": len(history.epochs),
+                "best_epoch": history.best + 1,
+                "train_seconds": sum(row["epoch_seconds"] for row in history.epochs),
+                "rows_per_s": max(row["rows_per_s"] for row in history.epochs),
+            },
+            history=history.epochs,
+        )
+
+
+def check_loss(history: History) -> Check:
+    """Whether every loss was a finite number."""
+    finite = bool(history.epochs) and not history.diverged
+    advice = "lower train.learning_rate, or check the data for NaN"
+    return Check(name="loss", measured="finite" if finite else history.diverged, limit="finite", passed=finite, advice=advice)
+
+
+def advice(history: History, settings: Train) -> str:
+    """How to reach a better score."""
+    early = f"no lower validation loss for {history.waited} epochs ended the training: raise train.patience"
+    longer = early if history.waited >= settings.patience else "raise train.epochs"
+    return f"{longer}, check the data, or lower train.min_score"

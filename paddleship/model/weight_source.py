@@ -1,0 +1,52 @@
+"""A source of weights: an object that gives a layer its weights, and says how. `paddleship.model.fitting.Fit` trains them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from paddleship.config.params import Params
+from paddleship.model.training import OnEpoch, Split, Task
+from paddleship.reports.verdict import Check
+from paddleship.shipped.computing.arguments import ArgumentForm
+from paddleship.shipped.computing.preprocess import Preprocess
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a source works with: a layer that has only its initial weights, the encoded parts of the data, and the task.
+
+    A source that trains calls `on_epoch` with the metrics of each epoch.
+    """
+
+    params: Params
+    layer: Any
+    form: ArgumentForm
+    preprocess: Preprocess
+    splits: Mapping[str, Split]
+    task: Task
+    on_epoch: OnEpoch
+
+
+@dataclass(frozen=True)
+class Obtained:
+    """How the layer got its weights.
+
+    `checks` must pass before weights are scored and saved; if one fails, `headline` says what happened. `origin` names the weights, as
+    in "the weights of epoch 3 of 5". `advice` is the next step if their score is too low. `facts` go into the checkpoint, `metrics` and
+    `history` (the metrics of each epoch, empty if nothing was trained) into the report.
+    """
+
+    checks: Sequence[Check]
+    headline: str = ""
+    origin: str = ""
+    advice: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, float | int] = field(default_factory=dict)
+    history: Sequence[Mapping[str, float]] = ()
+
+
+class WeightSource(Protocol):
+    def obtain(self, setup: Setup) -> Obtained:
+        """Give `setup.layer` its weights, in place. Raises ModelError."""
