@@ -68,7 +68,7 @@ def package(params: Params) -> Report:
         stage="package",
         headline=f"{name}, {size / 1e6:.0f} MB",
         metrics={"image_bytes": size, "base_image_bytes": int(base.attrs["Size"]), "layers": len(receipt["layers"])},
-        verdict=Verdict(checks=building.checks(size, params)),
+        verdict=Verdict(checks=building.checks(size, params.package.max_image_bytes)),
         facts={"image": name, "image_id": built.id, "base_is_stand_in": receipt["base_is_stand_in"]},
     )
     receipts.write(Path(params.paths.image), receipt)

@@ -46,11 +46,11 @@ def require_same(client: Any, params: Params, candidate: Candidate, receipt: Map
     finally:
         if expected.id != receipt["image_id"] and not expected.tags:
             client.images.remove(expected.id, force=True, noprune=True)
-    for check in checks(int(expected.attrs["Size"]), params):
+    for check in checks(int(expected.attrs["Size"]), params.package.max_image_bytes):
         if not check.passed:
             raise BadInput(f"the image misses a limit of package ({check}): run `paddleship run --again package`")
 
 
-def checks(size: int, params: Params) -> list[Check]:
+def checks(size: int, limit: int) -> list[Check]:
     advice = "raise package.max_image_bytes, or inspect the layers with `docker history`"
-    return [Check.at_most("image_bytes", size, params.package.max_image_bytes, advice=advice)]
+    return [Check.at_most("image_bytes", size, limit, advice=advice)]

@@ -45,6 +45,11 @@ def lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: M
     copied = Candidate.load(root / "model")
     candidates.require(f"the copy of {candidate.name!r}", copied.digest, candidate.digest, by="benchmark", again="package")
     _compile(root, "site", "app")
+    for part in list(root.iterdir()):  # with all folders above it, so that a layer has their times from here and not from the build
+        place = context / part.name / "opt/paddleship"
+        place.mkdir(parents=True)
+        part.rename(place / part.name)
+    root.rmdir()
     for path in (context, *context.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
         os.utime(path, (0, 0))

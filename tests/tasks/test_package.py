@@ -3,12 +3,15 @@
 import json
 import os
 import platform
+from pathlib import Path
 
 import pytest
 
 from paddleship.cli import image_lineage
 from paddleship.containers import image
-from paddleship.image import python_version
+from paddleship.custody import seals
+from paddleship.image import context, python_version
+from paddleship.shipped.computing.candidate import Candidate
 from tests import canaries
 from tests.tasks.sealing import measured_again, sealed_again
 
@@ -167,6 +170,19 @@ def test_an_image_with_another_version_of_a_library_than_was_proven_is_refused(p
     )
     line = failure(stage(checkout, "package"), 2)
     assert "the image would have onnxruntime 1.30.0, but verify ran with 1.31.1" in line
+
+
+def test_a_build_without_the_cache_of_the_engine_gives_the_same_layers(packaged, engine, monkeypatch, tmp_path):
+    checkout, receipt = packaged
+    monkeypatch.chdir(checkout)
+    folder = Path("models/candidates") / receipt["lineage"]["candidate"]
+    context.lay_out(tmp_path, folder, Candidate.load(folder), proven_with=seals.read(Path("models/parity"), "verify").versions)
+    again, _ = engine.images.build(
+        path=str(tmp_path), rm=True, nocache=True, buildargs={"BASE_IMAGE": receipt["base_image"]}, labels={"again": str(os.getpid())}
+    )
+    layers = again.attrs["RootFS"]["Layers"]
+    engine.images.remove(again.id, force=True, noprune=True)
+    assert layers == receipt["layers"]
 
 
 @pytest.mark.parametrize(

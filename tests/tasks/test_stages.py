@@ -456,7 +456,7 @@ def test_a_benchmark_of_nothing_proven_misses_its_gate_and_leaves_its_evidence(b
     assert done.returncode == 3, done.stderr
     assert "measured_candidates is 0" in last_line(done)
     assert report(checkout, "benchmark")["candidates"]["eager"]["status"] == "measured"
-    assert sorted(path.name for path in (checkout / "models/benchmark").iterdir()) == ["samples.json", "samples.parquet", "seal.json"]
+    assert sorted(path.name for path in (checkout / "models/benchmark").iterdir()) == ["samples.json", "samples.parquet"]
 
 
 @pytest.mark.parametrize(
