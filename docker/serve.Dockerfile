@@ -1,4 +1,4 @@
-# The model server. `tasks/package.py` lays out rootfs/ on the host, so the build needs no network and works with any builder.
+# The model server. `paddleship/image/context.py` lays out its files on the host, so the build needs no network and works with any builder.
 ARG BASE_IMAGE=python:3.11-slim
 FROM ${BASE_IMAGE}
 
@@ -11,10 +11,11 @@ RUN ["python", "-c", "import compileall, os, pathlib, py_compile, re, sysconfig;
     compileall.compile_dir(library, quiet=1, rx=unused, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH); \
     [os.utime(path, (0, 0)) for folder in library.rglob('__pycache__') for path in (*folder.iterdir(), folder, folder.parent)]"]
 
-COPY rootfs/site/ /opt/paddleship/site/
-COPY rootfs/app/ /opt/paddleship/app/
-COPY rootfs/lib/ /opt/paddleship/lib/
-COPY rootfs/model/ /opt/paddleship/model/
+# Each of these folders holds opt/paddleship/ with one part; so the times of the folders above are fixed too.
+COPY site/ /
+COPY app/ /
+COPY lib/ /
+COPY model/ /
 
 ENV PYTHONPATH=/opt/paddleship/app:/opt/paddleship/site \
     LD_LIBRARY_PATH=/opt/paddleship/lib \

@@ -9,10 +9,11 @@ from typing import Any
 
 from paddleship.benchmark import samples
 from paddleship.config.params import Params
-from paddleship.containers import image, image_test
-from paddleship.custody import candidates, chain
-from paddleship.image import requirements
-from paddleship.lineage import derived
+from paddleship.containers import building, image, image_test
+from paddleship.custody import candidates, chain, proofs
+from paddleship.custody.links import LINKS
+from paddleship.image import distributions
+from paddleship.lineage import derived, receipts
 from paddleship.reports.report import Report
 from paddleship.shipped.computing.files import read_json, write_text
 from paddleship.stage.frame import main
@@ -25,15 +26,23 @@ def accept(params: Params) -> Report:
     Only an image that passes gets its name. A refused image loses its tag and is removed.
     """
     begun = chain.begin(params, "accept")
-    receipt = read_json(Path(params.paths.image), stage="package")
+    receipt = receipts.read(Path(params.paths.image))
     choice = read_json(Path(params.paths.benchmark) / "choice.json", stage="benchmark")
-    proven = read_json(Path(params.paths.parity) / "passed.json", stage="verify")
-    samples.require_speedup(Path(params.paths.benchmark), choice)
+    proven = proofs.read(params)
+    samples.require_measured(Path(params.paths.benchmark), choice, max_busy_share=params.benchmark.max_busy_share)
     candidate = candidates.load(params, choice["candidate"])
     candidates.require_proven(candidate, proven)
-    derived.require_receipt(receipt, derived.facts(params, candidate, choice, proven), begun.inputs)
+    versions = begun.seals["verify"].versions
+    derived.require_receipt(
+        receipt,
+        {**derived.facts(params, candidate, choice, proven), "unproven": distributions.unproven()},
+        begun.inputs,
+        params=LINKS["package"].values(params),
+        image=building.name(params, candidate),
+        base_image=building.base_image(params, versions["python"]),
+    )
     with image.engine() as client:
-        image.require_built(client, receipt, dockerfile=requirements.dockerfile())
+        building.require_same(client, params, candidate, receipt, proven_with=versions)
         report, example = image_test.attempt(client, receipt, candidate, params)
         with locks.wait_for(locks.of_machine("accepting")):  # so that the name belongs to the image that was accepted last
             if report.verdict:

@@ -17,7 +17,7 @@ from paddleship.benchmark.workload import Workload
 from paddleship.config import preflight
 from paddleship.config.catalogue import EAGER
 from paddleship.config.params import Params
-from paddleship.custody import chain, libraries
+from paddleship.custody import chain, libraries, proofs
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.plots import charts
 from paddleship.proof import parity
@@ -25,7 +25,7 @@ from paddleship.proof.evidence import Evidence
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.computing.files import new_folder, read_json
+from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.spec import Arrays
 from paddleship.stage.frame import main
@@ -50,7 +50,7 @@ _NUMBERS = (
 def benchmark(params: Params) -> Report:
     """Measure latency, throughput, memory and cold start on real rows, and choose by select.objective."""
     begun = chain.begin(params, "benchmark", versions=libraries.versions())
-    participants = Participants(params, read_json(Path(params.paths.parity) / "passed.json", stage="verify"))
+    participants = Participants(params, proofs.read(params))
     participants.require_proven()
     preflight.require_cores(params.optimize.threads)
     preflight.require_choice(params.select, {name: participants.image_bytes(name) for name in participants.proven})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any
 from paddleship.config import catalogue
 from paddleship.config.params import Params
 from paddleship.controlflow import regions
-from paddleship.custody import candidates, chain, libraries
+from paddleship.custody import candidates, chain, libraries, proofs
 from paddleship.data import dataset
 from paddleship.data.dataset import Rows
 from paddleship.diagnosis import explaining
@@ -96,7 +95,7 @@ def verify(params: Params) -> Report:
     )
     with new_folder(Path(params.paths.parity)) as beside:
         proved.evidence.save(beside)
-        (beside / "passed.json").write_text(json.dumps(verified.passed) + "\n", encoding="utf-8")
+        proofs.write(beside, verified.passed, params)
         begun.seal(beside)
     worst = [proved.evidence.cases[judgement.worst] for judgement in proved.judgements.values()]
     regression_cases.write(Path(params.paths.regression), known, worst)

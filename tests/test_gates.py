@@ -20,13 +20,12 @@ from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
 from paddleship.benchmark.load_scenarios import ScenarioResults
 from paddleship.config.sections.accept import Accept
-from paddleship.config.sections.package import Package
 from paddleship.config.sections.promote import Promote
 from paddleship.config.sections.select import Select
 from paddleship.config.sections.sweep import Sweep
 from paddleship.config.sections.train import Train
 from paddleship.config.sections.verify import Verify
-from paddleship.containers import image_test
+from paddleship.containers import building, image_test
 from paddleship.conversion.converting import ConversionResult
 from paddleship.data.dataset import Rows
 from paddleship.diagnosis import verify_report
@@ -51,7 +50,7 @@ from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Interval
 from paddleship.sweep import choice
 from paddleship.weights.weight_comparison import WeightComparison
-from tasks import benchmark, export, optimize, package, prepare, train
+from tasks import benchmark, export, optimize, prepare, train
 from tests.paddleship.sweep.helpers import figures
 
 REPOSITORY = Path(__file__).parents[1]
@@ -65,7 +64,6 @@ CASES = (
     Case("row 0", "rows", {"x": np.zeros((1, 1), np.float32)}, (0,)),
     Case("all rows", "rows", {"x": np.zeros((ROWS, 1), np.float32)}, tuple(range(ROWS))),
 )
-LIMITS = Package(repository="a/b", max_image_bytes=2)
 ERROR = Finding("hidden-influence", "error", "the answers change with the clock", "take the time as an input")
 PASSED = Judgement({"noise_ratio": 1.0}, [])
 RIGHT = Trace([1.0, 0.5], {"weight": np.array([1.0, 2.0])})
@@ -175,7 +173,7 @@ def measured(proven="measured", eager="measured", wished=None):
 
 
 def found(*kinds):
-    report = Report(stage="verify", headline="", verdict=Verdict(checks=package.checks(1, LIMITS)))
+    report = Report(stage="verify", headline="", verdict=Verdict(checks=building.checks(1, 2)))
     report.findings = [Finding(kind, "warning", "seen", "look") for kind in kinds]
     report.verdict = gate.verdict(report, ["batch-dependent"])
     return report.verdict.checks
@@ -310,7 +308,7 @@ GATES = {
         lambda: ScenarioResults(engine="plain", peak_qps=9.0, peak_p99_ms=4.0).checks(5.0),
     ),
     "variants_within_limits": (lambda: limited(max_p50_ms=0.5), lambda: limited(max_p50_ms=2)),
-    "image_bytes": (lambda: package.checks(3, LIMITS), lambda: package.checks(2, LIMITS)),
+    "image_bytes": (lambda: building.checks(3, 2), lambda: building.checks(2, 2)),
     "ready": (lambda: image_test._refused("ready", "the container exited with code 1", "").verdict.checks, None),
     "first_answer": (lambda: image_test._refused("first_answer", "the server answered 500", "").verdict.checks, None),
     "unanswered_batches": (lambda: served(faults=["all rows: the server answered 500"]), served),

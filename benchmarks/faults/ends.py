@@ -7,12 +7,14 @@ that must refuse or name it runs. The copy without a fault must be accepted. Fau
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -23,9 +25,10 @@ import yaml
 
 from benchmarks.faults import coded, constant, custody, influences, loosened, not_finite, stages
 from benchmarks.faults.cost import copy
-from benchmarks.faults.custody import edited, exchange, sealed
+from benchmarks.faults.custody import edited, exchange, receipt_edited, sealed
 from benchmarks.faults.fault import Fault, Found
 from paddleship.containers import image
+from paddleship.lineage import receipts
 
 REPOSITORY = f"paddleship/test-ends-{os.getpid()}"
 STAGES = ("prepare", "train", "export", "optimize", "verify", "benchmark", "package")
@@ -93,8 +96,8 @@ FAULTS = (
     Fault("a candidate exchanged after package", "accept", ("changed since optimize",), damage=exchange),
     Fault(
         "the image of another build", "accept", ("label",),
-        files=(("/tmp/note", lambda _: "another build"),),  # noqa: S108 a file of the image
-        damage=edited("image.json", lambda values: values | {"labels": values["labels"] | {"org.opencontainers.image.created": "earlier"}}),
+        files=(("/opt/paddleship/note", lambda _: "another build"),),
+        damage=receipt_edited(lambda values: values | {"labels": values["labels"] | {"org.opencontainers.image.created": "earlier"}}),
     ),
     *custody.FAULTS,
 )  # fmt: skip
@@ -202,21 +205,38 @@ def _honest(client: Any, checkout: Path, copied: Path) -> Found:
 
 def _derive(client: Any, fault: Fault, checkout: Path) -> None:
     """An image based on the packaged one with changed files, and a receipt as if `package` had made it."""
-    receipt = json.loads((checkout / "image.json").read_text(encoding="utf-8"))
+    receipt = receipts.read(checkout / "image.json")
     context = checkout / "context"
     context.mkdir()
-    lines = [f"FROM {receipt['image_id']}", "USER 0"]
-    for place, (path, change) in enumerate(fault.files):
-        (context / str(place)).write_text(change(_text_of(client, receipt["image_id"], path)), encoding="utf-8")
-        lines.append(f"COPY {place} {path}")
-        if path.endswith(".py"):  # the image uses its compiled modules
-            lines.append(f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{path}"]')
-    (context / "Dockerfile").write_text("\n".join([*lines, "USER 10001:10001", *fault.lines]) + "\n", encoding="utf-8")
+    lines = [
+        "USER 0",
+        *(_put(path, change(_text_of(client, receipt["image_id"], path))) for path, change in fault.files),
+        "USER 10001:10001",
+    ]
+    (context / "Dockerfile").write_text("\n".join([f"FROM {receipt['image_id']}", *lines, *fault.lines]) + "\n", encoding="utf-8")
+    if not fault.undeclared:
+        with (checkout / "docker/serve.Dockerfile").open("a", encoding="utf-8") as dockerfile:
+            dockerfile.write("\n".join(lines) + "\n")
     built, _ = client.images.build(path=str(context), rm=True)
-    receipt |= {"image_id": built.id, "layers": built.attrs["RootFS"]["Layers"], "contents": image.contents(client, built.id)}
+    receipt |= {"image_id": built.id, "layers": built.attrs["RootFS"]["Layers"], "size_bytes": int(built.attrs["Size"])}
     receipt["unaccepted"] = f"{REPOSITORY}:unaccepted-{built.id.removeprefix('sha256:')[:12]}"
     built.tag(receipt["unaccepted"])
-    (checkout / "image.json").write_text(json.dumps(receipt), encoding="utf-8")
+    receipts.write(checkout / "image.json", receipt)
+
+
+def _put(path: str, text: str) -> str:
+    """The line of a Dockerfile that writes a file, always with the same layer, and its compiled module, which the image uses."""
+    content = base64.b64encode(zlib.compress(text.encode())).decode()
+    script = f"""
+import base64, compileall, os, pathlib, py_compile, zlib
+path = pathlib.Path({path!r})
+path.write_bytes(zlib.decompress(base64.b64decode({content!r})))
+if path.suffix == ".py":
+    compileall.compile_file(path, force=True, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+for one in (path, *path.parent.glob("__pycache__/*"), *path.parent.glob("__pycache__"), path.parent):
+    os.utime(one, (0, 0))
+"""
+    return f"RUN {json.dumps(['python', '-c', script])}"
 
 
 def _text_of(client: Any, identity: str, path: str) -> str:

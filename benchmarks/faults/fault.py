@@ -11,8 +11,9 @@ from pathlib import Path
 class Fault:
     """One fault: the change of a checkout or of its image, the stage that must refuse it, and what its message must name.
 
-    `files` maps a file of the image to the change of its text, `lines` are further lines of its Dockerfile, and the receipt describes the
-    changed image as if `package` had made it. `damage` changes the checkout before the stages `before`, which must pass, and before the
+    `files` maps a file of the image to the change of its text, as if another version of this library had built it, or `undeclared`: with
+    nothing else changed. `lines` are further lines of its Dockerfile, which the checkout's has not. The receipt describes the changed image
+    as if `package` had made it. `damage` changes the checkout before the stages `before`, which must pass, and before the
     image is changed. Where the stage may pass, `named` returns the texts, by place, of which each must contain all of `expects`.
     """
 
@@ -21,6 +22,7 @@ class Fault:
     expects: tuple[str, ...]
     files: tuple[tuple[str, Callable[[str], str]], ...] = ()
     lines: tuple[str, ...] = ()
+    undeclared: bool = False
     damage: Callable[[Path], None] | None = None
     before: tuple[str, ...] = ()
     named: Callable[[Path], Mapping[str, str]] | None = None

@@ -7,28 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from benchmarks.faults.custody import Damage
+from benchmarks.faults.custody import params_edited
 from benchmarks.faults.fault import Fault
 from paddleship.containers import image
 from paddleship.lineage.release import PREFIX
 
 DEFAULT = "(default "  # after each param that is named
 _AGAIN = ("verify", "benchmark", "package")
-
-
-def edited_params(**sections: dict[str, Any]) -> Damage:
-    """Change params of a checkout."""
-
-    def damage(checkout: Path) -> None:
-        path = checkout / "params.yaml"
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        for section, keys in sections.items():
-            values[section] |= keys
-        path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-
-    return damage
 
 
 def texts(checkout: Path) -> dict[str, str]:
@@ -58,16 +43,16 @@ def faults(wrong: tuple[Any, ...]) -> tuple[Fault, ...]:
     return (
         Fault(
             "an honest image by a limit of 2000", "accept", ("verify.noise_limit 2000 (default 8)",),
-            damage=edited_params(verify={"noise_limit": 2000}), before=_AGAIN, named=texts,
+            damage=params_edited(verify={"noise_limit": 2000}), before=_AGAIN, named=texts,
         ),
         Fault(
             "an image that is wrong by 0.1% in batches of 5, by limits of 100000", "accept",
             tuple(f"verify.{name} 100000 (default {usual})" for name, usual in limits.items()),
-            damage=edited_params(verify=dict.fromkeys(limits, 1e5)), before=_AGAIN, files=wrong, named=texts,
+            damage=params_edited(verify=dict.fromkeys(limits, 1e5)), before=_AGAIN, files=wrong, named=texts,
         ),
         Fault(
             "an image that few rows and callers prove", "accept",
             ("verify.samples 8 (default 256)", "verify.threads 1 (default 4)", "accept.concurrency 1 (default 8)"),
-            damage=edited_params(verify={"samples": 8, "threads": 1}, accept={"concurrency": 1}), before=_AGAIN, named=texts,
+            damage=params_edited(verify={"samples": 8, "threads": 1}, accept={"concurrency": 1}), before=_AGAIN, named=texts,
         ),
     )  # fmt: skip

@@ -16,6 +16,11 @@ _BUSY, _STOLEN = 0.1, 0.02  # shares of the machine's processor time above which
 _AGAIN = "stop them and run `paddleship run --again benchmark`"
 
 
+def is_disturbed(busy_share: float, stolen_share: float, limit: float) -> bool:
+    """Whether other processes and the hypervisor together took more than `limit` of the processor time."""
+    return busy_share + stolen_share > limit
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The measurements of a benchmark; `size` is the batch size by which latency is judged.
@@ -51,7 +56,7 @@ class Comparison:
 
     def disturbed(self, limit: float) -> bool:
         """Whether other load took more than `limit` of the processor time, so that the figures are not valid."""
-        return self.others.busy_share + self.others.stolen_share > limit
+        return is_disturbed(self.others.busy_share, self.others.stolen_share, limit)
 
     def findings(self, limit: float) -> list[Finding]:
         """What makes the figures invalid or less reliable, and what was not measured."""

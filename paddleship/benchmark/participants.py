@@ -18,7 +18,7 @@ from paddleship.image import footprint
 from paddleship.model import eager
 from paddleship.reports.statuses import Status
 from paddleship.shipped.computing import runtimes
-from paddleship.shipped.computing.candidate import FILE, Candidate
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.system.isolate import Factory
@@ -37,10 +37,9 @@ class Participants:
         return iter((*BASELINES, *self.proven))
 
     def require_proven(self) -> None:
-        """Raise CandidateError if a candidate is not the one that was proven; a missing one becomes a failed row of the table."""
+        """Raise CandidateError if a candidate, or a file of it, is not the one that was proven."""
         for name in self.proven:
-            if (self.folder(name) / FILE).exists():
-                candidates.require_proven(candidates.read(self.params, name), self.proven)
+            candidates.require_proven(candidates.load(self.params, name), self.proven)
 
     def folder(self, name: str) -> Path:
         """The folder of a candidate; for a baseline, the checkpoint."""

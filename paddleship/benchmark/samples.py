@@ -11,7 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from paddleship.benchmark.comparison import AGAIN, Comparison
+from paddleship.benchmark.comparison import AGAIN, Comparison, is_disturbed
 from paddleship.benchmark.sampling import Block, Measurement, paired, speedup
 from paddleship.errors import BadInput
 from paddleship.reports.statuses import Status
@@ -69,6 +69,8 @@ def write(comparison: Comparison, folder: Path) -> None:
         "baseline": comparison.baseline,
         "batch_size": comparison.size,
         "effect": comparison.effect,
+        "busy_share": comparison.others.busy_share,
+        "stolen_share": comparison.others.stolen_share,
         "statuses": {measurement.name: measurement.status for measurement in [*comparison.found.values(), comparison.again]},
         "host": host.fingerprint(),
         "versions": environment.installed(registry.distributions()),
@@ -132,8 +134,8 @@ def compare(earlier: Path, later: Path) -> list[SpeedupChange]:
     ]
 
 
-def require_speedup(folder: Path, choice: Mapping[str, Any]) -> None:
-    """Raise BadInput unless the speedup of a choice, with its interval, is that of the samples."""
+def require_measured(folder: Path, choice: Mapping[str, Any], *, max_busy_share: float) -> None:
+    """Raise BadInput unless the speedup of a choice, with its interval, and whether it is valid are what was measured."""
     found, meta = read(folder)
     measured = found.get(meta["baseline"]), found.get(choice["candidate"])
     again = speedup(measured[0], measured[1], meta["batch_size"]) if measured[0] and measured[1] else None
@@ -142,6 +144,12 @@ def require_speedup(folder: Path, choice: Mapping[str, Any]) -> None:
     for key, value in (("speedup", again.value), ("speedup_low", again.low), ("speedup_high", again.high)):
         if not math.isclose(choice[key], value, rel_tol=1e-9):
             raise BadInput(f"choice.json has the {key} {choice[key]}, but its samples give {value}: run `paddleship run --again benchmark`")
+    valid = not is_disturbed(meta.get("busy_share", math.inf), meta.get("stolen_share", math.inf), max_busy_share)
+    if choice["benchmark_valid"] is not valid:
+        raise BadInput(
+            f"choice.json has benchmark_valid {choice['benchmark_valid']}, but the other load in {META} gives {valid}: "
+            "run `paddleship run --again benchmark`"
+        )
 
 
 def _gains(found: dict[str, Measurement], baseline: str, size: int) -> Gains:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import re
-import shutil
 import signal
 import sys
-import tarfile
-import tempfile
 import threading
 import time
 import uuid
@@ -25,12 +21,9 @@ from urllib.parse import urlsplit
 
 from paddleship.custody.differing import show_both
 from paddleship.errors import BadInput, PaddleshipError, Unavailable
-from paddleship.lineage.release import DIGEST_LABEL
-from paddleship.shipped.computing.files import tree_sha256
 from paddleship.system import processes
 
-CONTENTS = ("model", "app")  # parts of an image: the candidate, and this library
-_HOME = "/opt/paddleship"
+_AGAIN = "build it again with `paddleship run --again package`"
 _OF_THE_BUILD = ("Hostname", "Domainname", "Image")  # the builder writes them, containers do not use them
 OUR_SOCKET = "unix:///run/paddleship/docker.sock"
 _OWNER, _UNTIL = "io.paddleship.acceptance", "io.paddleship.acceptance-until"
@@ -185,72 +178,34 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
     return client.images.get(built)
 
 
-def contents(client: Any, image: str) -> dict[str, str]:
-    """A hash of the files of each of CONTENTS in an image, without running it."""
-    container = client.containers.create(image, network_disabled=True, labels=_labels())
-    try:
-        return {part: tree_sha256(_hashes(container, f"{_HOME}/{part}")) for part in CONTENTS}
-    finally:
-        remove_container(container)
-
-
-def _hashes(container: Any, folder: str) -> dict[str, str]:
-    """The hash of every file below a folder of a container, by path."""
-    import docker
-
-    with tempfile.TemporaryFile() as archive:
-        try:
-            archive.writelines(container.get_archive(folder)[0])
-        except docker.errors.NotFound:
-            return {}
-        archive.seek(0)
-        with tarfile.open(fileobj=archive) as members:
-            files = {member.name.partition("/")[2]: members.extractfile(member) for member in members if not member.isdir()}
-            return {place: hashlib.sha256(stream.read() if stream else b"").hexdigest() for place, stream in files.items()}
-
-
-def _expected_configuration(client: Any, receipt: Mapping[str, Any], dockerfile: Path) -> dict[str, Any]:
-    """The configuration that the engine gives an image of this Dockerfile on the receipt's base image with the receipt's labels."""
-    with tempfile.TemporaryDirectory() as scratch:
-        context = Path(scratch)
-        shutil.copy(dockerfile, context / "Dockerfile")
-        for part in ("site", "app", "lib", "model"):
-            (context / "rootfs" / part).mkdir(parents=True)
-        probe = build(client, context, base_image=receipt["base_image_id"], labels=receipt["labels"], quiet=True)
-    try:
-        return _configuration(probe)
-    finally:
-        client.images.remove(probe.id, force=True, noprune=True)
-
-
 def _configuration(found: Any) -> dict[str, Any]:
     """User, environment, entry point, labels and all else that an image fixes for its containers; what is unset is left out."""
     return {key: value for key, value in found.attrs["Config"].items() if value and key not in _OF_THE_BUILD}
 
 
-def require_built(client: Any, receipt: Mapping[str, Any], *, dockerfile: Path) -> None:
-    """Raise BadInput unless the engine's image matches the receipt of `package`, and the configuration its Dockerfile."""
-    again = "build it again with `paddleship run --again package`"
-    if (found := find(client, receipt["image_id"])) is None:
-        raise BadInput(f"image {receipt['image']!r} is no longer in the engine: {again}")
-    if (base := find(client, receipt["base_image_id"])) is None:
-        raise BadInput(f"the base image {receipt['base_image']!r} of {receipt['image']!r} is no longer in the engine: {again}")
-    layers = list(base.attrs["RootFS"]["Layers"])
+def require_exists(client: Any, receipt: Mapping[str, Any]) -> None:
+    """Raise BadInput unless the engine has the image of the receipt of `package`."""
+    if not exists(client, receipt["image_id"]):
+        raise BadInput(f"image {receipt['image']!r} is no longer in the engine: {_AGAIN}")
+
+
+def require_built(client: Any, receipt: Mapping[str, Any], *, base: Any, expected: Any) -> None:
+    """Raise BadInput unless the image of the receipt has the layers and the configuration of `expected`, which is built on `base`."""
+    if base.id != receipt["base_image_id"]:
+        raise BadInput(f"the base image {receipt['base_image']!r} was replaced since the image was built on it: {_AGAIN}")
+    found = find(client, receipt["image_id"])
     facts: dict[str, tuple[Any, Any]] = {
         "image id": (found.id, receipt["image_id"]),
-        **{f"label {key}": (found.labels.get(key), value) for key, value in receipt["labels"].items()},
-        "layers": (found.attrs["RootFS"]["Layers"], receipt["layers"]),
-        "base layers": (found.attrs["RootFS"]["Layers"][: len(layers)], layers),
+        "size": (int(found.attrs["Size"]), receipt["size_bytes"]),
+        "recorded layers": (receipt["layers"], expected.attrs["RootFS"]["Layers"]),
+        "layers": (found.attrs["RootFS"]["Layers"], expected.attrs["RootFS"]["Layers"]),
     }
-    has, wanted = _configuration(found), _expected_configuration(client, receipt, dockerfile)
+    has, wanted = _configuration(found), _configuration(expected)
     facts |= {f"configuration {key}": (has.get(key), wanted.get(key)) for key in sorted(has.keys() | wanted.keys())}
-    for part, digest in contents(client, found.id).items():
-        facts[f"digest of {_HOME}/{part}"] = (digest, receipt["contents"][part])
-    facts["label of the candidate's digest"] = (receipt["labels"].get(DIGEST_LABEL), receipt["lineage"]["candidate_digest"])
     for fact, (has, wanted) in facts.items():
         if has != wanted:
             has_text, wanted_text = show_both(has, wanted)
-            raise BadInput(f"image {found.id[:19]} has the {fact} {has_text}, but package would build {wanted_text}: {again}")
+            raise BadInput(f"image {found.id[:19]} has the {fact} {has_text}, but package would build {wanted_text}: {_AGAIN}")
 
 
 def name(client: Any, identity: str, name: str) -> None:

@@ -74,6 +74,11 @@ def require_consistent(candidate: Candidate, params: Params, *, name: str, input
         "code": (candidate.code_sha256, sources.code_sha256(params.code), "code.watch"),
         "library": (candidate.library_sha256, sources.library_sha256(), "this paddleship"),
     }
+    if candidate.threads > params.optimize.threads:
+        raise CandidateError(
+            f"the candidate {name!r} has {candidate.threads} threads, but optimize.threads is {params.optimize.threads}: "
+            "run `dvc repro export optimize`"
+        )
     for claim, (said, expected, source) in claims.items():
         if said != expected:
             says, wanted = show_both(said, expected)

@@ -23,6 +23,11 @@ class Begun:
     seals: Mapping[str, Seal]
     _seal: Seal
 
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The values by dotted key that its own out depends on."""
+        return self._seal.params
+
     def seal(self, folder: Path) -> None:
         """Seal the stage's out, which lies in `folder`. The code is as it was when the stage began."""
         replace(self._seal, files=seals.contents(folder)).write(folder)
@@ -39,20 +44,23 @@ def begin(params: Params, stage: str, *, versions: Mapping[str, str] | None = No
     read = {before: seals.read(LINKS[before].folder(params), before) for before in link.inputs}
     _require_one_chain(read, params)
     for before, seal in read.items():
-        _compare(before, "", seal.params, LINKS[before].values(params))
+        compare(before, "", seal.params, LINKS[before].values(params))
         if link.code and LINKS[before].code:
-            _compare(before, "the hash of ", {"the code in code.watch": seal.code_sha256}, {"the code in code.watch": code})
+            compare(before, "the hash of ", {"the code in code.watch": seal.code_sha256}, {"the code in code.watch": code})
         if versions is not None and LINKS[before].versions:
-            now = {name: versions.get(name) for name in seal.versions}  # a library that was added took no part
-            _compare(before, "the version of ", seal.versions, now)
+            compare(before, "the version of ", seal.versions, versions)
     inputs = {before: seal.digest for before, seal in read.items()}
     return Begun(inputs, read, Seal(stage, inputs, link.values(params), code, dict(versions or {}), {}))
 
 
 def _require_one_chain(read: Mapping[str, Seal], params: Params) -> None:
-    """Raise BadInput if an out was made from another one than is there, or than another out was made from."""
+    """Raise BadInput if an out does not name all that its stage reads, or was made from another one than is there or than another was."""
     digests = {stage: (seal.digest, stage) for stage, seal in read.items()}
     for stage, seal in read.items():
+        if (named := set(seal.inputs)) != (needed := set(LINKS[stage].inputs)):
+            names, reads = (", ".join(sorted(one)) or "nothing" for one in (named, needed))
+            file = LINKS[stage].folder(params) / seals.FILE
+            raise BadInput(f"{file} names {names} as its inputs, but {stage} reads {reads}: run `paddleship run --again {stage}`")
         for before, digest in seal.inputs.items():
             known, source = digests.setdefault(before, (digest, stage))
             if digest != known:
@@ -64,8 +72,9 @@ def _require_one_chain(read: Mapping[str, Seal], params: Params) -> None:
                 )
 
 
-def _compare(stage: str, what: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def compare(stage: str, what: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise BadInput unless what a stage ran with and what is there now are the same values under the same keys."""
     for key in sorted(then.keys() | now.keys()):
-        if then.get(key) != now.get(key):
-            old, new = show_both(then.get(key), now.get(key))
+        if (key in then, then.get(key)) != (key in now, now.get(key)):
+            old, new = show_both(then.get(key, "not recorded"), now.get(key, "not there"))
             raise BadInput(f"{what}{key} is {new}, but {stage} ran with {old}: run `paddleship run --again {stage}`, or restore it")

@@ -1,6 +1,7 @@
 """The links of custody: for each stage, the outs that it reads and the params that its own out depends on.
 
-Params that only set a gate, a time limit or a plot are left out: they change no out, so another value must not make later stages run.
+A gate is bound to the out that it judged: with another value, the stage judges again. A time limit or a plot changes neither out nor
+judgement, so those are left out.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ class Link:
     """The link of one stage.
 
     `out` is the key of its folder in params.paths, `inputs` are the stages whose outs it reads. `params` are dotted keys, without those of
-    `except_for`. `code`: its out depends on the user's code; rows are known by their content, so those of `prepare` do not. `versions`: its
-    out depends on the installed libraries. `package` and `accept` have an image instead of a folder, which is compared with its receipt.
+    `except_for`. `code`: its out depends on the user's code. `versions`: its out depends on the installed libraries. `package` and `accept`
+    have an image instead of a folder: `accept` compares what `package` would build with the image, and its params with the receipt.
     """
 
     out: str = ""
@@ -43,41 +44,41 @@ class Link:
         return {key: value for key, value in found.items() if key not in self.except_for}
 
 
+_FAIL_ON = "verify.fail_on"  # findings that are errors, of every stage but accept
+
 LINKS = {
     "prepare": Link(
         "prepared",
-        code=False,
-        params=("data", "preprocess", "model.inputs", "model.dimensions"),
-        except_for=("data.fetch", "data.raw", "data.unusable_share", "data.near_repeat_share"),
+        params=("data", "preprocess", "model.inputs", "model.dimensions", _FAIL_ON),
+        except_for=("data.fetch", "data.raw"),
     ),
     "train": Link(
         "checkpoint",
         ("prepare",),
-        params=("seed", "data.task", "data.classes", "model", "train"),
-        except_for=("train.min_score",),
+        params=("seed", "data.task", "data.classes", "model", "train", _FAIL_ON),
     ),
-    "export": Link("exported", ("prepare", "train"), params=("name", "export"), versions=True),
+    "export": Link("exported", ("prepare", "train"), params=("name", "export", _FAIL_ON), versions=True),
     "optimize": Link(
         "candidates",
         ("prepare", "train", "export"),
-        params=("optimize",),
+        params=("optimize", _FAIL_ON),
         except_for=("optimize.candidates", "optimize.timeout_s"),
         versions=True,
     ),
     "verify": Link(
         "parity",
         ("prepare", "train", "export", "optimize"),
-        params=("verify",),
-        except_for=("verify.fail_on", "verify.layers", "verify.timeout_s"),
+        params=("verify", "train.min_score"),
+        except_for=("verify.layers", "verify.timeout_s"),
         versions=True,
     ),
     "benchmark": Link(
         "benchmark",
         ("prepare", "train", "optimize", "verify"),
-        params=("benchmark", "select"),
-        except_for=("benchmark.slo_p99_ms", "benchmark.timeout_s"),
+        params=("benchmark", "select", _FAIL_ON),
+        except_for=("benchmark.timeout_s",),
         versions=True,
     ),
-    "package": Link(inputs=("prepare", "train", "optimize", "verify", "benchmark")),
+    "package": Link(inputs=("prepare", "train", "optimize", "verify", "benchmark"), params=("package", _FAIL_ON)),
     "accept": Link(inputs=("prepare", "optimize", "verify", "benchmark"), code=False),
 }

@@ -14,7 +14,8 @@ from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import read_json, sha256, write_text
 
 FILE = "seal.json"
-SCHEMA_VERSION = 1
+_OWN = "sha256"  # key of the digest of the other values
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Seal:
 
     `inputs` has the digest of the seal of each stage whose out was read, by stage; with them, a digest covers everything back to the data.
     `params` are the values by dotted key that the out depends on, `code_sha256` is the hash of the user's code, `versions` are those of
-    the installed libraries where they matter. `files` maps each file of the out to its hash.
+    the installed libraries where they matter. `files` maps each file of the out to its hash. The file has the digest of its own content
+    too, so that an edited value is noticed.
     """
 
     stage: str
@@ -36,15 +38,13 @@ class Seal:
 
     @property
     def digest(self) -> str:
-        """Hash of `seal.json`."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+        """Hash of the content."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     def write(self, folder: Path) -> None:
         """Write `seal.json` into the folder of the out."""
-        write_text(folder / FILE, self.to_json())
+        values = asdict(self) | {_OWN: self.digest}
+        write_text(folder / FILE, json.dumps(values, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
 
 
 def read(folder: Path, stage: str) -> Seal:
@@ -52,18 +52,25 @@ def read(folder: Path, stage: str) -> Seal:
     again = f"run `paddleship run --again {stage}`"
     values = read_json(folder / FILE, stage=stage)
     try:
-        seal = Seal(**values)
-    except TypeError as error:
+        seal = Seal(**{name: value for name, value in values.items() if name != _OWN})
+    except (AttributeError, TypeError) as error:
         raise BadInput(f"{folder / FILE} is no seal ({error}): {again}") from None
     if (seal.schema_version, seal.stage) != (SCHEMA_VERSION, stage):
         found = f"schema version {seal.schema_version!r} and stage {seal.stage!r}"
         raise BadInput(f"{folder / FILE} has {found}, this paddleship reads version {SCHEMA_VERSION} of {stage!r}: {again}")
+    if values.get(_OWN) != seal.digest:
+        raise BadInput(f"{folder / FILE} was edited: its content has another digest than {stage} wrote; {again}")
     now = contents(folder)
     for name in sorted(seal.files.keys() | now.keys()):
         if now.get(name) != seal.files.get(name):
             change = "is missing" if name not in now else "was added" if name not in seal.files else "changed"
             raise BadInput(f"{folder / name} {change} since {stage} wrote this folder: {again}")
     return seal
+
+
+def revoke(folder: Path) -> None:
+    """Remove the seal of an out that its stage wrote and then refused."""
+    (folder / FILE).unlink(missing_ok=True)
 
 
 def contents(folder: Path) -> dict[str, str]:

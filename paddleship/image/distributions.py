@@ -9,11 +9,13 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from paddleship.errors import CandidateError
+from paddleship.image import requirements
+from paddleship.system import environment
 
 _GPU = "-gpu"  # suffix of another build of the same library, which counts as the same
 
 
-def installed(site: Path) -> dict[str, str]:
+def of(site: Path) -> dict[str, str]:
     """The versions of the distributions in a site-packages folder."""
     return {canonicalize_name(one.metadata["Name"]): one.version for one in distributions(path=[str(site)])}
 
@@ -23,13 +25,39 @@ def pinned(pins: Iterable[str]) -> dict[str, str]:
     return {canonicalize_name(name): version for name, _, version in (pin.partition("==") for pin in pins)}
 
 
+def unproven() -> str:
+    """The libraries of the server that are not installed here, so that only the test of the image has run them."""
+    server = pinned(requirements.pins(requirements.folder() / requirements.SERVER))
+    return ", ".join(sorted(server.keys() - _installed(server).keys()))
+
+
 def require_proven(image: Mapping[str, str], proven: Mapping[str, str]) -> None:
-    """Raise CandidateError if a distribution of the image has another version than the one of that name that `verify` ran with."""
-    known = {name.removesuffix(_GPU): version for name, version in proven.items()}
-    for name, version in image.items():
-        expected = known.get(name.removesuffix(_GPU), version)
-        if version != expected:
+    """Raise CandidateError if a distribution of the image is not the one of that name that the candidate was proven with.
+
+    That is the version that `verify` ran with, otherwise the one installed here. One that is not installed here is allowed if the server
+    needs it.
+    """
+    known = _plain(_installed(image)) | _plain(proven)
+    for name, version in sorted(image.items(), key=lambda one: one[0].removesuffix(_GPU) not in _plain(proven)):
+        expected = known.get(name.removesuffix(_GPU))
+        if expected is None and name not in pinned(requirements.pins(requirements.folder() / requirements.SERVER)):
             raise CandidateError(
-                f"the image would have {name} {version}, but verify ran with {expected}, which is what is proven: "
+                f"the image would have {name} {version}, which is not installed here, so nothing was proven with it: remove it from "
+                "docker/requirements, or install it here and run `paddleship run`"
+            )
+        if expected not in (None, version):
+            where = "verify ran with" if name.removesuffix(_GPU) in _plain(proven) else "this environment has"
+            raise CandidateError(
+                f"the image would have {name} {version}, but {where} {expected}, which is what is proven: "
                 f"pin {name}=={expected} in docker/requirements, or install {name}=={version} here and run `paddleship run`"
             )
+
+
+def _installed(names: Iterable[str]) -> dict[str, str]:
+    """The versions of those that are installed here, also as another build of the same library."""
+    plain = [name.removesuffix(_GPU) for name in names]
+    return environment.installed([*plain, *(f"{name}{_GPU}" for name in plain)])
+
+
+def _plain(versions: Mapping[str, str]) -> dict[str, str]:
+    return {name.removesuffix(_GPU): version for name, version in versions.items()}

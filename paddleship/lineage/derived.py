@@ -38,8 +38,22 @@ def facts(params: Params, candidate: Candidate, choice: Mapping[str, Any], prove
     }
 
 
-def require_receipt(receipt: Mapping[str, Any], expected: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
-    """Raise BadInput unless the receipt of `package` has this lineage, its labels, and was made from these outs, by stage."""
+def require_receipt(
+    receipt: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    *,
+    params: Mapping[str, Any],
+    image: str,
+    base_image: str,
+) -> None:
+    """Raise BadInput unless the receipt of `package` has this lineage, its labels, this name of the image and of its base, and was made
+    from these outs, by stage, and these params.
+    """
+    for key, value in (("image", image), ("base_image", base_image)):
+        _require(f"the {key} {receipt[key]!r}", receipt[key], value, f"params and outs give {value!r}")
+    for key in sorted(params.keys() | receipt["params"].keys()):
+        _require(f"{key} {receipt['params'].get(key)!r}", receipt["params"].get(key), params.get(key), f"it is {params.get(key)!r} now")
     for key, value in expected.items():
         _require(f"the {key} {receipt['lineage'].get(key)!r}", receipt["lineage"].get(key), value, f"the stages' outs give {value!r}")
     for stage, digest in inputs.items():
@@ -47,7 +61,7 @@ def require_receipt(receipt: Mapping[str, Any], expected: Mapping[str, Any], inp
             raise BadInput(f"the image was not built from the present result of {stage}: {_AGAIN}")
     labels = receipt["labels"]
     lineage = Lineage.model_validate(receipt["lineage"])
-    again = lineage.labels(base_image=receipt["base_image"], created=_time(labels.get(CREATED)), source=labels.get(SOURCE))
+    again = lineage.labels(base_image=base_image, created=_time(labels.get(CREATED)), source=labels.get(SOURCE))
     for key in sorted(again.keys() | labels.keys()):
         _require(f"the label {key}={labels.get(key)!r}", labels.get(key), again.get(key), f"its lineage gives {again.get(key)!r}")
 

@@ -76,7 +76,7 @@ def _finding(output: str, passed: Sequence[Control], limits: Verify) -> Finding:
     what = "in the unit of eager's own noise" if passed[0].rule == FLOAT32 else "by the rule for lower precision"
     message = f"answers to {output!r} that are clearly wrong pass {what}: {words}: nothing can be proven about it"
     advice = (
-        f"{_inaccurate(limits)}look for a choice between nearly equal values (top-k, argmax, thresholds) or cancellation"
+        f"{_inaccurate(limits)}look for a choice between nearly equal values (top-k, argmax, thresholds), cancellation or underflow"
         if passed[0].rule == FLOAT32
         else "provide more or other labelled rows, or remove the candidates of lower precision"
     )

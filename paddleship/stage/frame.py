@@ -12,6 +12,8 @@ from pathlib import Path
 
 from paddleship.config import loading, preflight, workspace_paths
 from paddleship.config.params import Params
+from paddleship.custody import seals
+from paddleship.custody.links import LINKS
 from paddleship.errors import BadInput, GateFailed, PaddleshipError
 from paddleship.reports import gate
 from paddleship.reports.report import Report
@@ -19,7 +21,7 @@ from paddleship.shipped.computing import files
 from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.shipped.computing.references import user_line
 from paddleship.stage import user_code
-from paddleship.system import defects, disk, host, locks, output
+from paddleship.system import defects, disk, host, locks, output, own_code
 
 _TERMINATED = 143
 
@@ -27,7 +29,7 @@ Verb = Callable[[Params], Report]
 
 
 def run(verb: Verb, values: Params) -> Report:
-    """Run one verb and write its report; then raise GateFailed if its verdict failed."""
+    """Run one verb and write its report. If its verdict failed, no later stage reads its out, and GateFailed is raised."""
     started_at, clock = datetime.now(UTC), time.perf_counter()
     report = verb(values)
     report.started_at = started_at
@@ -38,6 +40,8 @@ def run(verb: Verb, values: Params) -> Report:
     for finding in report.serious():
         print(f"{report.stage}: {finding}")
     if not report.verdict:
+        if (link := LINKS.get(report.stage)) and link.out:
+            seals.revoke(link.folder(values))
         reasons = "; ".join(str(check) for check in report.verdict.failures)
         raise GateFailed(f"{report.stage}: {reasons} (evidence: {Path(values.paths.reports).absolute() / report.stage}.json)")
     return report
@@ -80,6 +84,7 @@ def _run_here(verb: Verb, path: Path, *, imports_user_code: bool) -> Report:
         preflight.require_one_paddle()
         values = loading.load(path)
         workspace_paths.require_inside(values, Path.cwd())
+        own_code.compile_anew()
         if imports_user_code:
             user_code.add(Path(values.code.root))
         with files.home(), locks.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):

@@ -5,10 +5,12 @@ import json
 from paddleship.custody import seals
 
 
-def sealed_again(folder, **inputs):
-    """Seal an out that was changed, as its stage would; `inputs` are digests by stage."""
-    values = json.loads((folder / seals.FILE).read_text())
-    seals.Seal(**values | {"inputs": values["inputs"] | inputs, "files": seals.contents(folder)}).write(folder)
+def sealed_again(folder, changes=None, **inputs):
+    """Seal an out that was changed, as its stage would; `changes` are values of the seal, `inputs` are digests by stage."""
+    values = {name: value for name, value in json.loads((folder / seals.FILE).read_text()).items() if name != "sha256"}
+    values["inputs"] |= inputs
+    values["params"] |= (changes or {}).pop("params", {})
+    seals.Seal(**values | {"files": seals.contents(folder)} | (changes or {})).write(folder)
 
 
 def measured_again(checkout):

@@ -1,11 +1,13 @@
 """accept against real containers: a good image passes, each kind of bad one is refused, and nothing is left behind."""
 
+import base64
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 from onnx import numpy_helper
 
 from paddleship.containers import image
+from paddleship.lineage import receipts
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.system import processes
 from tests.tasks.conftest import edit_params
@@ -52,28 +55,46 @@ def failed_checks(checkout):
     return {check["name"] for check in report(checkout)["verdict"]["checks"] if not check["passed"]}
 
 
+def put(path, content):
+    """Lines of a Dockerfile that write a file, always with the same layer, and its compiled module, which an image uses."""
+    script = f"""
+import base64, compileall, os, pathlib, py_compile, zlib
+path = pathlib.Path({path!r})
+path.write_bytes(zlib.decompress(base64.b64decode({base64.b64encode(zlib.compress(content)).decode()!r})))
+if path.suffix == ".py":
+    compileall.compile_file(path, force=True, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+for one in (path, *path.parent.glob("__pycache__/*"), *path.parent.glob("__pycache__"), path.parent):
+    os.utime(one, (0, 0))
+"""
+    return "USER 0", f"RUN {json.dumps(['python', '-c', script])}", "USER 10001:10001"
+
+
 @pytest.fixture
 def derive(packaged, copy_of, engine, tmp_path):
-    """A checkout whose image.json describes an image built on the packaged one, as if `package` had made it, but for what is `changed`."""
+    """A checkout whose image.json describes an image with further lines of its Dockerfile, as if `package` had made it.
+
+    If `declared`, the lines are in the checkout's Dockerfile too, so that `package` would build the same image.
+    """
     made = []
 
-    def build(*lines, files=(), changed=None, **sections):
+    def build(*lines, declared=True, **sections):
         checkout = copy_of(packaged[0], **sections)
         context = tmp_path / "context"
         context.mkdir()
-        for path in files:
-            (context / path.name).write_bytes(path.read_bytes())
         (context / "Dockerfile").write_text("\n".join([f"FROM {packaged[1]['image_id']}", *lines]) + "\n")
+        if declared:
+            with (checkout / "docker/serve.Dockerfile").open("a") as dockerfile:
+                dockerfile.write("\n".join(lines) + "\n")
         built, _ = engine.images.build(path=str(context), rm=True)
         made.append(built.id)
         receipt = packaged[1] | {
             "image_id": built.id,
             "layers": built.attrs["RootFS"]["Layers"],
-            "contents": image.contents(engine, built.id),
+            "size_bytes": built.attrs["Size"],
             "unaccepted": f"{packaged[1]['unaccepted']}-{len(made)}-{os.getpid()}",
         }
         built.tag(receipt["unaccepted"])
-        (checkout / "image.json").write_text(json.dumps(receipt | (changed or {})))
+        receipts.write(checkout / "image.json", receipt)
         return checkout
 
     yield build
@@ -82,9 +103,8 @@ def derive(packaged, copy_of, engine, tmp_path):
             engine.images.remove(identity, force=True)
 
 
-def test_a_good_image_is_accepted_and_named_and_the_release_names_all_it_came_from(derive, packaged, stage, engine, tmp_path):
-    (tmp_path / "note").write_text("another image with the same configuration")
-    checkout = derive("COPY note /opt/note", files=[tmp_path / "note"], accept={"load_requests": 140})
+def test_a_good_image_is_accepted_and_named_and_the_release_names_all_it_came_from(derive, packaged, stage, engine):
+    checkout = derive(*put("/opt/paddleship/note", b"another image with the same configuration"), accept={"load_requests": 140})
     loosened = "verify.samples 32 (default 256)"
     receipt = json.loads((checkout / "image.json").read_text())
     assert not image.exists(engine, receipt["image"]) or image.find(engine, receipt["image"]).id != receipt["image_id"]
@@ -146,7 +166,7 @@ def test_an_image_that_answers_otherwise_than_eager_is_refused(derive, packaged,
     onnx.save(model, folder / "model.onnx")
     original = Candidate.load(packaged[0] / "models/candidates/onnxruntime")
     assert original.save(folder).files != original.files, "nothing was changed"
-    checkout = derive("COPY candidate.json model.onnx /opt/paddleship/model/", files=folder.iterdir())
+    checkout = derive(*(line for path in folder.iterdir() for line in put(f"/opt/paddleship/model/{path.name}", path.read_bytes())))
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
     assert {"noise_ratio", "candidate_digest"} <= failed_checks(checkout)
@@ -158,7 +178,7 @@ def test_an_image_that_answers_otherwise_than_eager_is_refused(derive, packaged,
 
 
 @pytest.mark.long  # paddleship/acceptance/test_observing asks such a server
-def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tmp_path):
+def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage):
     whole = (REPOSITORY / "paddleship/shipped/computing/runtimes/onnx_runtime.py").read_text()
     place = "named_outputs(self._candidate, self._session.run"
     assert place in whole
@@ -166,27 +186,21 @@ def test_an_image_that_answers_otherwise_under_load_is_refused(derive, stage, tm
     drifting = drifting.replace(
         "inputs)\n", "inputs)\n        return {name: array + (60 < self.asked < 160) for name, array in answer.items()}\n"
     )
-    (tmp_path / "onnx_runtime.py").write_text(drifting)
-    target = "/opt/paddleship/app/paddleship/shipped/computing/runtimes"
-    compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/onnx_runtime.py"]'
-    lines = ["USER 0", f"COPY onnx_runtime.py {target}/", compile_it, "USER 10001:10001"]
-    checkout = derive(*lines, files=[tmp_path / "onnx_runtime.py"], accept={"load_requests": 140})
+    target = "/opt/paddleship/app/paddleship/shipped/computing/runtimes/onnx_runtime.py"
+    checkout = derive(*put(target, drifting.encode()), accept={"load_requests": 140})
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
     assert "concurrent_noise_ratio" in failed_checks(checkout)
     assert "noise_ratio" not in failed_checks(checkout), "one caller got the right answers"
 
 
-def server(folder, text):
+def server(text):
     """Lines of a Dockerfile that put another program in the place of the server."""
-    (folder / "__main__.py").write_text(text)
-    target = "/opt/paddleship/app/paddleship/shipped/serving"
-    compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/__main__.py"]'
-    return "USER 0", f"COPY __main__.py {target}/", compile_it, "USER 10001:10001"
+    return put("/opt/paddleship/app/paddleship/shipped/serving/__main__.py", text.encode())
 
 
-def test_a_container_that_ends_is_told_with_its_last_words_and_its_image_gets_no_name(derive, stage, engine, tmp_path):
-    checkout = derive(*server(tmp_path, "raise SystemExit('no such model')"), files=[tmp_path / "__main__.py"])
+def test_a_container_that_ends_is_told_with_its_last_words_and_its_image_gets_no_name(derive, stage, engine):
+    checkout = derive(*server("raise SystemExit('no such model')"))
     receipt = json.loads((checkout / "image.json").read_text())
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
@@ -197,9 +211,8 @@ def test_a_container_that_ends_is_told_with_its_last_words_and_its_image_gets_no
     assert json.loads((checkout / "release.json").read_text())["accepted"] is False
 
 
-def test_a_container_that_never_gets_ready_is_given_up(derive, stage, engine, tmp_path):
-    lines = server(tmp_path, "import time; time.sleep(60)")
-    checkout = derive(*lines, files=[tmp_path / "__main__.py"], accept={"ready_timeout_s": 1})
+def test_a_container_that_never_gets_ready_is_given_up(derive, stage, engine):
+    checkout = derive(*server("import time; time.sleep(60)"), accept={"ready_timeout_s": 1})
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
     assert "was not ready within accept.ready_timeout_s" in done.stderr
@@ -208,7 +221,7 @@ def test_a_container_that_never_gets_ready_is_given_up(derive, stage, engine, tm
 
 def test_an_image_that_is_gone_is_told_with_what_to_do(packaged, copy_of, stage):
     checkout = copy_of(packaged[0])
-    (checkout / "image.json").write_text(json.dumps(packaged[1] | {"image_id": "sha256:" + "0" * 64}))
+    receipts.write(checkout / "image.json", packaged[1] | {"image_id": "sha256:" + "0" * 64})
     done = stage(checkout, "accept")
     assert done.returncode == 2
     assert "build it again with `paddleship run --again package`" in done.stderr
@@ -217,7 +230,7 @@ def test_an_image_that_is_gone_is_told_with_what_to_do(packaged, copy_of, stage)
 def test_an_image_of_another_candidate_is_told_with_what_to_do(packaged, copy_of, stage):
     checkout = copy_of(packaged[0])
     lineage = packaged[1]["lineage"] | {"candidate_digest": "0" * 64}
-    (checkout / "image.json").write_text(json.dumps(packaged[1] | {"lineage": lineage}))
+    receipts.write(checkout / "image.json", packaged[1] | {"lineage": lineage})
     done = stage(checkout, "accept")
     assert done.returncode == 2
     assert "the receipt of package has the candidate_digest '0000" in done.stderr
@@ -240,7 +253,7 @@ def test_an_image_of_another_candidate_is_told_with_what_to_do(packaged, copy_of
     ],
 )
 def test_an_image_with_another_configuration_than_its_dockerfile_gives_is_refused(derive, stage, engine, line, words):
-    checkout = derive(line)
+    checkout = derive(line, declared=False)
     receipt = json.loads((checkout / "image.json").read_text())
     done = stage(checkout, "accept")
     assert done.returncode == 2, done.stderr
@@ -269,6 +282,9 @@ def test_a_package_of_the_user_called_docker_does_not_hide_the_client_of_the_eng
         (lambda receipt: receipt["lineage"].update(speedup=99.0), "has the speedup 99.0, but the stages' outs give "),
         (lambda receipt: receipt["lineage"].update(git_commit="0" * 40), "has the label io.paddleship.git-commit="),
         (lambda receipt: receipt["labels"].update(approved="yes"), "has the label approved='yes', but its lineage gives None"),
+        (lambda receipt: receipt.update(image="another:name"), "has the image 'another:name', but params and outs give "),
+        (lambda receipt: receipt.update(base_image="another:base"), "has the base_image 'another:base', but params and outs give "),
+        (lambda receipt: receipt["params"].update({"package.max_image_bytes": 1}), "has package.max_image_bytes 1, but it is "),
         (lambda receipt: receipt["inputs"].update(verify="0" * 64), "the image was not built from the present result of verify: build"),
     ],
 )
@@ -277,27 +293,34 @@ def test_a_receipt_that_was_edited_is_refused(packaged, copy_of, stage, change, 
     receipt = json.loads((checkout / "image.json").read_text())
     change(receipt)
     (checkout / "image.json").write_text(json.dumps(receipt))
+    assert "'image.json' was edited" in stage(checkout, "accept").stderr
+    receipts.write(checkout / "image.json", receipt)
     done = stage(checkout, "accept")
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("line", "key", "words"),
+    ("lines", "words"),
     [
-        ("LABEL org.opencontainers.image.created=yesterday", "layers", "has the label org.opencontainers.image.created 'yesterday'"),
-        ("COPY note /tmp/note", "layers", "has the layers "),
-        ("COPY note /opt/paddleship/model/candidate.json", "contents", "has the digest of /opt/paddleship/model "),
-        ("COPY note /opt/paddleship/app/paddleship/shipped/computing/candidate.py", "contents", "has the digest of /opt/paddleship/app "),
+        (["LABEL org.opencontainers.image.created=yesterday"], "has the configuration Labels "),
+        (put("/opt/paddleship/note", b""), "has the recorded layers "),
+        (put("/opt/paddleship/site/sitecustomize.py", b"EVIL = True"), "has the recorded layers "),
     ],
 )
-def test_an_image_that_is_not_the_one_that_was_packaged_is_refused(derive, packaged, stage, tmp_path, line, key, words):
-    (tmp_path / "note").write_text("{}")
-    checkout = derive(line, files=[tmp_path / "note"], changed={key: packaged[1][key]})
-    done = stage(checkout, "accept")
+def test_an_image_that_package_would_not_build_is_refused_although_the_receipt_describes_it(derive, stage, lines, words):
+    done = stage(derive(*lines, declared=False), "accept")
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert "build it again with `paddleship run --again package`" in done.stderr
+
+
+def test_a_base_image_that_was_replaced_since_is_named(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    receipts.write(checkout / "image.json", packaged[1] | {"base_image_id": "sha256:" + "0" * 64})
+    done = stage(checkout, "accept")
+    assert done.returncode == 2
+    assert "was replaced since the image was built on it" in done.stderr
 
 
 def test_without_a_receipt_the_stage_that_makes_it_is_named(packaged, copy_of, stage):
@@ -342,13 +365,11 @@ def test_the_next_acceptance_removes_what_a_killed_one_left_and_leaves_a_living_
 
 
 @pytest.mark.long  # paddleship/acceptance/test_observing asks such a server
-def test_an_image_whose_server_answers_a_bad_request_with_500_is_refused(derive, stage, tmp_path):
+def test_an_image_whose_server_answers_a_bad_request_with_500_is_refused(derive, stage):
     whole = (REPOSITORY / "paddleship/shipped/serving/app.py").read_text()
     assert "raise HTTPException(400" in whole
-    (tmp_path / "app.py").write_text(whole.replace("raise HTTPException(400", "raise HTTPException(500"))
-    target = "/opt/paddleship/app/paddleship/shipped/serving"
-    compile_it = f'RUN ["python", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", "{target}/app.py"]'
-    checkout = derive("USER 0", f"COPY app.py {target}/", compile_it, "USER 10001:10001", files=[tmp_path / "app.py"])
+    wrong = whole.replace("raise HTTPException(400", "raise HTTPException(500")
+    checkout = derive(*put("/opt/paddleship/app/paddleship/shipped/serving/app.py", wrong.encode()))
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
     assert failed_checks(checkout) == {"hostile_requests"}

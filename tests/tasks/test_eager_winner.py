@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from paddleship.custody import seals
+from paddleship.image import context
 from paddleship.shipped.computing.candidate import Candidate
-from tasks import package
 
 ASK = """
 import sys
@@ -37,12 +38,13 @@ def test_eager_is_proven_measured_and_chosen_with_what_it_needs(won):
 def test_what_is_packaged_of_it_answers_with_nothing_else_at_hand(won, tmp_path, monkeypatch):
     monkeypatch.chdir(won)
     folder = won / "models/candidates/paddle-eager"
-    package._lay_out(tmp_path, folder, Candidate.load(folder))
-    root = tmp_path / "rootfs"
-    bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", "LD_LIBRARY_PATH": str(root / "lib")}
+    proven_with = seals.read(won / "models/parity", "verify").versions
+    context.lay_out(tmp_path, folder, Candidate.load(folder), proven_with=proven_with)
+    site, app, lib, model = (tmp_path / part / "opt/paddleship" / part for part in ("site", "app", "lib", "model"))
+    bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", "LD_LIBRARY_PATH": str(lib)}
     done = subprocess.run(
-        [sys._base_executable, "-c", ASK, str(root / "model")],
-        cwd=tmp_path, env={**bare, "PYTHONPATH": f"{root / 'app'}:{root / 'site'}"}, capture_output=True, text=True, check=False,
+        [sys._base_executable, "-c", ASK, str(model)],
+        cwd=tmp_path, env={**bare, "PYTHONPATH": f"{app}:{site}"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     platform, answer = done.stdout.split()

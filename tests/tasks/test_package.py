@@ -3,12 +3,15 @@
 import json
 import os
 import platform
+from pathlib import Path
 
 import pytest
 
 from paddleship.cli import image_lineage
 from paddleship.containers import image
-from paddleship.image import python_version
+from paddleship.custody import seals
+from paddleship.image import context, python_version
+from paddleship.shipped.computing.candidate import Candidate
 from tests import canaries
 from tests.tasks.sealing import measured_again, sealed_again
 
@@ -71,7 +74,6 @@ def test_two_builds_give_identical_layers_and_an_image_without_a_name_that_anybo
     assert stage(again, "package").returncode == 0
     second = json.loads((again / "image.json").read_text())
     assert second["layers"] == receipt["layers"]
-    assert second["contents"] == receipt["contents"]
     tags = engine.images.get(second["image_id"]).tags
     assert second["unaccepted"] in tags
     assert second["image"] not in tags
@@ -168,6 +170,34 @@ def test_an_image_with_another_version_of_a_library_than_was_proven_is_refused(p
     )
     line = failure(stage(checkout, "package"), 2)
     assert "the image would have onnxruntime 1.30.0, but verify ran with 1.31.1" in line
+
+
+def test_a_build_without_the_cache_of_the_engine_gives_the_same_layers(packaged, engine, monkeypatch, tmp_path):
+    checkout, receipt = packaged
+    monkeypatch.chdir(checkout)
+    folder = Path("models/candidates") / receipt["lineage"]["candidate"]
+    context.lay_out(tmp_path, folder, Candidate.load(folder), proven_with=seals.read(Path("models/parity"), "verify").versions)
+    again, _ = engine.images.build(
+        path=str(tmp_path), rm=True, nocache=True, buildargs={"BASE_IMAGE": receipt["base_image"]}, labels={"again": str(os.getpid())}
+    )
+    layers = again.attrs["RootFS"]["Layers"]
+    engine.images.remove(again.id, force=True, noprune=True)
+    assert layers == receipt["layers"]
+
+
+@pytest.mark.parametrize(
+    ("pin", "words"),
+    [
+        ("flatbuffers==25.9.23", "the image would have flatbuffers 25.9.23, but this environment has "),
+        ("typeguard==4.4.4", "the image would have typeguard 4.4.4, which is not installed here"),
+    ],
+)
+def test_a_library_that_no_stage_ran_with_is_refused_whether_verify_records_it_or_not(packaged, copy_of, stage, pin, words):
+    checkout = copy_of(packaged[0])
+    pins = checkout / "docker/requirements/onnxruntime.txt"
+    kept = [line for line in pins.read_text().splitlines() if not line.startswith(pin.partition("==")[0])]
+    pins.write_text("\n".join([*kept, pin]) + "\n")
+    assert words in failure(stage(checkout, "package"), 2)
 
 
 def test_a_speedup_that_its_samples_do_not_give_is_refused(packaged, copy_of, stage):

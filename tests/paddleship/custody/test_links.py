@@ -34,6 +34,21 @@ def test_dvc_makes_an_out_again_for_other_versions_where_its_seal_binds_them(sta
 
 
 @pytest.mark.parametrize("name", [name for name, link in LINKS.items() if link.out])
-def test_a_gate_a_time_limit_and_a_plot_are_not_bound(reviews_params, name):
+def test_the_gates_are_bound_and_a_time_limit_and_a_plot_are_not(reviews_params, name):
     bound = LINKS[name].values(reviews_params())
-    assert not {"train.min_score", "verify.fail_on", "verify.layers", "verify.timeout_s", "benchmark.timeout_s"} & bound.keys()
+    assert "verify.fail_on" in bound
+    assert not {"verify.layers", "verify.timeout_s", "optimize.timeout_s", "benchmark.timeout_s"} & bound.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "gate"),
+    [
+        ("prepare", "data.unusable_share"),
+        ("train", "train.min_score"),
+        ("verify", "train.min_score"),
+        ("benchmark", "benchmark.slo_p99_ms"),
+        ("package", "package.max_image_bytes"),
+    ],
+)
+def test_a_gate_is_bound_to_the_out_that_it_judged(reviews_params, name, gate):
+    assert gate in LINKS[name].values(reviews_params())

@@ -6,6 +6,12 @@ from paddleship.custody.seals import Seal
 from paddleship.errors import BadInput
 
 
+def edit(out, old, new):
+    text = (out / "seal.json").read_text()
+    assert old in text
+    (out / "seal.json").write_text(text.replace(old, new))
+
+
 @pytest.fixture
 def out(tmp_path):
     """An out of one file, sealed."""
@@ -28,6 +34,8 @@ def test_a_sealed_out_is_read(out):
         (lambda out: (out / "seal.json").write_text("{"), "cannot be read"),
         (lambda out: (out / "seal.json").write_text("[]"), "is no seal"),
         (lambda out: (out / "seal.json").write_text('{"stage": "prepare"}'), "is no seal"),
+        (lambda out: edit(out, '"code_sha256": ""', '"code_sha256": "1"'), "was edited: its content has another digest"),
+        (lambda out: edit(out, '"params": {}', '"params": {"seed": 1}'), "was edited: its content has another digest"),
     ],
 )
 def test_an_out_that_is_not_as_its_stage_wrote_it_is_refused(out, change, words):
@@ -38,7 +46,7 @@ def test_an_out_that_is_not_as_its_stage_wrote_it_is_refused(out, change, words)
 
 
 def test_the_seal_of_another_stage_is_refused(out):
-    with pytest.raises(BadInput, match="reads version 1 of 'train'"):
+    with pytest.raises(BadInput, match="reads version 2 of 'train'"):
         seals.read(out, "train")
 
 
