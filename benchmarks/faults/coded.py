@@ -1,4 +1,4 @@
-"""Models with a fault in their code, through all stages from `train` to `verify`, and honest ones next to them."""
+"""Models with a fault in their code, through all stages from `prepare` to `verify`, and honest ones next to them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Coded:
 
 def measure(models: Sequence[Coded], work: Path) -> list[Found]:
     """The result of each model, each in a copy of one checkout."""
-    checkout = _prepared(work / "coded")
+    checkout = _checkout(work / "coded")
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(partial(_ask_aloud, checkout), models, [work / f"coded-{place}" for place in range(len(models))]))
 
@@ -89,7 +89,7 @@ def _ask_aloud(checkout: Path, model: Coded, copied: Path) -> Found:
 def _ask(checkout: Path, model: Coded, copied: Path) -> Found:
     subprocess.run(["cp", "-a", str(checkout), str(copied)], check=True)
     (copied / "heads/model.py").write_text(model.source, encoding="utf-8")
-    for stage in ("train", "export", "optimize"):
+    for stage in ("prepare", "train", "export", "optimize"):
         if (done := stages.run(copied, stage)).returncode:
             return Found(model.name, True, False, f"{stage}: {done.stderr.strip()[-300:]}", honest=not model.finding)
     code = stages.run(copied, "verify").returncode
@@ -110,8 +110,8 @@ def _right(model: Coded, findings: Sequence[dict[str, Any]], code: int) -> bool:
     return known and not elsewhere and code in ((3,) if model.refused else (0, 3))
 
 
-def _prepared(checkout: Path) -> Path:
-    """A checkout after `prepare`, whose params name a model in its folder `heads`."""
+def _checkout(checkout: Path) -> Path:
+    """A checkout whose params name a model in its folder `heads`."""
     copy(checkout)
     folder = checkout / "heads"
     folder.mkdir()
@@ -132,7 +132,6 @@ def _prepared(checkout: Path) -> Path:
     values["optimize"] |= {"candidates": ["paddle"], "tune_seconds": 0}
     values["verify"] |= {"max_batch": 8}
     (checkout / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-    stages.require(checkout, "prepare")
     return checkout
 
 
