@@ -35,7 +35,7 @@ def read(label):
     return KIND.labels.reader("y", CLASSES).read(3, label)
 
 
-@pytest.mark.parametrize("label", [["war", "drama"], ("drama", "war", "war"), {"war", "drama"}, np.array(["war", "drama"])], ids=str)
+@pytest.mark.parametrize("label", [["war", "drama"], ("drama", "war", "war"), {"war", "drama"}, np.array(["war", "drama"])], ids=lambda names: type(names).__name__)
 def test_a_label_is_a_list_of_names_in_any_order(label):
     assert read(label).tolist() == [1, 0, 1]
 
@@ -44,7 +44,7 @@ def test_a_row_may_have_no_label():
     assert read([]).tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("label", ["war", [0, 1, 0], 1, [["war"]], ["war", 1], np.array([1, 0, 1])], ids=str)
+@pytest.mark.parametrize("label", ["war", [0, 1, 0], 1, [["war"]], ["war", 1], np.array([1, 0, 1])], ids=lambda names: type(names).__name__)
 def test_a_label_that_is_no_list_of_names_is_refused_with_its_row(label):
     with pytest.raises(DataError, match=r"row 3 of data.reader: column 'y' holds .*, and a multilabel row needs a list of names"):
         read(label)
