@@ -19,10 +19,12 @@ from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.diagnosis.verify_report import Verified, row
 from paddleship.errors import CandidateError, ModelError
 from paddleship.model.eager import SourceModel
-from paddleship.proof import answering, id_cases, influences, inputs, limits, proving, regression_cases, rescoring, training_parity
+from paddleship.proof import answering, proving, rescoring, training_parity
+from paddleship.proof.cases import id_cases, inputs, limits, regression_cases
+from paddleship.proof.cases.searching import Search
+from paddleship.proof.hidden_influences import influences
 from paddleship.proof.proving import Proof
 from paddleship.proof.reference import TO_STATIC
-from paddleship.proof.searching import Search
 from paddleship.proof.training_parity import TrainingParity
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report

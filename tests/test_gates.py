@@ -35,7 +35,7 @@ from paddleship.model.training import History
 from paddleship.promotion import answers, latency, score_comparison
 from paddleship.promotion.ledger import Shipped
 from paddleship.proof import evidence, id_sweep, invariance_checks, parity, proving, rescoring, training_parity
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.rescoring import Rescored
 from paddleship.proof.training_parity import Trace

@@ -16,7 +16,8 @@ import yaml
 from paddleship.config import loading
 from paddleship.data import dataset as datasets
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.proof import answering, id_cases, inputs
+from paddleship.proof import answering
+from paddleship.proof.cases import id_cases, inputs
 from paddleship.system import isolate
 
 ROOT = Path(__file__).parents[2]

@@ -15,10 +15,10 @@ from paddleship.conversion import exporting, to_onnx
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.proof import evidence as evidences
-from paddleship.proof import id_cases, inputs
+from paddleship.proof.cases import id_cases, inputs
+from paddleship.proof.cases.inputs import Case
 from paddleship.proof.eager_variants import ReferenceWorker
 from paddleship.proof.evidence import Evidence
-from paddleship.proof.inputs import Case
 from paddleship.shipped.computing import runtimes
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.spec import Arrays

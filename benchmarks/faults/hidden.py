@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from benchmarks.faults.forge import HONEST, RANDOM_INPUT, Outcome
 from paddleship.model.eager import SourceModel
-from paddleship.proof import influences
 from paddleship.proof.evidence import Evidence
-from paddleship.proof.influences import Cause
+from paddleship.proof.hidden_influences import influences
+from paddleship.proof.hidden_influences.influences import Cause
 
 HIDDEN = {
     "the model reads the clock": ("clock", Cause.CLOCK),

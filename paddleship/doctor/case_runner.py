@@ -14,7 +14,7 @@ from paddleship.config.sections.model import Input, Model
 from paddleship.doctor.eager_probe import ProbeResult, ProbeWorker
 from paddleship.errors import BadInput, CandidateError, ProcessDied, ProcessHung
 from paddleship.model.eager import SourceModel
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.spec import batch_dimension, row_dimensions
 from paddleship.system import isolate

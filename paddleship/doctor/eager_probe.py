@@ -20,7 +20,7 @@ from paddleship.errors import ModelError, OutputError, ProcessDied, ProcessHung
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
 from paddleship.numerics import differences
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing import layers, structure
 from paddleship.shipped.computing.preprocess import Batch

@@ -26,13 +26,15 @@ from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import OUT_OF_TIME, Examination, RuntimeRow, by_gravity
 from paddleship.errors import BadInput, CandidateError, OutOfTime, ProcessDied, ProcessHung
 from paddleship.model.eager import SourceModel
-from paddleship.proof import answering, id_cases, influences, inputs, proving
+from paddleship.proof import answering, proving
 from paddleship.proof import evidence as evidences
+from paddleship.proof.cases import id_cases, inputs
+from paddleship.proof.cases.inputs import Case
+from paddleship.proof.cases.searching import Search
 from paddleship.proof.evidence import Evidence
-from paddleship.proof.inputs import Case
+from paddleship.proof.hidden_influences import influences
 from paddleship.proof.proving import Proof
 from paddleship.proof.reference import TO_STATIC, EarlierAnswers
-from paddleship.proof.searching import Search
 from paddleship.reports.finding import Finding, Severity
 from paddleship.reports.statuses import Status
 from paddleship.shipped.computing import structure

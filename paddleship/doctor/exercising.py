@@ -15,7 +15,7 @@ from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics.differences import Array
 from paddleship.proof import exercise
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing.spec import Arrays
 
 SECONDS = 10.0

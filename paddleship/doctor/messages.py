@@ -16,7 +16,7 @@ from paddleship.doctor.examination import OUT_OF_TIME, RuntimeRow
 from paddleship.doctor.graph_breaks import Obstacle
 from paddleship.errors import BadInput, CandidateError, OutputError, ProcessDied, ProcessHung
 from paddleship.proof import evidence
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.proving import Proof
 from paddleship.proof.reference import TO_STATIC

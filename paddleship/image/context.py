@@ -11,7 +11,7 @@ from pathlib import Path
 
 from paddleship.custody import candidates, sources
 from paddleship.errors import Unavailable
-from paddleship.image import distributions, foreign, requirements
+from paddleship.image import distributions, requirements, user_packages
 from paddleship.image.footprint import not_served
 from paddleship.shipped.computing.candidate import FILE, Candidate
 from paddleship.shipped.computing.runtimes import registry
@@ -26,7 +26,7 @@ def lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: M
     library, root = sources.LIBRARY, context / "rootfs"
     shutil.copy(requirements.dockerfile(), context / "Dockerfile")
     runtime = registry.get(candidate.runtime)
-    _install(runtime.registration, foreign.pins(candidate), root / "site")
+    _install(runtime.registration, user_packages.pins(candidate), root / "site")
     distributions.require_proven(distributions.of(root / "site"), proven_with)
     (root / "lib").mkdir()
     for name in runtime.registration.system_libraries:
@@ -38,7 +38,7 @@ def lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: M
             shutil.copytree(library / name, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(library / name, target)
-    foreign.lay_out(candidate, root / "app")
+    user_packages.lay_out(candidate, root / "app")
     for name in (FILE, *candidate.files):
         (root / "model" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / name, root / "model" / name)

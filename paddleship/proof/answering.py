@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from paddleship.errors import BadInput, OutOfTime
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing import runtimes
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.preprocess import Batch

@@ -19,8 +19,8 @@ from paddleship.config.sections.verify import Verify
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array
 from paddleship.proof import parity
+from paddleship.proof.cases.inputs import Case
 from paddleship.proof.evidence import ROWS, Evidence, distance, sizes_of
-from paddleship.proof.inputs import Case
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
 from paddleship.shipped.computing.spec import Arrays

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.proof import batches
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases import batches
+from paddleship.proof.cases.inputs import Case
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.spec import TensorSpec, batch_dimension, sizes_of
 from paddleship.weights import weight_comparison

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from paddleship.errors import CandidateError, ModelError
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing.spec import Arrays
 from paddleship.system.isolate import Isolated
 from paddleship.system.progress import Progress

@@ -24,7 +24,7 @@ import numpy as np
 from paddleship.errors import CandidateError, ModelError
 from paddleship.numerics import array_files, differences
 from paddleship.numerics.differences import Array, wide
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing.files import sha256
 from paddleship.shipped.computing.spec import Arrays
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array
+from paddleship.proof.cases.inputs import Case
 from paddleship.proof.evidence import NOISE_CEILING, ROWS, Evidence
-from paddleship.proof.inputs import Case
 from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.computing.spec import Arrays
 

@@ -20,12 +20,12 @@ from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
 from paddleship.proof import controls, exercise, finiteness, invariance, invariance_checks, parity, reference
 from paddleship.proof.answering import Caller, ModelUnderTest, Queue, ask
+from paddleship.proof.cases.inputs import Case
+from paddleship.proof.cases.searching import Search
 from paddleship.proof.controls import Control
 from paddleship.proof.evidence import Evidence
-from paddleship.proof.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.reference import TO_STATIC, EagerAnswers, EarlierAnswers, Say
-from paddleship.proof.searching import Search
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check

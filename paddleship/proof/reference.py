@@ -11,13 +11,14 @@ from paddleship.controlflow.tracing import BranchKey
 from paddleship.errors import BadInput, CandidateError, ModelError
 from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
-from paddleship.proof import answering, exercise, invariance, searching
+from paddleship.proof import answering, exercise, invariance
 from paddleship.proof import evidence as evidences
+from paddleship.proof.cases import searching
+from paddleship.proof.cases.inputs import Case
+from paddleship.proof.cases.searching import FoundCase, Search
 from paddleship.proof.crashes import CrashError, Crashes, ask_each
 from paddleship.proof.eager_variants import EagerForm, ReferenceWorker
 from paddleship.proof.evidence import BY_OPERATOR, EPSILON, MEASURED_NOISE, NOISE_FLOOR, Evidence
-from paddleship.proof.inputs import Case
-from paddleship.proof.searching import FoundCase, Search
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.spec import Arrays
 from paddleship.system.isolate import Isolated, threads

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import CandidateError
-from paddleship.image import foreign, requirements
+from paddleship.image import requirements, user_packages
 from paddleship.shipped.computing import preprocess
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.runtimes import registry as runtimes
@@ -74,7 +74,7 @@ def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mappi
         folder, code = Path(scratch) / "model", Path(scratch) / "code"
         runtime = runtimes.get(release["runtime"])
         code.mkdir()
-        foreign.lay_out(about, code)
+        user_packages.lay_out(about, code)
         pyfunc.save_model(
             path=str(folder),
             python_model=str(_HERE / "pyfunc_model.py"),
@@ -82,7 +82,7 @@ def _create(client: Any, name: str, run_id: str, candidate: Path, release: Mappi
             signature=_signature(about),
             input_example=_example(about),
             code_paths=[str(_ROOT / "paddleship"), *map(str, code.iterdir())],
-            pip_requirements=[*requirements.of(runtime.registration), *foreign.pins(about)],
+            pip_requirements=[*requirements.of(runtime.registration), *user_packages.pins(about)],
         )
         client.log_artifacts(run_id, str(folder), "model")
     try:

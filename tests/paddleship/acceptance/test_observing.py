@@ -15,8 +15,8 @@ from paddleship.acceptance.client import Client
 from paddleship.acceptance.observing import observe
 from paddleship.config.sections.verify import Verify
 from paddleship.errors import RequestError
+from paddleship.proof.cases.inputs import Case
 from paddleship.proof.evidence import gather
-from paddleship.proof.inputs import Case
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving.app import create_app

@@ -4,7 +4,8 @@ import numpy as np
 
 from paddleship.config.sections.verify import Verify
 from paddleship.model.eager import Eager
-from paddleship.proof import evidence, inputs, parity
+from paddleship.proof import evidence, parity
+from paddleship.proof.cases import inputs
 from paddleship.shipped.computing import runtimes
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.system import isolate

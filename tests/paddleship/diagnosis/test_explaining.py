@@ -15,7 +15,8 @@ from paddleship.diagnosis.recording import Call
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.plots import charts
-from paddleship.proof import evidence, inputs
+from paddleship.proof import evidence
+from paddleship.proof.cases import inputs
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing import runtimes
 from paddleship.shipped.computing.candidate import Candidate

@@ -5,7 +5,7 @@ import pytest
 
 from paddleship.diagnosis import symptoms
 from paddleship.proof import evidence
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing.spec import TensorSpec
 
 SPECS = (TensorSpec("x", "float32", ("batch", "length")),)

@@ -12,7 +12,7 @@ from paddleship.config.sections.model import Model
 from paddleship.doctor import examining, exercising
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.proof import inputs, searching
+from paddleship.proof.cases import inputs, searching
 
 MODELS = """
 import paddle

@@ -12,7 +12,7 @@ from paddleship.conversion import exporting, to_onnx
 from paddleship.doctor import examining, graph_breaks, memory, messages
 from paddleship.doctor.ast_lint import Suspect
 from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
-from paddleship.proof import inputs
+from paddleship.proof.cases import inputs
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paddleship.errors import DataError
-from paddleship.proof import regression_cases
+from paddleship.proof.cases import regression_cases
 
 
 def _garbage(path):

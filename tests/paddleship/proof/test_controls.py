@@ -5,8 +5,8 @@ import pytest
 
 from paddleship.config.sections.verify import Verify
 from paddleship.proof import controls, evidence
+from paddleship.proof.cases.inputs import Case
 from paddleship.proof.controls import FLOAT32, LOWER
-from paddleship.proof.inputs import Case
 
 RANDOM = np.random.default_rng(0)
 ROWS = 64

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from paddleship.proof import coverage
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.reports.finding import KINDS, Finding
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.weights import weight_comparison

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from paddleship.proof import evidence, exercise
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 
 RANDOM = np.random.default_rng(0)
 ROWS = RANDOM.normal(size=(8, 2)).astype(np.float32)

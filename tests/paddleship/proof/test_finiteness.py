@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from paddleship.proof import evidence, exercise, finiteness
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 
 ROWS = np.linspace(-1, 1, 8, dtype=np.float32).reshape(8, 1)
 CASES = [Case("all rows", "rows", {"x": ROWS}, tuple(range(8))), Case("highest", "edge", {"x": np.float32([[9.0]])}, ())]

@@ -5,7 +5,7 @@ import pytest
 
 from paddleship.config.sections.verify import Verify
 from paddleship.proof import evidence, invariance, invariance_checks, parity
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 
 ROWS = 64
 SETTINGS = Verify()

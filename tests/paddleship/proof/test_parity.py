@@ -8,8 +8,8 @@ from paddleship.errors import CandidateError
 from paddleship.numerics import differences
 from paddleship.proof import evidence as evidences
 from paddleship.proof import parity
+from paddleship.proof.cases.inputs import Case
 from paddleship.proof.evidence import Evidence
-from paddleship.proof.inputs import Case
 
 LABELS = np.arange(300) % 3
 LIMITS = Verify()

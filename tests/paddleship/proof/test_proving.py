@@ -16,11 +16,12 @@ from paddleship.controlflow import regions
 from paddleship.errors import ModelError
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.proof import crashes, id_cases, inputs, invariance, proving, reference
+from paddleship.proof import crashes, invariance, proving, reference
 from paddleship.proof.answering import ModelUnderTest
+from paddleship.proof.cases import id_cases, inputs
+from paddleship.proof.cases.searching import Search
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.reference import EarlierAnswers
-from paddleship.proof.searching import Search
 from paddleship.shipped.computing.preprocess import build
 
 SOURCE = """

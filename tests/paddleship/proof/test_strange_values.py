@@ -7,7 +7,7 @@ from paddleship.config.sections.verify import Verify
 from paddleship.errors import ModelError
 from paddleship.numerics import differences
 from paddleship.proof import evidence, invariance, parity
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 
 ROWS = 32
 CASE = Case("rows 0 to 31", "rows", {"x": np.zeros((ROWS, 1), np.float32)}, tuple(range(ROWS)))

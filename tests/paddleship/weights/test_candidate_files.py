@@ -16,7 +16,7 @@ from paddleship.conversion.converting import Converter
 from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
-from paddleship.proof import inputs
+from paddleship.proof.cases import inputs
 from paddleship.proof.parity import Judgement
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.shipped.computing import layers

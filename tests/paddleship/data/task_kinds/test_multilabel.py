@@ -15,7 +15,7 @@ from paddleship.data.task_kinds.registration import UntrainedOutput
 from paddleship.errors import DataError, ModelError
 from paddleship.promotion import score_comparison
 from paddleship.proof import evidence, parity
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.spec import TensorSpec
 
@@ -35,7 +35,11 @@ def read(label):
     return KIND.labels.reader("y", CLASSES).read(3, label)
 
 
-@pytest.mark.parametrize("label", [["war", "drama"], ("drama", "war", "war"), {"war", "drama"}, np.array(["war", "drama"])], ids=lambda names: type(names).__name__)
+@pytest.mark.parametrize(
+    "label",
+    [["war", "drama"], ("drama", "war", "war"), {"war", "drama"}, np.array(["war", "drama"])],
+    ids=lambda names: type(names).__name__,
+)
 def test_a_label_is_a_list_of_names_in_any_order(label):
     assert read(label).tolist() == [1, 0, 1]
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from paddleship.errors import ModelError
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.proof.execution_environment import Circumstances
-from paddleship.proof.read_audit import Observer
-from paddleship.proof.sources import Read, Setting
-from paddleship.proof.state import State
+from paddleship.proof.hidden_influences.execution_environment import Circumstances
+from paddleship.proof.hidden_influences.read_audit import Observer
+from paddleship.proof.hidden_influences.sources import Read, Setting
+from paddleship.proof.hidden_influences.state import State
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.spec import Arrays
 

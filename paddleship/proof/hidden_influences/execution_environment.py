@@ -13,7 +13,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from paddleship.proof.sources import Cause, Read, Setting, reading_line, words_of
+from paddleship.proof.hidden_influences.sources import Cause, Read, Setting, reading_line, words_of
 
 _TICK_S = 1e-6  # the clock advances by this at every read, so that code that waits for it continues
 _ZONE = ("timezone", "altzone", "daylight", "tzname")
@@ -33,7 +33,7 @@ class Circumstances:
 
     def install(self) -> None:
         """Change this process permanently, before the user's module is imported."""
-        from paddleship.proof import patched_stdlib
+        from paddleship.proof.hidden_influences import patched_stdlib
 
         for name, value in self.setting.variables:
             if value is None:

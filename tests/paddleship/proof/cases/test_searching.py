@@ -12,9 +12,9 @@ from paddleship.conversion import exporting
 from paddleship.errors import ProcessDied
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
-from paddleship.proof import inputs, searching
+from paddleship.proof.cases import inputs, searching
+from paddleship.proof.cases.searching import Search
 from paddleship.proof.eager_variants import ReferenceWorker
-from paddleship.proof.searching import Search
 
 MODELS = """
 import paddle

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from paddleship.errors import DataError
-from paddleship.proof import batches, coverage, id_cases, inputs, regression_cases
+from paddleship.proof import coverage
+from paddleship.proof.cases import batches, id_cases, inputs, regression_cases
 from paddleship.shipped.computing.preprocess import build
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.spec import TensorSpec, batch_dimension, sizes_of
 

@@ -27,7 +27,7 @@ from paddleship.shipped.computing.structure import rebuild
 from paddleship.system import isolate
 from paddleship.weights.candidate_files import WeightsWorker
 
-REPOSITORY = Path(__file__).parents[4]
+REPOSITORY = Path(__file__).parents[5]
 INPUTS = [
     {"name": "x", "dtype": "float32", "shape": ["batch", 8]},
     {"name": "ids", "dtype": "int64", "shape": ["batch", "length"], "low": 0, "high": 9},

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from paddleship.proof.execution_environment import Circumstances
-from paddleship.proof.sources import Cause
+from paddleship.proof.hidden_influences.execution_environment import Circumstances
+from paddleship.proof.hidden_influences.sources import Cause
 from paddleship.shipped.computing.references import is_users
 
 _HERE = str(Path(__file__).parent)

@@ -18,10 +18,10 @@ import numpy as np
 from paddleship.errors import BadInput
 from paddleship.model.eager import SourceModel
 from paddleship.numerics import differences
-from paddleship.proof import alternatives
 from paddleship.proof.evidence import ROWS, Evidence
-from paddleship.proof.influence_worker import InfluenceWorker
-from paddleship.proof.sources import Cause, Read, Setting
+from paddleship.proof.hidden_influences import alternatives
+from paddleship.proof.hidden_influences.influence_worker import InfluenceWorker
+from paddleship.proof.hidden_influences.sources import Cause, Read, Setting
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.spec import Arrays

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from paddleship.proof import batches
+from paddleship.proof.cases import batches
 from paddleship.shipped.computing.preprocess import Batch, Example
 from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_axis, batch_dimension, row_dimensions, sizes_of
 

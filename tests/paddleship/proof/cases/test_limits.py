@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from paddleship.data import dataset
-from paddleship.proof import limits
+from paddleship.proof.cases import limits
 from paddleship.shipped.computing.preprocess import build
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 

@@ -20,8 +20,8 @@ from paddleship.errors import CandidateError
 from paddleship.numerics.differences import Array
 from paddleship.proof import exercise
 from paddleship.proof.answering import Caller
-from paddleship.proof.inputs import Case
-from paddleship.proof.value_sampling import Limits, redraw
+from paddleship.proof.cases.inputs import Case
+from paddleship.proof.cases.value_sampling import Limits, redraw
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.spec import Arrays, TensorSpec, batch_axis, batch_dimension, sizes_of

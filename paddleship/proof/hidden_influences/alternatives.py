@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from paddleship.proof.sources import Cause, Read, Setting
+from paddleship.proof.hidden_influences.sources import Cause, Read, Setting
 
 Alternative = tuple[str, Setting]
 
 _DAY_S = 86400.0
 LATER_S = {"an hour later": 3600.0 + 61.5, "400 days later": 400 * _DAY_S + 7 * 3600 + 13 * 60 + 17.4, "30 years later": 10958 * _DAY_S}
-_MOMENTS, _MONTH_S = 24, 30.44 * _DAY_S  # 24 moments reach every hour of the day, every month, and every day of the week
+_MOMENTS, _MONTH_S = 24, 30 * _DAY_S  # whole days, so that 24 moments reach every hour of the day; and every month and day of the week
 _BUILT_EVERY = 2  # a process each, so that the model is built at every second one: all months, every second hour
 _VALUES = 4  # of a variable, and of a name
 
@@ -37,7 +37,7 @@ def of(cause: Cause, reads: Sequence[Read], usual: Setting, *, built: bool = Fal
 
 
 def _clock(usual: Setting, built: bool) -> Iterator[Alternative]:
-    """Moments a month and an hour apart, from two moments of one day that are half a day apart."""
+    """Moments a month and an hour apart."""
     for text, shift in LATER_S.items() if built else ():
         yield text, replace(usual, now=usual.now + shift)
     for number in range(1, _MOMENTS + 1, _BUILT_EVERY if built else 1):

@@ -8,9 +8,11 @@ import pytest
 from paddleship.config.sections.model import Model
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
-from paddleship.proof import evidence, influences, inputs
-from paddleship.proof.execution_environment import Circumstances
-from paddleship.proof.sources import Setting
+from paddleship.proof import evidence
+from paddleship.proof.cases import inputs
+from paddleship.proof.hidden_influences import influences
+from paddleship.proof.hidden_influences.execution_environment import Circumstances
+from paddleship.proof.hidden_influences.sources import Setting
 from paddleship.reports.finding import Finding
 from paddleship.system.isolate import Isolated
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paddleship.proof.value_sampling import redraw
+from paddleship.proof.cases.value_sampling import redraw
 
 
 @pytest.mark.parametrize(

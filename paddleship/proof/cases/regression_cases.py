@@ -14,7 +14,7 @@ import numpy as np
 
 from paddleship.errors import DataError
 from paddleship.numerics import array_files
-from paddleship.proof.inputs import Case
+from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_dimension, sizes_of
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from paddleship.image import foreign
+from paddleship.image import user_packages
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.preprocess import registry as kinds
 from paddleship.shipped.computing.runtimes import registry as runtimes
@@ -67,7 +67,7 @@ def test_a_runtime_and_a_kind_of_one_distribution_are_both_found_in_the_image(tm
     target = tmp_path / "app"
     target.mkdir()
     both = candidate("theirs", x={"kind": "plain", "column": "x"}, y={"kind": "plain", "column": "y"}, z={"kind": "numbers", "column": "z"})
-    foreign.lay_out(both, target)
+    user_packages.lay_out(both, target)
     assert sorted(path.name for path in target.iterdir()) == ["their_package", "their_package-2.0.dist-info"]
     inside = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(target)!r}){FOUND}"], capture_output=True, text=True, check=True
@@ -77,10 +77,10 @@ def test_a_runtime_and_a_kind_of_one_distribution_are_both_found_in_the_image(tm
         "their_package.all:RUNTIME of their-package 2.0",
         "False\n",
     ]
-    assert foreign.pins(both) == ["numbers==1.0"]
+    assert user_packages.pins(both) == ["numbers==1.0"]
 
 
 @pytest.mark.usefixtures("installed")
 def test_a_candidate_of_our_own_kinds_takes_no_code_along(tmp_path):
-    foreign.lay_out(candidate("onnxruntime", z={"kind": "numbers", "column": "z"}), tmp_path / "app")
+    user_packages.lay_out(candidate("onnxruntime", z={"kind": "numbers", "column": "z"}), tmp_path / "app")
     assert not (tmp_path / "app").exists()

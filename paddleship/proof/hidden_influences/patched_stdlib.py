@@ -14,10 +14,10 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from paddleship.proof import altered_files
-from paddleship.proof.execution_environment import Circumstances
-from paddleship.proof.replacing import replace, set_in_type
-from paddleship.proof.sources import Cause
+from paddleship.proof.hidden_influences import altered_files
+from paddleship.proof.hidden_influences.execution_environment import Circumstances
+from paddleship.proof.hidden_influences.replacing import replace, set_in_type
+from paddleship.proof.hidden_influences.sources import Cause
 
 _SECONDS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _IDENTITY = ("getpid", "getppid", "getuid", "geteuid", "getgid", "getegid")
