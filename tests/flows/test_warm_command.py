@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.flows.helpers import DVC, PROGRAM
+from tests.flows.helpers import DVC, PROGRAM, REPOSITORY
 
 STAGE = [sys.executable, "-m", "tasks.train", "--params", "nowhere.yaml"]
 COMMANDS = [[PROGRAM, "runs", "list"], [PROGRAM, "stop", "now"], [DVC, "version", "--nothing"], STAGE]
@@ -21,7 +21,8 @@ def forked(warm_commands):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_it_says_and_returns_what_the_program_does(forked, tmp_path, monkeypatch, command):
-    options = {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
+    folder = REPOSITORY if command is STAGE else tmp_path  # tasks/ is not installed
+    options = {"cwd": folder, "capture_output": True, "text": True, "check": False}
     warm = subprocess.run(command, **options)
     monkeypatch.delenv("PADDLESHIP_TESTS_WARM_COMMANDS")
     program = subprocess.run(command, **options)

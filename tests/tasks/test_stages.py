@@ -86,7 +86,7 @@ def optimized(benchmarked, tmp_path):
         ("prepare", {"train": {"epoch": 3}}, 2, "unknown key 'train.epoch' (did you mean 'epochs'?)"),
         ("prepare", {"data": {"raw": "no/where.csv"}}, 2, "data.raw 'no/where.csv' does not exist"),
         ("prepare", {"data": {"reader": "nowhere:read"}}, 2, "no module named 'nowhere'"),
-        ("prepare", {"data": {"inputs": ["z"]}}, 2, "column 'z'"),
+        ("prepare", {"data": {"inputs": ["z"]}}, 2, "model.inputs names 'x', which is not a column of the data (data.inputs: z)"),
         ("train", {"model": {"factory": "examples.linear.model:bild"}}, 2, "has no 'bild'"),
         ("train", {"model": {"kwargs": {"features": 3}}}, 2, "forward of Linear failed"),
         ("export", {"paths": {"checkpoint": "models/none"}}, 2, "paddleship run --again train"),
