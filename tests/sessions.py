@@ -120,7 +120,7 @@ class Session:
         return subprocess.run(
             arguments,
             cwd=self.folder,
-            env={**os.environ, "PATH": path, **self.environment},
+            env={**_plain(), "PATH": path, **self.environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -132,3 +132,8 @@ class Session:
         shown, here = _DIGEST.findall(line), _DIGEST.findall(actual)
         if len(shown) == len(here):
             self.replacements |= {old: new for old, new in zip(shown, here, strict=True) if old != new}
+
+
+def _plain():
+    """The environment without the width of a terminal, in which tables would wrap."""
+    return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}

@@ -14,7 +14,7 @@ from paddleship.system import disk, own_folder
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OURS = tuple(f"{_ROOT / package}/" for package in ("paddleship", "tasks", "flows"))
-_RUNTIMES = f"{_ROOT / 'paddleship' / 'shipped' / 'runtimes'}/"
+_RUNTIMES = f"{_ROOT / 'paddleship' / 'shipped' / 'computing' / 'runtimes'}/"
 _LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 _NUMPY = f"{sysconfig.get_path('platlib')}/numpy/"
 _MISTAKES = (TypeError, AttributeError, NameError, LookupError, AssertionError, ArithmeticError, ValueError)

@@ -59,7 +59,7 @@ def measured(linear_benchmarked, site, tmp_path_factory):
     for section, keys in {**QUICK, "package": {"repository": f"paddleship/test-extending-{os.getpid()}"}}.items():
         values[section] |= keys
     path.write_text(yaml.safe_dump(values, sort_keys=False))
-    for stage in ("fingerprint", "optimize", "verify", "benchmark"):
+    for stage in ("fingerprint", "export", "optimize", "verify", "benchmark"):
         done = run(checkout, stage, site)
         assert done.returncode == 0, f"{stage}: {done.stdout}{done.stderr}"
     return checkout

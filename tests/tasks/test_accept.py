@@ -28,6 +28,11 @@ pytestmark = pytest.mark.engine
 OWNER = "io.paddleship.acceptance"
 
 
+def _is_server(container):
+    """Whether it runs the server, and is not the one that is asked for the Python of the base image."""
+    return container.status == "running" and "--candidate" in " ".join(container.attrs["Config"]["Entrypoint"] or [])
+
+
 def owned(engine, process):
     """Names of containers and networks that the acceptance of a process made."""
     return [thing.name for thing in _made(engine, OWNER) if f"/{process}/" in _labels(thing)[OWNER]]
@@ -265,8 +270,7 @@ def test_an_image_with_another_configuration_than_its_dockerfile_gives_is_refuse
 def test_a_package_of_the_user_called_docker_does_not_hide_the_client_of_the_engine(derive, stage, engine, tmp_path):
     (tmp_path / "theirs/docker").mkdir(parents=True)
     (tmp_path / "theirs/docker/__init__.py").write_text("raise RuntimeError('this is no client of an engine')\n")
-    (tmp_path / "note").write_text("another image")
-    checkout = derive("COPY note /opt/note", files=[tmp_path / "note"], code={"root": str(tmp_path / "theirs")})
+    checkout = derive("ENV NOTE=another", code={"root": str(tmp_path / "theirs")})
     for name in ("accept", "package"):
         done = stage(checkout, name)
         assert done.returncode == 0, done.stderr
@@ -340,7 +344,7 @@ def long_acceptance(packaged, copy_of, engine):
     )
     deadline = time.monotonic() + 60
     label = {"label": f"{OWNER}={processes.identity(process.pid)}"}
-    while not any(container.status == "running" for container in engine.containers.list(filters=label)):
+    while not any(_is_server(container) for container in engine.containers.list(filters=label)):
         assert process.poll() is None
         assert time.monotonic() < deadline
     yield process

@@ -125,6 +125,7 @@ def test_a_model_that_learns_what_its_checkpoint_does_not_hold_misses_the_round_
     subprocess.run(["cp", "-a", str(trained), str(checkout)], check=True)
     source = (checkout / "examples/linear/model.py").read_text().replace("nn.Linear(features, 1)", "Forgetful(features, 1)")
     (checkout / "examples/linear/model.py").write_text(source + FORGETFUL)
+    assert run(checkout, "prepare").returncode == 0
     assert run(checkout, "train").returncode == 3
     failed = [check["name"] for check in report(checkout, "train")["verdict"]["checks"] if not check["passed"]]
     assert "round_trip_max_rel_diff" in failed
@@ -177,6 +178,7 @@ def test_a_conversion_error_names_the_users_line(trained, tmp_path):
     source = "import math\n" + source + SCALED
     (checkout / "examples/linear/model.py").write_text(source)
     change(checkout, train={"min_score": None})
+    assert run(checkout, "prepare").returncode == 0
     assert run(checkout, "train").returncode == 0
     done = run(checkout, "export")
     assert done.returncode == 2

@@ -20,7 +20,7 @@ from paddleship.proof.hidden_influences.execution_environment import Circumstanc
 from paddleship.proof.hidden_influences.sources import Cause
 from paddleship.shipped.computing.references import is_users
 
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parents[1])
 _SECONDS = ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
 _PATHS = {"open": "open", "os.listdir": "os.listdir", "os.scandir": "os.scandir", "sqlite3.connect": "sqlite3.connect"}
 _OUTSIDE = frozenset({

@@ -62,7 +62,7 @@ def test_a_model_in_which_paddle_finds_no_layer_to_change_is_a_row(source_model_
 
 @pytest.mark.parametrize("name", ["paddle-int8", "paddle-pruned"])
 def test_without_the_eager_model_what_is_made_of_it_is_a_row(workshop_of, tmp_path, name):
-    assert "only the eager model itself, which is not at hand here" in workshop_of("Digits").make(name, tmp_path / name).reason
+    assert "only the eager model itself, which is not available here" in workshop_of("Digits").make(name, tmp_path / name).reason
 
 
 @pytest.mark.parametrize(
