@@ -20,7 +20,7 @@ from paddleship.servers import background
 from paddleship.servers.local_state import Local
 from paddleship.system import isolate, locks
 from tests import warm, warm_command
-from tests.hanging import pytest_runtest_protocol, pytest_xdist_make_scheduler  # noqa: F401 hooks
+from tests.hanging import pytest_runtest_protocol  # noqa: F401 hooks
 
 REPOSITORY = Path(__file__).parents[1]
 ORDER = (  # files that mostly wait apart from each other, the long ones of the library before the short ones

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
-from xdist.scheduler import LoadFileScheduling
 
 from tests import warm_command
 
@@ -25,31 +24,6 @@ def pytest_runtest_protocol(item):
     marker = item.get_closest_marker("timeout")
     with limited(float(marker.args[0] if marker else item.config.getini("timeout"))):
         return (yield)
-
-
-class Scheduling(LoadFileScheduling):
-    """Of `--dist loadfile`, which hands out finished files of a worker that ended, as no work at all, and waits for their end for ever.
-
-    It would also run the test again with which the worker ended.
-    """
-
-    def remove_node(self, node):
-        units = self.assigned_work.pop(node)
-        unfinished = {scope: unit for scope, unit in units.items() if not all(unit.values())}
-        if not unfinished:
-            return None
-        unit = next(iter(unfinished.values()))
-        ended_with = next(name for name, is_done in unit.items() if not is_done)
-        unit[ended_with] = True
-        self.workqueue.update({scope: unit for scope, unit in unfinished.items() if not all(unit.values())})
-        for other in self.assigned_work:
-            self._reschedule(other)
-        return ended_with
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from tests import hanging
 
 CONFTEST = """
 from tests import hanging
-from tests.hanging import pytest_runtest_protocol, pytest_xdist_make_scheduler
+from tests.hanging import pytest_runtest_protocol
 hanging.CHILDREN_AFTER_S, hanging.EXIT_AFTER_S = 1, 6
 """
 CHILD = "import time; time.sleep(600)"
@@ -48,22 +48,6 @@ def test_a_test_that_hangs_fails_and_the_others_run(tmp_path, how):
     assert done.returncode == 1
     assert "FAILED test_it.py::test_hangs" in done.stdout
     assert ", 1 passed in " in done.stdout, done.stdout + done.stderr
-
-
-def test_the_others_run_once_where_a_worker_ends_and_the_suite_ends(tmp_path):
-    """The file of the worker that ended goes to another worker, without the test with which it ended."""
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 60\n")
-    for number in range(8):
-        (tmp_path / f"test_{number}.py").write_text("".join(f"def test_{name}():\n    pass\n" for name in "abc"))
-    ends = "import os\ndef test_a():\n    pass\ndef test_ends():\n    os._exit(1)\ndef test_c():\n    pass\n"
-    (tmp_path / "test_5.py").write_text(ends)
-    options = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-q", "-p", "no:cacheprovider"]
-    environment = {"PYTHONPATH": str(Path(__file__).parents[1]), "PATH": "/usr/bin:/bin"}
-    command = [sys.executable, "-m", "pytest", *options]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 1
-    assert "1 failed, 23 passed in " in done.stdout, done.stdout + done.stderr
 
 
 def test_a_command_that_is_forked_is_ended_with_the_test_that_started_it(warm_commands, tmp_path):
