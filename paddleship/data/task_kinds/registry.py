@@ -17,8 +17,8 @@ _PACKAGE = __name__.rpartition(".")[0]
 @cache
 def kinds() -> Mapping[str, TaskKind]:
     """All task kinds by name."""
-    known = [one.registration for one in discovery.in_package(_PACKAGE, Path(__file__).parent, _NAME, TaskKind)]
-    return {kind.name: kind for kind in sorted(known, key=lambda kind: kind.name)}
+    known = discovery.by_name(discovery.in_package(_PACKAGE, Path(__file__).parent, _NAME, TaskKind), "task kinds")
+    return {name: one.registration for name, one in known.items()}
 
 
 def get(name: str) -> TaskKind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -43,6 +43,20 @@ def from_entry_points(group: str, kind: type[T]) -> list[Registered[T]]:
     """The registrations of installed packages. Raises RegistrationError."""
     points = sorted(entry_points(group=group), key=lambda point: point.value)
     return [Registered(_loaded(point, kind), point.module, point) for point in points]
+
+
+def by_name(every: Iterable[Registered[T]], what: str) -> dict[str, Registered[T]]:
+    """Registrations by their `name`, sorted by it; `what` they are. Raises RegistrationError if two have one name."""
+    known: dict[str, Registered[T]] = {}
+    for one in sorted(every, key=_name):
+        if (name := _name(one)) in known:
+            raise RegistrationError(f"two {what} are called {name!r}, in {known[name]} and in {one}: rename one or uninstall it")
+        known[name] = one
+    return known
+
+
+def _name(one: Registered[Any]) -> str:
+    return str(one.registration.name)
 
 
 def code(point: EntryPoint) -> Mapping[str, Path]:

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from paddleship.errors import CandidateError, RegistrationError
+from paddleship.errors import CandidateError
 from paddleship.shipped.computing import discovery
 from paddleship.shipped.computing.discovery import Registered
 from paddleship.shipped.computing.preprocess.registration import Kind
 
 GROUP = "paddleship.preprocess"
 _NAME = "KIND"  # name of the registration in each file of this package
+_WHAT = "preprocess kinds"
 
 
 @cache
 def ours() -> Mapping[str, Registered[Kind]]:
     """The kinds of this package, by name."""
-    return _by_name(discovery.in_package(__name__.rpartition(".")[0], Path(__file__).parent, _NAME, Kind))
+    return discovery.by_name(discovery.in_package(__name__.rpartition(".")[0], Path(__file__).parent, _NAME, Kind), _WHAT)
 
 
 @cache
 def found() -> Mapping[str, Registered[Kind]]:
     """All kinds by name. Raises RegistrationError."""
-    return _by_name([*ours().values(), *discovery.from_entry_points(GROUP, Kind)])
+    return discovery.by_name([*ours().values(), *discovery.from_entry_points(GROUP, Kind)], _WHAT)
 
 
 @cache
@@ -61,13 +62,3 @@ def unknown(name: object) -> str:
     near = difflib.get_close_matches(str(name), found(), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"there is no preprocess kind {name!r} ({hint}registered kinds: {', '.join(found())})"
-
-
-def _by_name(every: Iterable[Registered[Kind]]) -> dict[str, Registered[Kind]]:
-    kinds: dict[str, Registered[Kind]] = {}
-    for one in sorted(every, key=lambda one: one.registration.name):
-        name = one.registration.name
-        if name in kinds:
-            raise RegistrationError(f"two preprocess kinds are called {name!r}, in {kinds[name]} and in {one}: rename one or uninstall it")
-        kinds[name] = one
-    return kinds

@@ -17,8 +17,8 @@ _PACKAGE = __name__.rpartition(".")[0]
 @cache
 def decisions() -> Mapping[str, Decision]:
     """All decisions by the name of the task."""
-    known = [one.registration for one in discovery.in_package(_PACKAGE, Path(__file__).parent, _NAME, Decision)]
-    return {decision.name: decision for decision in sorted(known, key=lambda decision: decision.name)}
+    known = discovery.by_name(discovery.in_package(_PACKAGE, Path(__file__).parent, _NAME, Decision), "task kinds")
+    return {name: one.registration for name, one in known.items()}
 
 
 def get(name: str) -> Decision:
