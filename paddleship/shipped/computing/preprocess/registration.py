@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cached_property
@@ -28,7 +29,7 @@ def fitted(default: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InputEncoder:
+class InputEncoder(ABC):
     """How one input of the model is made from one column. The fields of a kind are its params and what it learns from training rows.
 
     `column` is the column of the data and of a request, `spec` the input of the model. A kind defines `encode`, and what differs from the
@@ -74,11 +75,11 @@ class InputEncoder:
         """The sizes that a dynamic dimension has, by axis of a row; `values` are those of the column in all parts."""
         return Dimension(str(self.spec.shape[axis + 1])).over([self.collate([self.encode(value)]).shape[axis + 1] for value in values])
 
+    @abstractmethod
     def encode(self, value: Any) -> Array:
         """One row of the input, without the batch dimension. Raises RequestError for a value that the model does not accept."""
-        raise NotImplementedError
 
-    def check(self, row: Array, sizes: Mapping[str, int], rules: Mapping[str, Dimension]) -> None:
+    def check(self, row: Array, sizes: Mapping[str, int], rules: Mapping[str, Dimension]) -> None:  # noqa: B027 most kinds check nothing
         """Raises RequestError if an encoded row has a size or a value that the proof did not cover; `sizes` are those of the whole row."""
 
     def collate(self, rows: Sequence[Array]) -> Array:
