@@ -91,18 +91,24 @@ def require_one_engine(pools: Mapping[str, str]) -> None:
         raise BadInput(f"package runs {package} and accept {accept}, but the image is only in the engine that built it: give both one pool")
 
 
+_RUNNING = ("orchestration", "execution")  # packages that run stages for another machine
+
+
 def versions() -> dict[str, str]:
-    """What must be the same on all machines of a run: Paddle, and the flow, which is that of each machine's own clone."""
+    """What must be the same on all machines of a run: Paddle, and what runs stages, which is that of each machine's own clone."""
     import paddleship
 
     found = environment.installed(("paddlepaddle", "paddlepaddle-gpu"))
     release = next(iter(found.values()), "none").partition("+")[0].partition(".post")[0]  # its builds for a device have suffixes
-    return {"paddleship": f"{paddleship.__version__} with flows {_code(Path(__file__).parent)}", "Paddle": release}
+    return {
+        "paddleship": f"{paddleship.__version__} with flows {_code(*(Path(paddleship.__file__).parent / name for name in _RUNNING))}",
+        "Paddle": release,
+    }
 
 
-def _code(folder: Path) -> str:
-    """The beginning of a hash of the Python files of a package."""
-    return tree_sha256({path.name: sha256(path) for path in folder.glob("*.py")})[:12]
+def _code(*folders: Path) -> str:
+    """The beginning of a hash of the Python files of packages."""
+    return tree_sha256({f"{folder.name}/{path.name}": sha256(path) for folder in folders for path in folder.glob("*.py")})[:12]
 
 
 def run(

@@ -212,7 +212,7 @@ def test_a_clone_with_another_flow_is_refused_and_one_that_only_compiled_it_is_n
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__/legs.cpython-311.pyc").write_bytes(b"of this machine")
     assert stage_groups._code(tmp_path) == theirs
-    monkeypatch.setattr(run_stages.stage_groups, "_code", lambda _folder: "0123456789ab")
+    monkeypatch.setattr(run_stages.stage_groups, "_code", lambda *_folders: "0123456789ab")
     with pytest.raises(
         Unavailable, match=rf"has paddleship \S+ with flows 0123456789ab, and the run was started with paddleship .* {theirs}: give"
     ):
