@@ -231,11 +231,6 @@ def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any,
         return preprocess.encode(rows.columns)
     except RequestError as error:
         raise DataError(f"the data does not fit model.inputs: {error}") from None
-    except KeyError as missing:
-        raise DataError(
-            f"model.inputs names {missing}, which is not a column of the data (data.inputs: {', '.join(rows.columns)}): use the same "
-            "names in both"
-        ) from None
 
 
 def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
