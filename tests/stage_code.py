@@ -43,7 +43,7 @@ EXEMPT = {  # file or folder: why an edit of it makes no stage run again
     "paddleship/system/disk.py": "says that a disk is full",
     "paddleship/system/locks.py": "lets processes wait for each other",
     "paddleship/system/output.py": "prints",
-    "paddleship/system/own_code.py": "imports users' code from its sources, whose changes make stages run again",
+    "paddleship/system/source_imports.py": "imports users' code from its sources, whose changes make stages run again",
     "paddleship/system/own_folder.py": "makes folders that only their owner can read",
     "paddleship/system/progress.py": "shows progress",
     "paddleship/tracking": "sends the metrics of an epoch to MLflow while the model trains",

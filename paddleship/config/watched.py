@@ -8,7 +8,7 @@ from pathlib import Path
 
 from paddleship.config.params import Params
 from paddleship.errors import BadInput
-from paddleship.system import own_code
+from paddleship.system import source_imports
 
 
 def require(values: Params, *keys: str) -> None:
@@ -17,7 +17,7 @@ def require(values: Params, *keys: str) -> None:
     Also if code.root, which must be on sys.path, is no folder. Code of installed packages may be anywhere, and a module that is not found
     is left to its import.
     """
-    own_code.compile_anew()
+    source_imports.compile_anew()
     root, watched = Path(values.code.root).resolve(), Path(values.code.watch).resolve()
     if not root.is_dir():
         raise BadInput(f"code.root {values.code.root!r} is no folder: set it to the folder that holds your code")

@@ -21,7 +21,7 @@ from paddleship.shipped.computing import files
 from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.shipped.computing.references import user_line
 from paddleship.stage import user_code
-from paddleship.system import defects, disk, host, locks, output, own_code
+from paddleship.system import defects, disk, host, locks, output, source_imports
 
 _TERMINATED = 143
 
@@ -84,7 +84,7 @@ def _run_here(verb: Verb, path: Path, *, imports_user_code: bool) -> Report:
         preflight.require_one_paddle()
         values = loading.load(path)
         workspace_paths.require_inside(values, Path.cwd())
-        own_code.compile_anew()
+        source_imports.compile_anew()
         if imports_user_code:
             user_code.add(Path(values.code.root))
         with files.home(), locks.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):

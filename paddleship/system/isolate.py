@@ -25,7 +25,7 @@ from typing import Any
 from paddleship.errors import CandidateError, Defect, OutOfTime, PaddleshipError, ProcessDied, ProcessHung
 from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.shipped.computing.references import user_line
-from paddleship.system import deadline, defects, disk, own_code, processes
+from paddleship.system import deadline, defects, disk, processes, source_imports
 
 Factory = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, to be called in a child process
 
@@ -233,7 +233,7 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
     """Main loop of the child: create the object, then answer calls until the parent closes the pipe."""
     processes.end_with_parent()
     os.environ.update(environment)
-    own_code.compile_anew()
+    source_imports.compile_anew()
     silence_paddle()
     words = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(words, 1)  # runtimes print on both streams, which belong to the parent; answers use the pipe

@@ -30,11 +30,12 @@ def said(folder, *lines):
 def test_a_forged_compiled_module_is_not_read_also_if_its_folder_was_searched_before(forged):
     assert said(forged, "import theirs; print(theirs.SAYS)") == "compiled"
     first = "import importlib.util; importlib.util.find_spec('theirs')"
-    anew = "from paddleship.system import own_code; own_code.compile_anew(); own_code.compile_anew()"
+    anew = "from paddleship.system import source_imports; source_imports.compile_anew(); source_imports.compile_anew()"
     assert said(forged, first, anew, "import theirs; print(theirs.SAYS)") == "source"
 
 
 def test_a_library_is_read_compiled(forged):
-    lines = ("from paddleship.system import own_code; own_code.compile_anew()", "import json.tool, numpy.random", "import sys")
-    ask = "print(*{type(sys.modules[name].__loader__).__name__ for name in ('json.tool', 'numpy.random', 'paddleship.system.own_code')})"
+    lines = ("from paddleship.system import source_imports; source_imports.compile_anew()", "import json.tool, numpy.random", "import sys")
+    names = ("json.tool", "numpy.random", "paddleship.system.source_imports")
+    ask = f"print(*{{type(sys.modules[name].__loader__).__name__ for name in {names}}})"
     assert said(forged, *lines, ask) == "SourceFileLoader"
