@@ -51,6 +51,7 @@ _ADVICE = {
     Cause.THREADS: _KWARGS,
     Cause.FILES: "read the file in the constructor, into a buffer or a parameter that the checkpoint holds",
     Cause.RANDOM: "draw from Paddle's generator, and not in evaluation mode",
+    Cause.ARGUMENTS: _KWARGS,
     Cause.OUTSIDE: _INPUT,
     Cause.HISTORY: "compute an answer from the inputs alone: let forward change no counter, cache or generator that answers depend on",
     Cause.PROCESS: "seed what the factory draws (numpy, random) from a keyword argument, and rely on no order of a set",

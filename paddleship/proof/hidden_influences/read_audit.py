@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dis
+import io
+import mmap
 import os
 import random
 import secrets
@@ -27,13 +29,15 @@ _OUTSIDE = frozenset({
     "socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.sendto",
     "subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork",
 })  # fmt: skip
+_IN_MEMORY = (io.BytesIO, io.StringIO)
+_READS = frozenset({"read", "read1", "readinto", "readinto1", "readline", "readlines", "readall", "read_byte"})
 _BUILTINS: dict[Cause, tuple[tuple[Any, str], ...]] = {
     Cause.CLOCK: (*((time, name + unit) for name in _SECONDS for unit in ("", "_ns")), (os, "times")),
     Cause.CPUS: ((os, "cpu_count"), (os, "sched_getaffinity")),
     Cause.HOST: ((os, "uname"), (os, "getloadavg"), (sys.modules.get("_socket"), "gethostname")),
     Cause.IDENTITY: tuple((os, name) for name in ("getpid", "getppid", "getuid", "geteuid", "getlogin")),
     Cause.THREADS: ((threading, "get_ident"), (threading, "get_native_id")),
-    Cause.FILES: tuple((os, name) for name in ("stat", "lstat", "access", "readlink", "getcwd", "statvfs")),
+    Cause.FILES: tuple((os, name) for name in ("stat", "lstat", "access", "readlink", "getcwd", "statvfs", "read", "pread", "readv")),
     Cause.RANDOM: ((os, "urandom"), (os, "getrandom"), (uuid, "_generate_time_safe")),
 }
 
@@ -50,29 +54,44 @@ class Observer:
 
     @contextmanager
     def observed(self) -> Iterator[None]:
+        threading.setprofile(self._profile)  # for threads that the model starts
         sys.setprofile(self._profile)
         try:
             yield
         finally:
             sys.setprofile(None)
+            threading.setprofile(None)
 
     def _profile(self, frame: FrameType, event: str, thing: Any) -> None:
         if event == "c_call":
-            source = self._builtins.get(thing) if _hashable(thing) else None
+            source = self._builtins.get(thing) if _hashable(thing) else _read_of_open_file(thing)
             if source and not frame.f_code.co_filename.startswith(_HERE):
                 self._seen.note(*source, frame)
         elif event == "call":
             if source := self._functions.get(frame.f_code):
                 self._seen.note(*source, frame.f_back)
-            elif "datetime64" in frame.f_code.co_names and is_users(frame.f_code.co_filename):
+            elif is_users(frame.f_code.co_filename):
                 self._look_for_now(frame)
+                self._look_for_arguments(frame)
 
     def _look_for_now(self, frame: FrameType) -> None:
         """numpy's `datetime64` is a type, whose calls no profile shows: what counts is the word in the function that runs."""
+        if "datetime64" not in frame.f_code.co_names:
+            return
         words = {constant for constant in frame.f_code.co_consts if isinstance(constant, str)} & {"now", "today"}
         for instruction in dis.get_instructions(frame.f_code):
             if instruction.argval == "datetime64" and words and instruction.positions is not None:
                 self._seen.note(Cause.CLOCK, f"numpy.datetime64({min(words)!r})", frame, line=instruction.positions.lineno)
+
+    def _look_for_arguments(self, frame: FrameType) -> None:
+        """A list is no call either: what counts is a name of `sys.argv` in the function that runs."""
+        names, known = frame.f_code.co_names, frame.f_globals
+        lists = {name for name in names if known.get(name) is sys.argv}
+        if "argv" in names and any(known.get(name) is sys for name in names):
+            lists.add("argv")
+        for instruction in dis.get_instructions(frame.f_code) if lists else ():
+            if instruction.argval in lists and instruction.positions is not None:
+                self._seen.note(Cause.ARGUMENTS, "sys.argv", frame, line=instruction.positions.lineno)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._seen.in_forward:
@@ -102,6 +121,13 @@ def _functions() -> Iterator[tuple[Any, Cause, str]]:
 def _hashable(thing: Any) -> bool:
     """Whether a built-in can be looked up: the hash of a method is that of its object, which may have none."""
     return thing.__self__ is None or isinstance(thing.__self__, type(sys) | type)
+
+
+def _read_of_open_file(method: Any) -> tuple[Cause, str] | None:
+    """A read through a handle that was opened earlier, of which no audit event tells."""
+    if method.__name__ in _READS and isinstance(method.__self__, io.IOBase | mmap.mmap) and not isinstance(method.__self__, _IN_MEMORY):
+        return Cause.FILES, f"{method.__name__} of {_text(getattr(method.__self__, 'name', 'mapped memory'))!r}"
+    return None
 
 
 def _reads(flags: int) -> bool:

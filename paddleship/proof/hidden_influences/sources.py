@@ -11,7 +11,7 @@ from paddleship.shipped.computing.references import is_users
 _LONGEST_WORD = 32
 
 # Standard modules that read the clock, a thread or a file for themselves: what they read stays theirs.
-_OWN = frozenset({"logging", "warnings", "linecache", "traceback", "threading", "concurrent", "queue", "asyncio", "importlib"})
+_OWN = frozenset({"logging", "warnings", "traceback", "threading", "concurrent", "queue", "asyncio"})
 
 
 class Cause(StrEnum):
@@ -27,6 +27,7 @@ class Cause(StrEnum):
     THREADS = "threads"
     FILES = "files"
     RANDOM = "random numbers of the system"
+    ARGUMENTS = "command line"
     OUTSIDE = "network or other programs"
     HISTORY = "history"
     PROCESS = "process"
@@ -67,10 +68,19 @@ def reading_line(frame: FrameType | None, package: str) -> FrameType | None:
         file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__")).partition(".")[0]
         if is_users(file) or name == package != "paddle":
             return frame
-        if name == "paddle" or name in _OWN or "importlib" in file:
+        if name == "paddle" or name in _OWN or _imports(frame):
             return None
         frame = frame.f_back
     return None
+
+
+def _imports(frame: FrameType) -> bool:
+    """Whether the import system reads for itself: not so if a loader is asked for data, as `pkgutil.get_data` does."""
+    module, above = str(frame.f_globals.get("__name__")), frame.f_back
+    if module.startswith("importlib.resources"):
+        return False
+    asked = frame.f_code.co_name == "get_data" and above is not None and "importlib" not in str(above.f_globals.get("__name__"))
+    return "importlib" in module and not asked
 
 
 def words_of(frame: FrameType) -> tuple[str, ...]:

@@ -18,20 +18,27 @@ from paddleship.system.isolate import Isolated
 
 SOURCE = """
 import datetime as module
+import io
+import linecache
 import locale
 import logging
+import mmap
 import os
+import pkgutil
 import platform
 import random
 import socket
+import sys
 import threading
 import time
 import timeit
 import uuid
+import weakref
 from pathlib import Path
 from os import cpu_count as count_cpus
 from datetime import date, datetime, timedelta
 from os import environ
+from sys import argv as given
 
 import numpy as np
 import pandas
@@ -302,6 +309,76 @@ class Network(Plain):
         return 1.0 if socket.getaddrinfo("127.0.0.1", 80) else 2.0  # reads it
 
 
+class Handle(Plain):
+    def __init__(self):
+        super().__init__()
+        self.file = open(FACTOR)
+        weakref.finalize(self, self.file.close)
+
+    def factor(self):
+        self.file.seek(0)
+        return float(self.file.read())  # reads it
+
+
+class Mapped(Plain):
+    def __init__(self):
+        super().__init__()
+        with open(FACTOR) as file:
+            self.mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def factor(self):
+        self.mapped.seek(0)
+        return float(self.mapped.readline())  # reads it
+
+
+class Descriptor(Plain):
+    def __init__(self):
+        super().__init__()
+        self.descriptor = os.open(FACTOR, os.O_RDONLY)
+
+    def factor(self):
+        return float(os.pread(self.descriptor, 10, 0))  # reads it
+
+
+class Line(Plain):
+    def factor(self):
+        linecache.clearcache()
+        return float(linecache.getline(str(FACTOR), 1))  # reads it
+
+
+class Data(Plain):
+    def factor(self):
+        return float(pkgutil.get_data(__name__, "factor.txt"))  # reads it
+
+
+class Argument(Plain):
+    def factor(self):
+        return 1.0 + ("--fast" in sys.argv)  # reads it
+
+
+class GivenArgument(Plain):
+    def factor(self):
+        return 1.0 + ("--fast" in given)  # reads it
+
+
+class InThread(Plain):
+    def factor(self):
+        thread = threading.Thread(target=self.look)
+        thread.start()
+        thread.join()
+        return 1.0
+
+    def look(self):
+        os.times()  # reads it
+
+
+class InMemory(Plain):
+    argv = 1.0
+
+    def factor(self):
+        return self.argv * float(io.BytesIO(b"1.0").read()) * float(io.StringIO("1.0").readline())
+
+
 class LogsOnly(Plain):
     def factor(self):
         logging.getLogger("theirs").warning("called")
@@ -440,6 +517,14 @@ def test_answers_that_change_with_a_source_that_forward_reads_are_an_error_with_
         ("Listed", "files"),
         ("System", "random numbers of the system"),
         ("Network", "network or other programs"),
+        ("Handle", "files"),
+        ("Line", "files"),
+        ("Data", "files"),
+        ("Mapped", "files"),
+        ("Descriptor", "files"),
+        ("Argument", "command line"),
+        ("GivenArgument", "command line"),
+        ("InThread", "clock"),
     ],
 )
 def test_a_source_that_forward_reads_is_named_with_its_line_although_no_answer_moved(find, name, source):
@@ -449,8 +534,8 @@ def test_a_source_that_forward_reads_is_named_with_its_line_although_no_answer_m
     assert finding.where.endswith(f"their_influences.py:{line_of(name, '# reads it')}")
 
 
-@pytest.mark.parametrize("name", ["LogsOnly", "ReadsFileWhenBuilt"])
-def test_a_log_and_a_file_that_the_constructor_reads_are_no_influence(find, name):
+@pytest.mark.parametrize("name", ["LogsOnly", "ReadsFileWhenBuilt", "InMemory"])
+def test_a_log_a_stream_in_memory_and_a_file_that_the_constructor_reads_are_no_influence(find, name):
     assert find(name)[0] == []
 
 
