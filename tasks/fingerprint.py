@@ -1,4 +1,4 @@
-"""fingerprint: write the installed versions and the machine into files that later stages depend on."""
+"""fingerprint: write the installed versions, the machine and the hash of weights to import into files that later stages depend on."""
 
 from __future__ import annotations
 

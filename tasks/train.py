@@ -1,4 +1,4 @@
-"""train: train the eager model and save a checkpoint."""
+"""train: train the eager model, or import its weights, and save a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddleship.config.sections.train import Train
 from paddleship.custody import chain
 from paddleship.data import dataset
 from paddleship.data.task_kinds.registration import ConstantAnswer, UntrainedOutput
-from paddleship.model import building, fitting, training
+from paddleship.model import building, sources, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.model.weight_source import Obtained, Setup
 from paddleship.numerics import differences
@@ -37,7 +37,7 @@ _ROUND_TRIP_ADVICE = (
 
 
 def train(params: Params) -> Report:
-    """Train the eager model and save its best weights as safetensors."""
+    """Train the eager model, or import its weights, and save them as safetensors."""
     import paddle
 
     watched.require(params, "model.factory", "train.loss")
@@ -56,7 +56,7 @@ def train(params: Params) -> Report:
 
     log = live_metrics()
     setup = Setup(params, layer, form, preprocess, splits, task, on_epoch=log or (lambda *_: None))
-    obtained = fitting.Fit().obtain(setup)
+    obtained = sources.of(params.train).obtain(setup)
     _write_history(Path(params.paths.reports) / "train" / "history.json", obtained.history)
     if not all(check.passed for check in obtained.checks):
         return _refused(obtained)

@@ -39,7 +39,7 @@ def describe(what: str, lineage: Lineage, *, store: str | None = None) -> str:
         f"  data          sha256 {lineage.data_sha256}",
         f"  params        sha256 {lineage.params_sha256}",
         f"  dvc.lock      sha256 {lineage.dvc_lock_sha256}",
-        f"  weights       sha256 {lineage.weights_sha256}",
+        f"  weights       sha256 {lineage.weights_sha256} ({lineage.weights_source})",
         f"  your code     sha256 {lineage.code_sha256}",
         f"  library       sha256 {lineage.library_sha256}",
         f"  server        sha256 {lineage.server_sha256}",

@@ -80,5 +80,5 @@ LINKS = {
         versions=True,
     ),
     "package": Link(inputs=("prepare", "train", "optimize", "verify", "benchmark"), params=("package", _FAIL_ON)),
-    "accept": Link(inputs=("prepare", "optimize", "verify", "benchmark"), code=False),
+    "accept": Link(inputs=("prepare", "train", "optimize", "verify", "benchmark"), code=False),
 }

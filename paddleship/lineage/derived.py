@@ -12,6 +12,7 @@ from paddleship.config.params import Params
 from paddleship.custody import sources
 from paddleship.errors import BadInput
 from paddleship.lineage.release import CREATED, SOURCE, Lineage
+from paddleship.model import building
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import read_json
 
@@ -26,6 +27,7 @@ def facts(params: Params, candidate: Candidate, choice: Mapping[str, Any], prove
         "model": params.name,
         "data_sha256": schema["data_sha256"],
         "weights_sha256": candidate.weights_sha256,
+        "weights_source": _weights_source(Path(params.paths.checkpoint)),
         "code_sha256": candidate.code_sha256,
         "library_sha256": candidate.library_sha256,
         "server_sha256": sources.server_sha256(),
@@ -36,6 +38,11 @@ def facts(params: Params, candidate: Candidate, choice: Mapping[str, Any], prove
         "loosened": "; ".join(loosening.of(params)),
         **{key: choice[key] for key in _CHOSEN},
     }
+
+
+def _weights_source(checkpoint: Path) -> str:
+    imported = read_json(checkpoint / building.FACTS, stage="train").get("imported")
+    return f"imported, sha256 {imported['imported_sha256']}" if imported else "trained"
 
 
 def require_receipt(

@@ -23,6 +23,7 @@ class Lineage(BaseModel):
     `code_sha256` is the hash of the user's code, `library_sha256` of the part of this library that computes answers, `server_sha256` of the
     part that serves them. `git_changes` names tracked files that differ from the commit; `code_in_repository` is False if the user's code
     is in another place.
+    `weights_source` is `trained`, or `imported` with the hash of the file that train.source named.
     `unproven` names libraries of the server that were not installed where the image was built, so only `accept` tested them.
     `noise_ratio` is the result of verify, `loosened` names the params that weaken its proof, `speedup` is the result of benchmark;
     `measured_on` is the machine of the benchmark, `benchmark_valid` whether it had little other load.
@@ -39,6 +40,7 @@ class Lineage(BaseModel):
     params_sha256: str
     dvc_lock_sha256: str
     weights_sha256: str
+    weights_source: str = "unknown"
     code_in_repository: bool = True
     code_sha256: str = "unknown"  # for images that were built before this field existed
     library_sha256: str = "unknown"

@@ -1,4 +1,4 @@
-"""The installed versions and the machine, as files that stages depend on."""
+"""The installed versions, the machine and the weights to import, as files that stages depend on."""
 
 from __future__ import annotations
 
@@ -7,23 +7,31 @@ from pathlib import Path
 
 from paddleship.config import catalogue, workspace_paths
 from paddleship.config.params import Params
+from paddleship.config.sections.train import CheckpointFile
 from paddleship.custody import libraries
+from paddleship.model.checkpoint_import import files
 from paddleship.shipped.computing.files import write_text
 from paddleship.system import host
 
 
 def fingerprint(values: Params, root: Path = Path()) -> None:
-    """Write the versions of libraries that compute, and the machine (or that any machine is accepted), below `root`.
+    """Write the versions of libraries that compute, the machine (or that any machine is accepted), and the hash of weights to import.
 
     A file that would not change is not written, so that stages stay up to date. Raises ParamsError for a path that leaves `root`, and for a
-    name in optimize.candidates that no runtime registers.
+    name in optimize.candidates that no runtime registers; ModelError for weights that are not there.
     """
     workspace_paths.require_inside(values, root)
     catalogue.require_known(values.optimize.candidates)
     versions = libraries.versions()
     machine = host.fingerprint() if values.benchmark.host == "here" else {"host": "any"}
-    for path, facts in ((values.paths.environment, versions), (values.paths.host, machine)):
+    weights = _weights_source(values, root)
+    for path, facts in ((values.paths.environment, versions), (values.paths.host, machine), (values.paths.weights_source, weights)):
         _write(root / path, json.dumps(facts, indent=1) + "\n")
+
+
+def _weights_source(values: Params, root: Path) -> dict[str, str]:
+    source = values.train.source
+    return {"sha256": files.digest(Path(source.checkpoint), root)} if isinstance(source, CheckpointFile) else {"source": source}
 
 
 def _write(path: Path, text: str) -> None:

@@ -19,4 +19,5 @@ class Paths(Section):
     release: str = Field("release.json", description="file that names all that the image was made of")
     reports: str = Field("reports", description="folder of the reports of the stages")
     environment: str = Field("environment.json", description="file of library versions; a change makes the proof run again")
+    weights_source: str = Field("weights_source.json", description="file that names imported weights; a change makes train run again")
     host: str = Field("host.json", description="file that describes this machine; on another one the benchmark runs again")

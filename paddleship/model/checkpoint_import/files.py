@@ -1,0 +1,66 @@
+"""The forms in which weights come: a `.pdparams`, a `.safetensors`, or a folder that `train` wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paddleship.errors import ModelError
+from paddleship.model.checkpoint_import import pickled
+from paddleship.shipped.computing.files import sha256
+from paddleship.shipped.computing.layers import WEIGHTS
+
+_FACTS = "checkpoint.json"
+_DTYPES = {f"{kind}{bits}": f"{kind.lower()}{bits // 8}" for kind in "FIU" for bits in (8, 16, 32, 64)} | {"BOOL": "?", "BF16": "u2"}
+_PYTORCH = "was written by PyTorch, whose Linear layers keep their weights transposed: convert it to Paddle's state_dict first"
+
+
+def digest(path: Path, root: Path = Path()) -> str:
+    """The SHA-256 of the file, or of the files in the folder; a relative path is below `root`. Raises ModelError if there is none."""
+    there = root / path
+    try:
+        if there.is_dir():
+            return hashlib.sha256((sha256(there / WEIGHTS) + sha256(there / _FACTS)).encode()).hexdigest()
+        return sha256(there)
+    except OSError as error:
+        reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        what = f"{Path(error.filename).name!r} in it" if there.is_dir() else "it"
+        advice = "correct the path; a relative one is below the workspace, where an isolated run has what git and DVC keep"
+        raise ModelError(f"train.source.checkpoint is {str(path)!r}, but {what} {reason}: {advice}") from None
+
+
+def read(path: Path) -> Any:
+    """The arrays by name, with whatever else the file holds; bfloat16 is an array of uint16, as in Paddle's files. Raises ModelError."""
+    if path.is_dir():
+        if json.loads((path / _FACTS).read_text(encoding="utf-8")).get("weights_sha256") != sha256(path / WEIGHTS):
+            raise ModelError(f"{str(path)!r} changed since it was written: {WEIGHTS} has another hash than {_FACTS} names; copy both again")
+        return _safetensors(path / WEIGHTS)
+    if path.suffix == ".safetensors":
+        return _safetensors(path)
+    if path.suffix in (".pdparams", ".pdopt", ".pdckpt"):
+        return pickled.read(path)
+    raise ModelError(f"train.source.checkpoint is {str(path)!r}: name a .pdparams, a .safetensors, or a folder that `train` wrote")
+
+
+def _safetensors(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    from safetensors import SafetensorError, deserialize
+
+    content = path.read_bytes()
+    try:
+        tensors = deserialize(content)  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise ModelError(f"{str(path)!r} is no file of safetensors, or it is incomplete ({error}): copy it again") from None
+    length = int.from_bytes(content[:8], "little")
+    if json.loads(content[8 : 8 + length]).get("__metadata__", {}).get("format") == "pt":
+        raise ModelError(f"{str(path)!r} {_PYTORCH}")
+    return {name: _numbers(path, name, kept) for name, kept in tensors}
+
+
+def _numbers(path: Path, name: str, kept: Any) -> np.ndarray[Any, Any]:
+    if kept["dtype"] not in _DTYPES:
+        raise ModelError(f"{str(path)!r} holds {name!r} as {kept['dtype']}, and float, integer and bool weights are read: save those")
+    return np.frombuffer(kept["data"], _DTYPES[kept["dtype"]]).reshape(kept["shape"])

@@ -1,0 +1,12 @@
+"""Which source gives the model its weights: train.source."""
+
+from __future__ import annotations
+
+from paddleship.config.sections.train import CheckpointFile, Train
+from paddleship.model.checkpoint_import.source import Import
+from paddleship.model.fitting import Fit
+from paddleship.model.weight_source import WeightSource
+
+
+def of(settings: Train) -> WeightSource:
+    return Import(settings.source) if isinstance(settings.source, CheckpointFile) else Fit()
