@@ -95,7 +95,7 @@ def _cast(arrays: Arrays, own: Arrays, path: str) -> tuple[dict[str, np.ndarray[
 
 
 def _is_bfloat16(array: np.ndarray[Any, Any], mine: np.ndarray[Any, Any]) -> bool:
-    return array.dtype == _BFLOAT16 and mine.dtype.kind == "f"
+    return bool(array.dtype == _BFLOAT16) and mine.dtype.kind == "f"
 
 
 def _castable(array: np.ndarray[Any, Any], mine: np.ndarray[Any, Any]) -> bool:
