@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def train(params: Params) -> Report:
     """Train the eager model, or import its weights, and save them as safetensors."""
     import paddle
 
-    watched.require(params, "model.factory", "train.loss")
+    watched.require(params, "model.factory", "train.loss", "train.source.own")
     begun = chain.begin(params, "train")
     paddle.seed(params.seed)
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
@@ -55,7 +56,8 @@ def train(params: Params) -> Report:
     findings = check(_untrained_output(layer, splits, preprocess, params, form=form)) if check else []
 
     log = live_metrics()
-    setup = Setup(params, layer, form, preprocess, splits, task, on_epoch=log or (lambda *_: None))
+    kept = Path(f"{params.paths.checkpoint}.unfinished")
+    setup = Setup(params, layer, form, preprocess, splits, task, on_epoch=log or (lambda *_: None), folder=kept / begun.key[:16])
     obtained = sources.of(params.train).obtain(setup)
     _write_history(Path(params.paths.reports) / "train" / "history.json", obtained.history)
     if not all(check.passed for check in obtained.checks):
@@ -70,6 +72,7 @@ def train(params: Params) -> Report:
     with new_folder(Path(params.paths.checkpoint)) as beside:
         building.write(layer, beside, facts)
         begun.seal(beside)
+    shutil.rmtree(kept, ignore_errors=True)
     sample = preprocess.collate(splits["validation"].examples[:_PROBED])
     trained = {name: tensor.numpy() for name, tensor in training.ask(layer, sample, form).items()}
     with isolate.Isolated("the model from its checkpoint", Eager, SourceModel.of(params), timeout_s=params.verify.timeout_s) as restored:

@@ -84,11 +84,16 @@ def _near(fault: dict[str, Any]) -> str:
 
 
 def _known_keys(location: tuple[str | int, ...], model: type[BaseModel]) -> list[str]:
-    """The keys of the section at `location`, which also has indexes of lists, keys of mappings and tags of unions in it."""
+    """The keys of the section at `location`, which also has indexes of lists, keys of mappings and tags of unions in it.
+
+    Of several forms of a section, the one that has a key of the tag's name is meant.
+    """
+    forms = [model]
     for part in location:
-        field = model.model_fields.get(str(part))
-        model = next(_sections(field.annotation), model) if field else model
-    return sorted(model.model_fields)
+        if fields := [form.model_fields[str(part)] for form in forms if str(part) in form.model_fields][:1]:
+            tagged = [form for form in forms if len(forms) > 1 and str(part) in form.model_fields]
+            forms = tagged or list(_sections(fields[0].annotation)) or forms
+    return sorted(forms[0].model_fields)
 
 
 def _sections(annotation: Any) -> Iterator[type[BaseModel]]:

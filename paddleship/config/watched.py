@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from functools import reduce
 from pathlib import Path
+from typing import Any, cast
 
 from paddleship.config.params import Params
 from paddleship.errors import BadInput
@@ -22,8 +24,7 @@ def require(values: Params, *keys: str) -> None:
     if not root.is_dir():
         raise BadInput(f"code.root {values.code.root!r} is no folder: set it to the folder that holds your code")
     for key in keys:
-        section, _, name = key.partition(".")
-        reference = getattr(getattr(values, section), name)
+        reference: str | None = reduce(lambda part, name: getattr(part, name, None), key.split("."), cast(Any, values))
         found = _file_of(reference) if reference else None
         if found is None or not found.is_relative_to(root) or any(part.endswith("-packages") for part in found.parts):
             continue

@@ -28,6 +28,11 @@ class Begun:
         """The values by dotted key that its own out depends on."""
         return self._seal.params
 
+    @property
+    def key(self) -> str:
+        """Hash of all that the stage's own out depends on."""
+        return self._seal.digest
+
     def seal(self, folder: Path) -> None:
         """Seal the stage's out, which lies in `folder`. The code is as it was when the stage began."""
         replace(self._seal, files=seals.contents(folder)).write(folder)

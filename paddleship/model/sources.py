@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from paddleship.config.sections.train import CheckpointFile, Train
+from paddleship.config.sections.train import CheckpointFile, OwnTrainer, Train
 from paddleship.model.checkpoint_import.source import Import
 from paddleship.model.fitting import Fit
+from paddleship.model.own_trainer import Own
 from paddleship.model.weight_source import WeightSource
 
 
 def of(settings: Train) -> WeightSource:
-    return Import(settings.source) if isinstance(settings.source, CheckpointFile) else Fit()
+    if isinstance(settings.source, CheckpointFile):
+        return Import(settings.source)
+    return Own(settings.source) if isinstance(settings.source, OwnTrainer) else Fit()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from paddleship.config.params import Params
@@ -17,7 +18,8 @@ from paddleship.shipped.computing.preprocess import Preprocess
 class Setup:
     """What a source works with: a layer that has only its initial weights, the encoded parts of the data, and the task.
 
-    A source that trains calls `on_epoch` with the metrics of each epoch.
+    A source that trains calls `on_epoch` with the metrics of each epoch. What it writes into `folder` it finds there again if the stage
+    ended early and runs again with the same data, code and params.
     """
 
     params: Params
@@ -27,6 +29,7 @@ class Setup:
     splits: Mapping[str, Split]
     task: Task
     on_epoch: OnEpoch
+    folder: Path
 
 
 @dataclass(frozen=True)

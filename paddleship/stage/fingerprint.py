@@ -31,7 +31,7 @@ def fingerprint(values: Params, root: Path = Path()) -> None:
 
 def _weights_source(values: Params, root: Path) -> dict[str, str]:
     source = values.train.source
-    return {"sha256": files.digest(Path(source.checkpoint), root)} if isinstance(source, CheckpointFile) else {"source": source}
+    return {"sha256": files.digest(Path(source.checkpoint), root)} if isinstance(source, CheckpointFile) else {"weights": "trained"}
 
 
 def _write(path: Path, text: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from paddleship.config import loading
 from paddleship.config.sections.train import Train
-from paddleship.model import building, fitting
+from paddleship.model import building, fitting, sources
 from paddleship.model.training import History
 from paddleship.model.weight_source import Obtained
 from tasks.prepare import prepare
@@ -67,7 +67,7 @@ def test_weights_of_a_source_that_trains_nothing_are_scored_and_saved_without_a_
     (tmp_path / "raw").touch()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(fitting, "Fit", Known)
+    monkeypatch.setattr(sources, "Fit", Known)
     rows = {"raw": "raw", "reader": "their_linear:read", "inputs": ["x"], "label": "y", "task": "regression"}
     inputs = [{"name": "x", "dtype": "float32", "shape": ["batch", 2]}]
     values = loading.parse(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from paddleship.config.sections.section import Positive, Reference, Section
 
@@ -14,9 +15,32 @@ class CheckpointFile(Section):
     key: str | None = Field(None, description="the set of weights to take, if the file holds several that fit, such as model or ema")
 
 
+class OwnTrainer(Section):
+    own: Reference = Field(description="module:function, called with a job, that trains the model (docs/how-to/own-trainer.md)")
+    kwargs: dict[str, Any] = Field({}, description="further arguments of the function, by name")
+
+
+_SOURCES = "must be loop, {checkpoint: PATH} or {own: module:function}"
+
+
+def _kind(source: Any) -> str | None:
+    """Which kind of source the value is meant to be; None if that cannot be told."""
+    if isinstance(source, Mapping):
+        return next((name for name in ("checkpoint", "own") if name in source), None)
+    kinds: dict[type, str] = {CheckpointFile: "checkpoint", OwnTrainer: "own"}
+    return kinds.get(type(source), "loop" if source == "loop" else None)
+
+
+Source = Annotated[
+    Annotated[Literal["loop"], Tag("loop")] | Annotated[CheckpointFile, Tag("checkpoint")] | Annotated[OwnTrainer, Tag("own")],
+    Discriminator(_kind, custom_error_type="source", custom_error_message=_SOURCES),
+]
+
+
 class Train(Section):
-    source: Literal["loop"] | CheckpointFile = Field(
-        "loop", description="where the weights come from: loop trains them; {checkpoint: PATH}"
+    source: Source = Field(
+        "loop",
+        description="origin of the weights: loop trains them here, {own: module:function} is your trainer, {checkpoint: PATH} a file",
     )
     epochs: Positive = Field(10, description="most passes over the training rows")
     batch_size: Positive = Field(64, description="rows of a training step")
