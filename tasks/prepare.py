@@ -30,7 +30,7 @@ def prepare(params: Params) -> Report:
     watched.require(params, "data.reader")
     begun = chain.begin(params, "prepare")
     kind, validator = task_kinds.get(params.data.task), RowValidator.of(params)
-    splits, counts = dataset.clean(dataset.read_raw(params.data), params.data, validator)
+    splits, counts = dataset.clean(dataset.read_raw(params.data, validator.text_columns), params.data, validator)
     schema = dataset.describe(splits, params)
     folder = Path(params.paths.prepared)
     with new_folder(folder) as beside:

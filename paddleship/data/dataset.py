@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from paddleship.config.params import Params
 from paddleship.config.sections.data import Data
-from paddleship.data import input_encoders, ranges
+from paddleship.data import input_encoders, ranges, tables
 from paddleship.data.rounding import RoundingCounter
 from paddleship.data.row_counts import RowCounts
 from paddleship.data.row_faults import RowFault, summary
@@ -52,12 +52,14 @@ class Rows:
         return Rows(columns, self.labels[list(indices)], [self.keys[index] for index in indices])
 
 
-def read_raw(data: Data) -> list[dict[str, Any]]:
-    """Read the raw data with the user's reader. Raises DataError."""
+def read_raw(data: Data, text: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Read the raw data with the reader. A reader of tables leaves the columns in `text` as they are. Raises DataError."""
     raw = Path(data.raw)
     if not raw.exists():
         raise DataError(f"data.raw {data.raw!r} does not exist: put the data there, run `dvc pull`, or correct the path")
-    reader: Callable[..., Iterable[Mapping[str, Any]]] = resolve(data.reader, key="data.reader", error=DataError)
+    reader: Callable[..., Iterable[Mapping[str, Any]]] = tables.reader(data.reader, text) or resolve(
+        data.reader, key="data.reader", error=DataError
+    )
     rows: list[dict[str, Any]] = []
     progress = Progress("reading", 0, "rows")
     try:

@@ -67,6 +67,12 @@ class RowValidator:
         """Raises DataError for an input or a column that does not exist."""
         return cls(params.data, input_encoders.declared(params), unicode_form=params.preprocess.unicode_form)
 
+    @property
+    def text_columns(self) -> set[str]:
+        """The columns whose values are text: those that an input of text is made from, and labels that are names of classes."""
+        text = {name for name, readers in self._reading.items() if any(one.request.dtype == "str" for one in readers)}
+        return text | ({self._data.label} if self._data.classes else set())
+
     def values(self, number: int, row: Mapping[str, Any]) -> ValidRow | Empty:
         """The input columns of row `number`, in the order of data.inputs; or the first one that is empty. Raises RowFault."""
         clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from paddleship.config.sections.section import Fraction, Reference, Section, require_once
-from paddleship.config.validation_errors import whole
+from paddleship.config.sections.section import Fraction, Section, require_once
+from paddleship.config.validation_errors import whole, written_as
 from paddleship.shipped.computing.task_kinds.registry import decisions
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ else:
 class Data(Section):
     fetch: dict[str, str] = Field({}, description="name: script that downloads the raw data; empty if the data is already there")
     raw: str = Field(description="file or folder passed to the reader")
-    reader: Reference
+    reader: Annotated[
+        str, written_as(r"csv|jsonl|parquet|[A-Za-z_][\w.]*:[A-Za-z_]\w*", "csv, jsonl, parquet or module:function, such as my_data:read")
+    ] = Field(description="module:function that yields rows, or the form of files that are read without one: csv, jsonl or parquet")
     kwargs: dict[str, Any] = Field({}, description="further arguments of the reader, by name")
     inputs: Annotated[list[str], Field(min_length=1, description="input columns; rows with equal values in all of them are repeats")]
     label: str = Field("label", description="column of the answers")

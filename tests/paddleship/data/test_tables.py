@@ -1,0 +1,124 @@
+"""data.reader: csv, jsonl and parquet, files that need no code."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from paddleship.config import loading
+from paddleship.data import dataset
+from paddleship.data.row_validation import RowValidator
+from paddleship.errors import DataError
+
+CSV = "\ufeffname,x0,x1,price,label\nA 1,1,2.5,3,high\n007,-3,.5,1e2,low\n,4,5,6,low\n9,7,,8,high\n"
+
+
+@pytest.fixture
+def params(tmp_path):
+    """Params of a model that takes a text, a vector and a number, with this reader of this file."""
+
+    def of(reader="csv", raw="raw.csv", **kwargs):
+        inputs = [("ids", "int64", ["batch", "length"]), ("x", "float32", ["batch", 2]), ("price", "float32", ["batch"])]
+        kinds = {"ids": {"kind": "characters", "column": "name"}, "x": {"kind": "tensors"}, "price": {"kind": "tensors"}}
+        return loading.parse(
+            {
+                "name": "x",
+                "code": {"watch": "."},
+                "data": {
+                    "raw": str(tmp_path / raw), "reader": reader, "kwargs": kwargs, "inputs": ["name", "x", "price"],
+                    "task": "classification", "classes": ["low", "high"],
+                },
+                "preprocess": {"inputs": kinds},
+                "model": {
+                    "factory": "a:b",
+                    "inputs": [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in inputs],
+                },
+                "package": {"repository": "x"},
+            }
+        )  # fmt: skip
+
+    return of
+
+
+def read(params):
+    return dataset.read_raw(params.data, RowValidator.of(params).text_columns)
+
+
+VECTORS = {"vectors": {"x": ["x0", "x1"]}}
+
+
+def test_cells_are_text_where_the_model_reads_text_numbers_elsewhere_and_none_where_they_are_empty(params, tmp_path):
+    (tmp_path / "raw.csv").write_text(CSV, encoding="utf-8")
+    rows = read(params(**VECTORS))
+    assert [row["name"] for row in rows] == ["A 1", "007", None, "9"]
+    assert [row["x"] for row in rows] == [[1, 2.5], [-3, 0.5], [4, 5], None]
+    assert [row["price"] for row in rows] == [3, 100.0, 6, 8]
+    assert [row["label"] for row in rows] == ["high", "low", "low", "high"]
+
+
+def test_such_rows_are_cleaned_as_those_of_a_reader_in_python_are(params, tmp_path):
+    lines = "".join(f"n{number},{number},1,{number},{'high' if number % 2 else 'low'}\n" for number in range(60))
+    (tmp_path / "raw.csv").write_text(CSV + lines, encoding="utf-8")
+    values = params(**VECTORS)
+    splits, counts = dataset.clean(read(values), values.data, RowValidator.of(values))
+    assert (counts.rows, counts.kept, dict(counts.empty)) == (64, 62, {"name": 1, "x": 1})
+    assert splits["train"].columns["x"][0].dtype == np.float32
+
+
+def test_a_word_in_a_column_of_numbers_is_refused_with_row_column_and_value(params, tmp_path):
+    (tmp_path / "raw.csv").write_text(CSV + "b,1,2,cheap,low\n", encoding="utf-8")
+    values = params(**VECTORS)
+    with pytest.raises(DataError, match=r"row 4 .*price.*'cheap'"):
+        dataset.clean(read(values), values.data, RowValidator.of(values))
+
+
+@pytest.mark.parametrize(
+    ("text", "kwargs", "message"),
+    [
+        ("a,b\n1,2,3\n", {}, "line 2 of '.*raw.csv' has 3 cells, and the header 2"),
+        ("a,a\n1,2\n", {}, "has two columns called 'a': rename one"),
+        ("a,b\n1,2\n", VECTORS, "data.kwargs.vectors names the column 'x0', and '.*raw.csv' has a, b"),
+        ("a,b\n1,2\n", {}, "returns no column 'name' "),
+        ("a,b\n", {}, "found no rows in"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_one_line(params, tmp_path, text, kwargs, message):
+    (tmp_path / "raw.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=message) as refused:
+        read(params(**kwargs))
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_another_delimiter_encoding_and_lists_in_cells_and_all_files_of_a_folder(params, tmp_path):
+    (tmp_path / "raw").mkdir()
+    for number, name in enumerate(("b", "a")):
+        (tmp_path / "raw" / f"{name}.csv").write_text(f"name;x;price;label\nü{name};1 2;{number};low\n", encoding="latin-1")
+    rows = read(params(raw="raw", delimiter=";", encoding="latin-1", lists={"x": " "}))
+    assert [row["name"] for row in rows] == ["üa", "üb"]
+    assert rows[0]["x"] == [1, 2]
+
+
+def test_lines_of_json_and_parquet_keep_their_types(params, tmp_path):
+    rows = [{"name": f"n{number}", "x": [1.5, number], "price": number, "label": "low"} for number in range(3)]
+    (tmp_path / "raw.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n\n", encoding="utf-8")
+    assert read(params("jsonl", "raw.jsonl")) == rows
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "raw.parquet")
+    assert read(params("parquet", "raw.parquet")) == rows
+
+
+@pytest.mark.parametrize(
+    ("reader", "content", "message"),
+    [
+        ("jsonl", b'{"name": "a"}\n{"name"\n', "line 2 of '.*raw' is no JSON"),
+        ("jsonl", b"3\n", "line 1 of '.*raw' is no object"),
+        ("parquet", b"PAR1", "is no Parquet file, or it is incomplete"),
+        ("csv", b"\xff\xfe", "'utf-8' codec can't decode"),
+    ],
+)
+def test_a_file_of_another_form_is_one_line(params, tmp_path, reader, content, message):
+    (tmp_path / "raw").write_bytes(content)
+    with pytest.raises(DataError, match=message) as refused:
+        read(params(reader, "raw"))
+    assert len(str(refused.value).splitlines()) == 1
