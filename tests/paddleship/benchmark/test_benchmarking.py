@@ -187,7 +187,7 @@ def test_one_that_is_too_slow_for_a_median_is_a_row_that_says_so():
 
 
 def test_every_start_is_a_process_of_its_own_and_the_baseline_runs_twice():
-    settings = SETTINGS.model_copy(update={"starts": 2, "max_seconds": 20, "concurrency": [1, 2], "effect": 0.5})
+    settings = SETTINGS.model_copy(update={"starts": 2, "max_seconds": 200, "timeout_s": 100, "concurrency": [1, 2], "effect": 0.5})
     comparison = compare({"one": (Sleeper, (0.0002,)), "two": (Sleeper, (0.0002,))}, settings, {1: BATCHES[1]})
     assert {block.start for block in comparison.found["two"].blocks[1]} >= {0, 1}
     assert len(comparison.found["two"].cold_start_ms) == comparison.starts >= 2
