@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -200,7 +201,8 @@ def serving(checkout, candidate, *options):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "paddleship.shipped.serving", "--candidate", str(candidate), "--port", str(port), *options]
-    process = subprocess.Popen(command, cwd=checkout, stderr=subprocess.DEVNULL)
+    fixed = {**os.environ, "PYTHONHASHSEED": "0"}  # Starlette keeps the methods of a path in a set, so their order differs by process
+    process = subprocess.Popen(command, cwd=checkout, env=fixed, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
         while not _is_ready(port):

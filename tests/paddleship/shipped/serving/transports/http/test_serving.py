@@ -79,6 +79,19 @@ def test_health_and_metadata_say_what_the_model_takes(client):
     assert client.get("/v2").json()["name"] == "paddleship"
 
 
+def test_while_the_model_loads_requests_are_a_503_that_says_when_to_ask_again(tensors):
+    loading, failures = threading.Event(), []
+    service = Service(lambda: loading.wait(20) and ServedModel(tensors), Budget(2**26))
+    with TestClient(create_app(service, Guard(ConnectionLimits(), service.budget), on_failure=failures.append)) as client:
+        assert client.get("/v2/health/live").status_code == 200
+        assert (client.get("/v2/health/ready").status_code, client.get("/v2/health/ready").json()) == (503, {"ready": False})
+        refused = client.post("/v2/models/tiny/infer", json=request())
+        loading.set()
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+    assert refused.json() == {"error": "the model is still loading: try again when /v2/health/ready answers 200"}
+    assert not failures
+
+
 def test_an_answer_carries_scores_and_the_name_of_the_class(client):
     answer = client.post("/v2/models/tiny/infer", json={"id": "7", **request(), "outputs": [{"name": "label"}, {"name": "scores"}]}).json()
     assert answer["id"] == "7"
