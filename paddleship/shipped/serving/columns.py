@@ -33,7 +33,7 @@ def check(tensors: Iterable[Tensor], specs: Sequence[TensorSpec], *, max_batch: 
     """The columns of a request for the inputs `specs`. Raises RequestError."""
     tensors, known = list(tensors), {spec.name: spec for spec in specs}
     _check_names([tensor.name for tensor in tensors], known)
-    columns = {spec.name: _column(tensor, spec) for tensor, spec in ((tensor, known[str(tensor.name)]) for tensor in tensors)}
+    columns = {str(tensor.name): _column(tensor, known[str(tensor.name)]) for tensor in tensors}
     _check_rows(columns, max_batch)
     texts.check(columns)
     return columns

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,8 +76,7 @@ def _kind_of_no_number(data: list[Any]) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class JsonTensor:
+class JsonTensor(NamedTuple):
     """One input of a request, as JSON."""
 
     item: Mapping[str, Any]
