@@ -15,7 +15,7 @@ import pytest
 from benchmarks.graph_modes import __main__
 from benchmarks.graph_modes.comparison import ModeResult
 from paddleship.acceptance import judging
-from paddleship.acceptance.http_load import LoadResult
+from paddleship.acceptance.load import LoadResult
 from paddleship.acceptance.observing import Observed
 from paddleship.benchmark import selection
 from paddleship.benchmark.load_scenarios import ScenarioResults
@@ -92,7 +92,7 @@ def served(classes=(), **changes):
     """What `accept` makes of a server that differs from a right one."""
     answers = [{**one, "label": np.array([CLASSES[row.argmax()] for row in one["scores"]], object)} for one in given()]
     idle = LoadResult((1.0,), 1.0, (), ())
-    right = Observed(ROWS, "digest", [0, 1], answers, [], idle, idle, {0: [answers[0]]}, [], {})
+    right = Observed(ROWS, "digest", [0, 1], answers, [], idle, idle, {0: [answers[0]]}, [], {}, "http")
     checks, _ = judging.checks(replace(right, **changes), known(), judging.ServedCandidate("float32", classes, "classification"), Verify())
     return checks
 
@@ -121,7 +121,7 @@ def digest(said):
         task="regression",
         weights_sha256="0" * 64,
     )
-    observed = Observed(1, candidate.digest if said is None else said, [], [], [], None, None, {}, [], {})
+    observed = Observed(1, candidate.digest if said is None else said, [], [], [], None, None, {}, [], {}, "http")
     return [image_test._digest_check(observed, candidate)]
 
 

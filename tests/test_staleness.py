@@ -14,7 +14,7 @@ from tests import stage_code
 
 BEFORE_PACKAGE = {"prepare", "train", "export", "optimize", "verify", "benchmark"}
 SHIPPED = stage_code.REPOSITORY / "paddleship/shipped"
-SERVING = [path.relative_to(stage_code.REPOSITORY) for path in sorted((SHIPPED / "serving").glob("*.py"))]
+SERVING = [path.relative_to(stage_code.REPOSITORY) for path in sorted((SHIPPED / "serving").rglob("*.py"))]
 COMPUTING = [path.relative_to(stage_code.REPOSITORY) for path in sorted((SHIPPED / "computing").rglob("*.py"))]
 BESIDE_THE_STAGES = ("promote", "sweep", "drift", "graph_modes", "notify")  # sections that no stage reads
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from paddleship.acceptance import wrong_answers
 from paddleship.acceptance.observing import Observed
-from paddleship.acceptance.triton import Outputs
+from paddleship.acceptance.transport import Outputs
 from paddleship.config.sections.verify import Verify
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.data.task_kinds.registration import TaskKind
@@ -41,7 +41,7 @@ def checks(
     made = [
         _none("unanswered_batches", observed.faults, advice="the server failed: "),
         _none("failed_requests", [*observed.load.failures, *observed.concurrent_load.failures], advice="under load: "),
-        _none("hostile_requests", observed.hostile, advice="the server must refuse bad requests with a 4xx status and keep running: "),
+        _none("hostile_requests", observed.hostile, advice="the server must refuse bad requests as the client's errors and keep running: "),
         _proven_batches(observed, evidence),
     ]
     if observed.faults:
@@ -156,6 +156,6 @@ def _none(name: str, faults: Sequence[str], *, advice: str) -> Check:
     return Check.at_most(name, len(faults), 0, advice=f"{advice}{faults[0] if faults else ''}")
 
 
-def metrics(judgement: parity.Judgement | None) -> Mapping[str, float]:
+def metrics(judgement: parity.Judgement | None, transport: str) -> Mapping[str, float]:
     kept = ("noise_ratio", "flip_rate")
-    return {f"http_{key}": value for key, value in judgement.metrics.items() if key in kept} if judgement is not None else {}
+    return {f"{transport}_{key}": value for key, value in judgement.metrics.items() if key in kept} if judgement is not None else {}

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from paddleship.acceptance import hostile
-from paddleship.acceptance.client import Client, ServerError
-from paddleship.acceptance.http_load import LoadResult, closed_loop
+from paddleship.acceptance.load import LoadResult, closed_loop
 from paddleship.acceptance.questions import Question, mixed, plain_request, questions, repeated, repeated_bytes, within
-from paddleship.acceptance.triton import Outputs, TritonClient, read_answer, request_body
+from paddleship.acceptance.transport import Client, Outcome, Outputs, Server, ServerError
 from paddleship.numerics import differences
 from paddleship.system.progress import Progress
 
 _IN_LOAD = 4  # different requests of one row
 _CONCURRENT_BATCHES = 24  # batches of different sizes
-_TIMEOUT_S = 600  # with a slow model, callers wait for each other's batches; speed is not tested here
+TIMEOUT_S = 600  # with a slow model, callers wait for each other's batches; speed is not tested here
 _ALL_BYTES, _CONCURRENT_BYTES = 200 * 2**20, 50 * 2**20
 _CONCURRENT_ROUNDS, _CONCURRENT_SECONDS = 8, 3
+_SHOWN = 300  # characters of a refusal
 _SAME = 1e-3  # of the size of an output: far above rounding, far below a different answer
 
 
@@ -33,8 +31,8 @@ class Observed:
 
     `asked` are the indices of the batches that were sent: all that the server accepts, unless they take too long together. `answers` are in
     their order, `faults` are unanswered requests. `concurrent_answers` are the distinct answers of concurrent callers, by batch index.
-    `hostile` names bad requests with a wrong status, or after which the server was not ready. `example` is a request of one row with its
-    answer. `max_batch` and `candidate_digest` are from the server's metadata.
+    `hostile` names bad requests with a wrong code, or after which the server was not ready. `example` is a request of one row with its
+    answer. `max_batch` and `candidate_digest` are from the server's metadata. `transport` is the name of the one that was tested.
     """
 
     max_batch: int
@@ -47,13 +45,12 @@ class Observed:
     concurrent_answers: dict[int, list[Outputs]]
     hostile: list[str]
     example: dict[str, Any]
+    transport: str
 
 
 def observe(
-    host: str,
-    port: int,
+    server: Server,
     *,
-    model: str,
     batches: Sequence[Mapping[str, Sequence[Any]]],
     pads: Mapping[str, float],
     requests: int,
@@ -61,42 +58,41 @@ def observe(
     seconds: float = float("inf"),
     on_first_answer: Callable[[], None] = lambda: None,
 ) -> Observed:
-    """Send the server of `model` all batches of raw columns, alone and with concurrent callers, and the bad requests.
+    """Send the server all batches of raw columns, alone and with concurrent callers, and the bad requests.
 
     The load of single rows ends after `requests` requests, or after `seconds` if that is earlier.
 
     Raises ServerError without metadata, or without a batch of one row.
     """
-    connect = partial(Client, host, port, model=model, timeout_s=_TIMEOUT_S)
-    with closing(TritonClient(host, port, model=model, timeout_s=_TIMEOUT_S)) as client:
+    with closing(server.connect()) as client:
         metadata = client.metadata()
         says = metadata.get("parameters", {})
         limit, body_bytes = int(says.get("max_batch", 0)), int(says.get("max_bytes", _ALL_BYTES))
         every = questions(batches, metadata, pads)
-        example = _example(connect, _smallest(every)[0])
+        example = _example(server, _smallest(every)[0])
         on_first_answer()
         asked = within(every, body_bytes=body_bytes, total_bytes=_ALL_BYTES)
         if not asked:
             raise ServerError(
                 f"no batch of held-out rows fits into the {body_bytes:,} bytes that the server accepts: raise accept.memory_bytes"
             )
-        answers, faults = _ask(client, asked)
+        answers, faults = _ask(client, asked, server.transport)
         small = _smallest(asked)[:_IN_LOAD]
-        single = [request_body(one.tensors) for one in small]
-        load = closed_loop(connect, single, requests=requests, concurrency=concurrency, seconds=seconds)
+        single = [server.encode(one.tensors) for one in small]
+        load = closed_loop(server.connect, single, requests=requests, concurrency=concurrency, seconds=seconds)
         many = within(mixed(asked, count=_CONCURRENT_BATCHES), body_bytes=body_bytes, total_bytes=_CONCURRENT_BYTES)
-        bodies = [request_body(one.tensors) for one in many]
+        bodies = [server.encode(one.tensors) for one in many]
         concurrent_load = closed_loop(
-            connect, bodies, requests=_CONCURRENT_ROUNDS * len(many), concurrency=concurrency, seconds=_CONCURRENT_SECONDS
+            server.connect, bodies, requests=_CONCURRENT_ROUNDS * len(many), concurrency=concurrency, seconds=_CONCURRENT_SECONDS
         )
         by_place: dict[int, set[bytes]] = {}
         for question, distinct in [*zip(small, load.answers, strict=True), *zip(many, concurrent_load.answers, strict=True)]:
             by_place.setdefault(question.place, set()).update(distinct)
-        concurrent_answers = {place: [read_answer(answer) for answer in distinct] for place, distinct in by_place.items()}
+        concurrent_answers = {place: [server.decode(answer) for answer in distinct] for place, distinct in by_place.items()}
         one_too_many = repeated_bytes(small[0], limit + 1) <= body_bytes  # a larger body is refused for its size anyway
-        too_many = request_body(repeated(small[0].tensors, limit + 1)) if one_too_many else None
-        hostile_faults = _provoke(connect, (host, port), example, too_many)
-        hostile_faults += _same_again(connect, example)
+        too_many = server.encode(repeated(small[0].tensors, limit + 1)) if one_too_many else None
+        hostile_faults = hostile.try_all(server, server.malformed(example["request"], too_many)) + hostile.flood(server)
+        hostile_faults += _same_again(server, example)
     return Observed(
         limit,
         str(says.get("candidate_digest")),
@@ -108,11 +104,12 @@ def observe(
         concurrent_answers,
         hostile_faults,
         example,
+        server.transport,
     )
 
 
-def _ask(client: TritonClient, asked: Sequence[Question]) -> tuple[list[Outputs], list[str]]:
-    progress = Progress("comparing over HTTP", len(asked), "batches")
+def _ask(client: Client, asked: Sequence[Question], transport: str) -> tuple[list[Outputs], list[str]]:
+    progress = Progress(f"comparing over {transport.upper()}", len(asked), "batches")
     answers, faults = [], []
     for question in asked:
         try:
@@ -123,33 +120,34 @@ def _ask(client: TritonClient, asked: Sequence[Question]) -> tuple[list[Outputs]
     return answers, faults
 
 
-def _example(connect: Callable[..., Client], question: Question) -> dict[str, Any]:
-    """The request and its answer, as JSON. Raises ServerError."""
+def _example(server: Server, question: Question) -> dict[str, Any]:
+    """The request and its answer, as plain values. Raises ServerError."""
+    with closing(server.connect()) as client:
+        return recorded(server, client, question)
+
+
+def recorded(server: Server, client: Client, question: Question) -> dict[str, Any]:
+    """A request of plain values and its answer. Raises ServerError."""
     request = plain_request(question.tensors)
-    with closing(connect()) as client:
-        status, answer = client.send(json.dumps(request, ensure_ascii=False).encode())
-    if status != 200:
-        raise ServerError(f"the server answered {status} to a held-out row ({answer[:300].decode(errors='replace')})", status)
-    return {"request": request, "answer": json.loads(answer)}
+    reply = client.send(server.encode_plain(request))
+    if reply.outcome is not Outcome.ANSWERED:
+        raise ServerError(f"the server answered {reply.code} to a held-out row ({reply.text(_SHOWN)})", reply.code)
+    return {"request": request, "answer": server.decode_plain(reply.payload)}
 
 
-def _provoke(connect: Callable[..., Client], address: tuple[str, int], example: Mapping[str, Any], too_many: bytes | None) -> list[str]:
-    with closing(connect()) as client:
-        faults = hostile.try_all(connect, [*hostile.requests(example["request"], too_many)])
-        return faults + hostile.flood(address, client.path, lambda: _health(connect))
-
-
-def _same_again(connect: Callable[..., Client], example: Mapping[str, Any]) -> list[str]:
+def _same_again(server: Server, example: Mapping[str, Any]) -> list[str]:
     """A fault if a good request does not get its first answer again at the end."""
-    body = json.dumps(example["request"], ensure_ascii=False).encode()
+    request = server.encode_plain(example["request"])
 
     def answered() -> bool:
-        with closing(connect()) as client:
+        with closing(server.connect()) as client:
             try:
-                status, answer = client.send(body)
+                reply = client.send(request)
             except ServerError:
                 return False
-        return status == 200 and same_outputs(json.loads(answer)["outputs"], example["answer"]["outputs"])
+        return reply.outcome is Outcome.ANSWERED and same_outputs(
+            server.decode_plain(reply.payload)["outputs"], example["answer"]["outputs"]
+        )
 
     return [] if hostile.recovers(answered) else ["the answer to a valid request changed after the bad requests"]
 
@@ -164,14 +162,6 @@ def same_outputs(now: Sequence[Mapping[str, Any]], before: Sequence[Mapping[str,
         else one["data"] == two["data"]
         for one, two in zip(now, before, strict=True)
     )
-
-
-def _health(connect: Callable[..., Client]) -> int:
-    with closing(connect()) as client:
-        try:
-            return client.get("/v2/health/ready")[0]
-        except ServerError:
-            return 0
 
 
 def _smallest(asked: Sequence[Question]) -> list[Question]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.acceptance.triton import Tensors, array_type, datatype
+from paddleship.acceptance.datatypes import array_type, datatype
+from paddleship.acceptance.transport import PlainRequest, Tensors
 
 _NUMBER_BYTES = 22  # of a float32 in the client's request: all digits of a float64 and a separator
 
@@ -67,7 +68,7 @@ def mixed(asked: Sequence[Question], *, count: int) -> list[Question]:
     )
 
 
-def plain_request(tensors: Tensors) -> dict[str, Any]:
+def plain_request(tensors: Tensors) -> PlainRequest:
     """A request as a person would write it: numbers with the digits of their type."""
     return {
         "inputs": [

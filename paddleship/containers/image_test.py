@@ -1,18 +1,18 @@
-"""An image on trial: run with restricted rights, asked over HTTP, and judged by the answers of the eager model."""
+"""An image on trial: run with restricted rights, asked, and judged by the answers of the eager model."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from paddleship.acceptance import judging
-from paddleship.acceptance.client import Client, ServerError
-from paddleship.acceptance.observing import Observed, observe
+from paddleship.acceptance.observing import TIMEOUT_S, Observed, observe
+from paddleship.acceptance.transport import Outcome, Server, ServerError
+from paddleship.acceptance.transports import server_at
 from paddleship.config import loosening
 from paddleship.config.params import Params
 from paddleship.config.sections.accept import Accept
@@ -28,7 +28,7 @@ from paddleship.shipped.computing.candidate import Candidate
 from paddleship.statistics import estimates
 
 _STOP_TIMEOUT_S = 20
-_POLL_S = 0.02
+_POLL_S, _READY_TIMEOUT_S = 0.02, 2
 _NOT_STOPPED = f"the server did not stop cleanly on SIGTERM (137: it was killed after {_STOP_TIMEOUT_S} s): run the image and read its log"
 _STOPPED_WELL = (0, 143)  # 143: the init process forwards SIGTERM
 
@@ -65,7 +65,7 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
     report = Report(
         stage="accept",
         headline=(
-            f"{len(seen.observed.answers)} batches of up to {seen.observed.max_batch} rows over HTTP as eager"
+            f"{len(seen.observed.answers)} batches of up to {seen.observed.max_batch} rows over {seen.observed.transport.upper()} as eager"
             f"{f' ({left_out} left out for their size)' if left_out else ''}, "
             f"cold start {seen.cold_start_ms:.0f} ms, {seen.observed.load.throughput_per_s:,.0f} requests/s"
             f"{loosening.in_headline(params)}"
@@ -90,12 +90,10 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
     rows = dataset.read(Path(params.paths.prepared), "test")
     start, answered = time.perf_counter(), []
     with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes) as sandbox:
-        connect = partial(Client, sandbox.host, sandbox.port, model=params.name)
-        wait_until_ready(connect, sandbox, deadline=start + params.accept.ready_timeout_s)
+        server = server_at(sandbox.host, sandbox.port, model=params.name, timeout_s=TIMEOUT_S)
+        wait_until_ready(server, sandbox, deadline=start + params.accept.ready_timeout_s)
         observed = observe(
-            sandbox.host,
-            sandbox.port,
-            model=params.name,
+            server,
             batches=[rows.take(case.rows).columns for case in evidence.cases],
             pads={spec.name: spec.pad for spec in preprocess.build(candidate.preprocess, candidate.inputs).requests},
             requests=params.accept.load_requests,
@@ -125,12 +123,12 @@ def _digest_check(observed: Observed, candidate: Candidate) -> Check:
 
 
 def _metrics(seen: ContainerFacts, judgement: parity.Judgement | None) -> dict[str, float | int]:
-    tail = estimates.percentiles(seen.observed.load.samples_ms)
+    tail, transport = estimates.percentiles(seen.observed.load.samples_ms), seen.observed.transport
     return {
-        **judging.metrics(judgement),
+        **judging.metrics(judgement, transport),
         "cold_start_ms": seen.cold_start_ms,
-        **{f"http_{key}": value for key, value in tail.items() if value is not None},
-        "http_throughput_per_s": seen.observed.load.throughput_per_s,
+        **{f"{transport}_{key}": value for key, value in tail.items() if value is not None},
+        f"{transport}_throughput_per_s": seen.observed.load.throughput_per_s,
         "container_peak_memory_bytes": seen.peak_memory_bytes,
         "stop_ms": 1000 * seen.stop_s,
         "accepted_batches": len(seen.observed.answers),
@@ -138,15 +136,15 @@ def _metrics(seen: ContainerFacts, judgement: parity.Judgement | None) -> dict[s
     }
 
 
-def wait_until_ready(connect: Callable[..., Client], sandbox: image.Sandbox, *, deadline: float) -> None:
+def wait_until_ready(server: Server, sandbox: image.Sandbox, *, deadline: float) -> None:
     """Poll until the server is ready. Raises NotReadyError."""
     while time.perf_counter() < deadline:
         state = sandbox.state
         if not state["Running"]:
             raise NotReadyError(f"the container exited with code {state['ExitCode']}: {sandbox.logs().strip()[-400:]}")
-        with closing(connect(timeout_s=2)) as client:
+        with closing(server.connect(timeout_s=_READY_TIMEOUT_S)) as client:
             try:
-                if client.get("/v2/health/ready")[0] == 200:
+                if client.ready().outcome is Outcome.ANSWERED:
                     return
             except ServerError:
                 pass

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddleship.acceptance.client import Client, ServerError
-from paddleship.acceptance.observing import same_outputs
-from paddleship.acceptance.questions import Question, plain_request, questions
-from paddleship.acceptance.triton import Outputs, TritonClient
+from paddleship.acceptance.observing import recorded, same_outputs
+from paddleship.acceptance.questions import Question, questions
+from paddleship.acceptance.transport import Outcome, Outputs, Server, ServerError
 from paddleship.data.dataset import Rows
 from paddleship.shipped.computing.files import write_text
 from paddleship.system.progress import Progress
@@ -35,10 +34,10 @@ def single_rows(rows: Rows, metadata: Mapping[str, Any], pads: Mapping[str, floa
     return questions([rows.take([place]).columns for place in range(len(rows))], metadata, pads)
 
 
-def ask(connect: Callable[[], TritonClient], rows: Rows, pads: Mapping[str, float], *, who: str) -> Answered:
+def ask(server: Server, rows: Rows, pads: Mapping[str, float], *, who: str) -> Answered:
     """Ask one server every row until it refuses one. Raises ServerError where it does not even describe its model."""
     progress, outputs = Progress(f"asking the {who}", len(rows), "rows"), []
-    with closing(connect()) as client:
+    with closing(server.connect()) as client:
         try:
             for question in single_rows(rows, client.metadata(), pads):
                 outputs.append(client.ask(question.tensors))
@@ -50,35 +49,34 @@ def ask(connect: Callable[[], TritonClient], rows: Rows, pads: Mapping[str, floa
     return Answered(tuple(outputs))
 
 
-def record(client: Client, asked: Sequence[Question]) -> Recording:
-    """A few requests with their answers, as JSON. Raises ServerError."""
+def record(server: Server, rows: Rows, pads: Mapping[str, float]) -> Recording:
+    """A few requests of one row with their answers, as plain values. Raises ServerError."""
     kept: Recording = []
     size = 0
-    for question in asked[:_KEPT]:
-        size += question.body_bytes
-        if kept and size > _KEPT_BYTES:
-            break
-        request = plain_request(question.tensors)
-        status, answer = client.send(json.dumps(request, ensure_ascii=False).encode())
-        if status != 200:
-            raise ServerError(f"the server answered {status} to a held-out row ({answer[:300].decode(errors='replace')})", status)
-        kept.append({"request": request, "outputs": json.loads(answer)["outputs"]})
+    with closing(server.connect()) as client:
+        for question in single_rows(rows, client.metadata(), pads)[:_KEPT]:
+            size += question.body_bytes
+            if kept and size > _KEPT_BYTES:
+                break
+            one = recorded(server, client, question)
+            kept.append({"request": one["request"], "outputs": one["answer"]["outputs"]})
     return kept
 
 
-def departures(client: Client, recording: Recording) -> list[str]:
+def departures(server: Server, recording: Recording) -> list[str]:
     """The recorded requests that a server does not answer as it was recorded: to a thousandth of an output's size, labels exactly."""
     faults = []
-    for number, kept in enumerate(recording):
-        try:
-            status, answer = client.send(json.dumps(kept["request"], ensure_ascii=False).encode())
-        except ServerError as error:
-            faults.append(f"recorded request {number}: {error}")
-            continue
-        if status != 200:
-            faults.append(f"recorded request {number}: the server answered {status}")
-        elif not same_outputs(json.loads(answer)["outputs"], kept["outputs"]):
-            faults.append(f"recorded request {number}: another answer")
+    with closing(server.connect()) as client:
+        for number, kept in enumerate(recording):
+            try:
+                reply = client.send(server.encode_plain(kept["request"]))
+            except ServerError as error:
+                faults.append(f"recorded request {number}: {error}")
+                continue
+            if reply.outcome is not Outcome.ANSWERED:
+                faults.append(f"recorded request {number}: the server answered {reply.code}")
+            elif not same_outputs(server.decode_plain(reply.payload)["outputs"], kept["outputs"]):
+                faults.append(f"recorded request {number}: another answer")
     return faults
 
 

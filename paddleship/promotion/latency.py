@@ -1,4 +1,4 @@
-"""Champion and challenger side by side over HTTP: which one is faster, or that the samples cannot tell.
+"""Champion and challenger side by side, asked as clients do: which one is faster, or that the samples cannot tell.
 
 Both images run at the same time under the same limits and are asked in interleaved blocks of single rows. A second container of
 the champion's image shows what two containers of one image differ by: only a difference beyond that counts.
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from paddleship.acceptance.client import Client
-from paddleship.acceptance.http_load import LoadResult, closed_loop
+from paddleship.acceptance.load import LoadResult, closed_loop
+from paddleship.acceptance.transport import Client
 from paddleship.reports.verdict import Check
 from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Difference, Interval
@@ -82,7 +82,7 @@ class Latency:
 def race(servers: Servers, bodies: Sequence[bytes], *, effect: float, seconds: float) -> Latency:
     """Start the servers several times and ask them in turn, in about so many seconds of requests."""
     each_s = seconds / (STARTS * BLOCKS * len(NAMES))
-    found, progress = Race(), Progress("measuring over HTTP", STARTS * BLOCKS, "blocks")
+    found, progress = Race(), Progress("measuring latency", STARTS * BLOCKS, "blocks")
     for start in range(STARTS):
         with servers() as connects:
             for name in NAMES:

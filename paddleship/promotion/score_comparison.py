@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.acceptance.triton import Outputs
+from paddleship.acceptance.transport import Outputs
 from paddleship.config.sections.promote import Promote
 from paddleship.data.dataset import Rows
 from paddleship.data.task_kinds import registry as task_kinds

@@ -1,16 +1,16 @@
-"""challenge: whether a model version may take the champion's place, by its rows, its speed over HTTP and its image."""
+"""challenge: whether a model version may take the champion's place, by its rows, its speed and its image."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from paddleship.acceptance.client import Client
-from paddleship.acceptance.triton import TritonClient, request_body
+from paddleship.acceptance.observing import TIMEOUT_S
+from paddleship.acceptance.transport import Server
+from paddleship.acceptance.transports import server_at
 from paddleship.config.params import Params
 from paddleship.containers import image, image_test
 from paddleship.data import dataset
@@ -28,9 +28,6 @@ from paddleship.shipped.computing.files import read_json
 from paddleship.system import locks
 
 _RACED = 8  # different rows that latency is measured with
-_TIMEOUT_S = 600
-
-Server = tuple[str, int]
 
 
 def challenge(params: Params, client: Any, challenger: Shipped, champion: Shipped | None) -> tuple[Report, Recording]:
@@ -46,9 +43,9 @@ def challenge(params: Params, client: Any, challenger: Shipped, champion: Shippe
     facts: dict[str, Any] = {"challenger": challenger.model_dump(), "champion": champion.model_dump() if champion else None}
     recording: Recording = []
     if checks[0].passed:
-        with _serving(client, challenger, params) as address:
-            recording = _record(address, params, rows, pads)
-            theirs = _ask(address, params, rows, pads, "challenger") if champion and params.promote.compare else None
+        with _serving(client, challenger, params) as server:
+            recording = answers.record(server, rows, pads)
+            theirs = answers.ask(server, rows, pads, who="challenger") if champion and params.promote.compare else None
         if champion and theirs:
             checks += _compare(client, champion, challenger, theirs, (params, rows, pads), metrics, facts)
     verdict = Verdict(checks=checks)
@@ -115,33 +112,20 @@ def _started(client: Any, shipped: Shipped, params: Params) -> Iterator[image.Sa
 
 
 def _ready(sandbox: image.Sandbox, shipped: Shipped, params: Params) -> Server:
-    """Wait until the server is ready, and give its address. Raises Unavailable."""
-    connect = partial(Client, sandbox.host, sandbox.port, model=params.name)
+    """Wait until the server is ready. Raises Unavailable."""
+    server = server_at(sandbox.host, sandbox.port, model=params.name, timeout_s=TIMEOUT_S)
     try:
-        image_test.wait_until_ready(connect, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)
+        image_test.wait_until_ready(server, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)
     except image_test.NotReadyError as obstacle:
         raise Unavailable(f"the image of version {shipped.version} ({shipped.image}) does not serve here: {obstacle}") from None
-    return sandbox.host, sandbox.port
+    return server
 
 
 @contextmanager
 def _serving(client: Any, shipped: Shipped, params: Params) -> Iterator[Server]:
-    """Run the image until it is ready, and give its address. Raises Unavailable."""
+    """Run the image until it is ready. Raises Unavailable."""
     with _started(client, shipped, params) as sandbox:
         yield _ready(sandbox, shipped, params)
-
-
-def _triton(address: Server, params: Params) -> TritonClient:
-    return TritonClient(*address, model=params.name, timeout_s=_TIMEOUT_S)
-
-
-def _ask(address: Server, params: Params, rows: Rows, pads: Mapping[str, float], who: str) -> Answered:
-    return answers.ask(partial(_triton, address, params), rows, pads, who=who)
-
-
-def _record(address: Server, params: Params, rows: Rows, pads: Mapping[str, float]) -> Recording:
-    with closing(_triton(address, params)) as asked, closing(Client(*address, model=params.name, timeout_s=_TIMEOUT_S)) as client:
-        return answers.record(client, answers.single_rows(rows, asked.metadata(), pads))
 
 
 def _compare(
@@ -155,11 +139,11 @@ def _compare(
 ) -> list[Check]:
     """The gates against the champion; adds to metrics and facts what they are decided by."""
     params, rows, pads = asked
-    with _serving(client, champion, params) as address:
-        ours = _ask(address, params, rows, pads, "champion")
-        bodies = [] if ours.fault or theirs.fault else _bodies(address, params, rows, pads)
+    with _serving(client, champion, params) as server:
+        ours = answers.ask(server, rows, pads, who="champion")
+        requests = [] if ours.fault or theirs.fault else _requests(server, rows, pads)
     checks = [answers_check("champion", ours, rows), answers_check("challenger", theirs, rows)]
-    if not bodies:
+    if not requests:
         return checks
     found = score_comparison.compare(rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.classes)
     metrics |= found.metrics()
@@ -170,19 +154,19 @@ def _compare(
         with ExitStack() as stack:
             images = {latency.CHAMPION: champion, latency.AGAIN: champion, latency.CHALLENGER: challenger}
             started = {name: stack.enter_context(_started(client, shipped, params)) for name, shipped in images.items()}
-            addresses = {name: _ready(started[name], shipped, params) for name, shipped in images.items()}
-            yield {name: partial(Client, *address, model=params.name, timeout_s=_TIMEOUT_S) for name, address in addresses.items()}
+            yield {name: _ready(started[name], shipped, params).connect for name, shipped in images.items()}
 
     with locks.turn_on_machine("benchmark"):
-        raced = latency.race(servers, bodies, effect=params.benchmark.effect, seconds=params.promote.latency_seconds)
+        raced = latency.race(servers, requests, effect=params.benchmark.effect, seconds=params.promote.latency_seconds)
     metrics |= raced.metrics()
     facts |= {"latency": str(raced), "loop": "closed", "concurrency": 1}
     return [*checks, *score_comparison.checks(found, params.promote), latency.check(raced, allow_slower=params.promote.allow_slower)]
 
 
-def _bodies(address: Server, params: Params, rows: Rows, pads: Mapping[str, float]) -> list[bytes]:
-    with closing(_triton(address, params)) as client:
-        return [request_body(one.tensors) for one in answers.single_rows(rows.take(range(min(len(rows), _RACED))), client.metadata(), pads)]
+def _requests(server: Server, rows: Rows, pads: Mapping[str, float]) -> list[bytes]:
+    few = rows.take(range(min(len(rows), _RACED)))
+    with closing(server.connect()) as client:
+        return [server.encode(one.tensors) for one in answers.single_rows(few, client.metadata(), pads)]
 
 
 def _headline(challenger: Shipped, champion: Shipped | None, verdict: Verdict, params: Params, facts: Mapping[str, Any]) -> str:

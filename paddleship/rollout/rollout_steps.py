@@ -6,16 +6,15 @@ gets as far as that with neither MLflow nor the registry.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from paddleship.acceptance.client import Client, ServerError
+from paddleship.acceptance.transport import ServerError
+from paddleship.acceptance.transports import server_at
 from paddleship.config.params import Params
 from paddleship.containers import image, image_test
 from paddleship.errors import GateFailed, Unavailable
@@ -270,14 +269,13 @@ def _departures(place: Place, identity: str) -> list[str]:
             f"the image {place.shipped.image} is not in the engine, and no registry has it: `docker load` it, then run this again"
         )
     with image.sandbox(place.client, identity, memory_bytes=params.accept.memory_bytes) as sandbox:
-        connect = partial(Client, sandbox.host, sandbox.port, model=params.name)
+        server = server_at(sandbox.host, sandbox.port, model=params.name)
         try:
-            image_test.wait_until_ready(connect, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)
-            with closing(connect()) as client:
-                status, said = client.get(f"/v2/models/{params.name}")
-                held = json.loads(said).get("parameters", {}).get("candidate_digest") if status == 200 else None
-                if held != place.shipped.candidate_digest:
-                    return [f"the server holds the candidate {str(held)[:12]}"]
-                return answers.departures(client, place.recording)
+            image_test.wait_until_ready(server, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)
+            with closing(server.connect()) as client:
+                held = client.metadata().get("parameters", {}).get("candidate_digest")
+            if held != place.shipped.candidate_digest:
+                return [f"the server holds the candidate {str(held)[:12]}"]
+            return answers.departures(server, place.recording)
         except (image_test.NotReadyError, ServerError) as obstacle:
             return [str(obstacle)]

@@ -370,10 +370,11 @@ def test_the_next_acceptance_removes_what_a_killed_one_left_and_leaves_a_living_
 
 @pytest.mark.long  # paddleship/acceptance/test_observing asks such a server
 def test_an_image_whose_server_answers_a_bad_request_with_500_is_refused(derive, stage):
-    whole = (REPOSITORY / "paddleship/shipped/serving/app.py").read_text()
-    assert "raise HTTPException(400" in whole
-    wrong = whole.replace("raise HTTPException(400", "raise HTTPException(500")
-    checkout = derive(*put("/opt/paddleship/app/paddleship/shipped/serving/app.py", wrong.encode()))
+    statuses = "paddleship/shipped/serving/transports/http/statuses.py"
+    whole = (REPOSITORY / statuses).read_text()
+    assert "Kind.BAD_REQUEST: HTTPStatus.BAD_REQUEST" in whole
+    wrong = whole.replace("Kind.BAD_REQUEST: HTTPStatus.BAD_REQUEST", "Kind.BAD_REQUEST: HTTPStatus.INTERNAL_SERVER_ERROR")
+    checkout = derive(*put(f"/opt/paddleship/app/{statuses}", wrong.encode()))
     done = stage(checkout, "accept")
     assert done.returncode == 3, done.stderr
     assert failed_checks(checkout) == {"hostile_requests"}

@@ -62,8 +62,10 @@ def images(engine, tmp_path_factory):
     """The ids of images whose servers are called one, two, late and broken."""
     subprocess.run([REPOSITORY / "infra/proxy_image.sh", Target.model_fields["proxy_image"].default], check=True)
     context = tmp_path_factory.mktemp("context")
-    (context / "paddleship/shipped/serving").mkdir(parents=True)
-    (context / "paddleship/shipped/serving/health.py").write_text((REPOSITORY / "paddleship/shipped/serving/health.py").read_text())
+    for name in ("health.py", "transports/__init__.py", "transports/http/__init__.py", "transports/http/health.py"):
+        copy = context / "paddleship/shipped/serving" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text((REPOSITORY / "paddleship/shipped/serving" / name).read_text())
     (context / "server.py").write_text(SERVER)
     made = {}
     for name in ("one", "two", "late", "broken"):

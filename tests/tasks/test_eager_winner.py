@@ -20,7 +20,7 @@ from pathlib import Path
 from paddleship.shipped.serving.model import ServedModel
 
 served = ServedModel(Path(sys.argv[1]), max_batch=8)
-print(served.metadata()["platform"], float(served.predict({"x": np.array([[1.0, 2.0]], dtype="float32")})["output"][0, 0]))
+print(served.candidate.runtime, float(served.predict({"x": np.array([[1.0, 2.0]], dtype="float32")})["output"][0, 0]))
 """
 
 

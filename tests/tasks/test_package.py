@@ -42,7 +42,8 @@ def test_a_start_of_the_image_compiles_no_python(packaged, engine):
     ask = """
 import os, sys
 import onnxruntime
-from paddleship.shipped.serving import app, connections, health, model
+from paddleship.shipped.serving import health, service
+from paddleship.shipped.serving.transports.http import server
 files = [module.__cached__ for module in sys.modules.values() if getattr(module, "__cached__", None)]
 print(len(files), [file for file in files if not os.path.exists(file)])
 """

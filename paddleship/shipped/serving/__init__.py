@@ -1,1 +1,1 @@
-"""The model server: an ASGI app over one candidate."""
+"""The model server: a core that answers columns of rows, and transports that carry requests and answers."""

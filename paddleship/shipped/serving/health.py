@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import sys
-from http.client import HTTPConnection, HTTPException
+
+from paddleship.shipped.serving.transports import http
 
 
 def main() -> None:
-    connection = HTTPConnection("127.0.0.1", 8000, timeout=2)
-    try:
-        connection.request("GET", "/v2/health/ready")
-        sys.exit(0 if connection.getresponse().status == 200 else 1)
-    except (OSError, HTTPException):
-        sys.exit(1)
+    sys.exit(0 if http.is_ready(host="127.0.0.1", port=8000) else 1)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,25 @@
-"""One loaded candidate that answers requests; for one thread at a time."""
+"""One loaded candidate that answers columns of rows; for one thread at a time."""
 
 from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
-from paddleship.errors import PaddleshipError, RequestError
+from paddleship.errors import PaddleshipError
 from paddleship.shipped.computing import preprocess, runtimes
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.references import explain
 from paddleship.shipped.computing.spec import Arrays, TensorSpec
-from paddleship.shipped.serving import limits, protocol, texts
+from paddleship.shipped.serving import columns
+from paddleship.shipped.serving.columns import Columns, Tensor
+from paddleship.shipped.serving.errors import RefusedByModel
+from paddleship.shipped.serving.limits import Limits, available_memory
 from paddleship.shipped.serving.sample import RequestSample
 
 log = logging.getLogger("paddleship.shipped.serving")
@@ -25,20 +27,13 @@ log = logging.getLogger("paddleship.shipped.serving")
 _WARM_BATCHES = (1, 2, 8)
 
 
-class AnswerError(PaddleshipError):
-    """The answer of the model cannot be sent as JSON."""
-
-
-class RefusedByModel(RequestError):
-    """The runtime raised an error for an input that keeps all declared rules, and still answers a known batch as before."""
-
-
 class ServedModel:
     """A candidate with its preprocessing and runtime. Loading checks every file's hash.
 
-    A request may have as many rows as the proof covered, or `max_batch` if that is less. `limits` are the limits of a body.
-    `answers` is False after a failure that the input does not explain, until the model answers a known batch again. `sample` is
-    the file in which features of answered rows are counted, if they are to be.
+    A request may have as many rows as the proof covered, or `max_batch` if that is less. `requests` describes its tensors, `outputs` those
+    of the answer. `longest_text` is the number of characters that are read of the texts of a row; None without texts. `answers` is False
+    after a failure that the input does not explain, until the model answers a known batch again. `sample` is the file in which features of
+    answered rows are counted, if they are to be.
     """
 
     def __init__(self, folder: Path, *, max_batch: int | None = None, memory_bytes: int | None = None, sample: Path | None = None) -> None:
@@ -47,12 +42,11 @@ class ServedModel:
         self.version = self.candidate.digest[:12]
         self.answers = True
         self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs, self.candidate.dimensions)
-        self.limits = limits.of_bodies(
-            self._preprocess.requests,
+        self.requests, self.longest_text = self._preprocess.requests, self._preprocess.longest_text
+        self.outputs = (*self.candidate.outputs, *([TensorSpec("label", "str", ("batch",))] if self.candidate.labels else []))
+        self.limits = Limits(
             max_batch=min(max_batch or self.candidate.max_batch, self.candidate.max_batch),
-            longest_text=self._preprocess.longest_text,
-            dimensions=self.candidate.dimensions,
-            memory_bytes=memory_bytes or limits.available_memory(),
+            memory_bytes=memory_bytes or available_memory(),
         )
         self._runtime = runtimes.load(folder)
         self._known: tuple[Batch, Arrays] | None = None
@@ -76,48 +70,13 @@ class ServedModel:
         if self._sample is not None:
             self._sample.close()
 
-    def metadata(self) -> dict[str, Any]:
-        """The model metadata of the protocol; the version is the beginning of the candidate's digest."""
-        outputs = [protocol.describe(spec) for spec in self.candidate.outputs]
-        if self.candidate.labels:
-            outputs.append(protocol.describe(TensorSpec("label", "str", ("batch",))))
-        return {
-            "name": self.candidate.model,
-            "versions": [self.version],
-            "platform": self.candidate.runtime,
-            "inputs": [protocol.describe(spec) for spec in self._preprocess.requests],
-            "outputs": outputs,
-            "parameters": {
-                "candidate_digest": self.candidate.digest,
-                "max_batch": self.limits.max_batch,
-                "max_bytes": self.limits.max_bytes,
-            },
-        }
+    def check(self, tensors: Iterable[Tensor]) -> Columns:
+        """The columns of a request, by input name, from the tensors that a transport decoded. Raises RequestError."""
+        return columns.check(tensors, self.requests, max_batch=self.limits.max_batch)
 
-    def answer(self, body: bytes | bytearray) -> bytes:
-        """Answer a request, JSON to JSON. Raises RequestError for errors of the client."""
-        try:
-            return self._answer(orjson.loads(body))
-        except orjson.JSONDecodeError as error:
-            not_finite = error.doc[error.pos :].startswith(("NaN", "Infinity"))
-            reason = "JSON has no NaN or Infinity" if not_finite else str(error)
-            raise RequestError(f"the request is not JSON ({reason}): send an Open Inference Protocol request") from None
-        except RecursionError:
-            raise RequestError("the request is nested too deeply to be read: send flat data") from None
-
-    def _answer(self, request: Any) -> bytes:
-        columns = protocol.decode_request(request, self._preprocess.requests, max_batch=self.limits.max_batch)
-        texts.check(columns)
-        if not isinstance(request.get("id", ""), str):
-            raise RequestError(f"'id' must be text (got {type(request['id']).__name__}): send a string, or leave it out")
-        outputs = self.predict(columns)
-        answer: dict[str, Any] = {"model_name": self.candidate.model, "model_version": self.version}
-        if "id" in request:
-            answer["id"] = request["id"]
-        if cut := self._preprocess.cuts(columns):
-            answer["parameters"] = {"truncated": cut}
-        named = [protocol.encode_tensor(name, _sendable(name, values)) for name, values in outputs.items()]
-        return orjson.dumps({**answer, "outputs": _wanted(named, request.get("outputs"))}, option=orjson.OPT_SERIALIZE_NUMPY)
+    def cuts(self, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The texts of which only the beginning is read: input, row, length, and the characters that are kept."""
+        return self._preprocess.cuts(columns)
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Map columns to outputs by name; with class names, `label` has the name of each row's decision. Raises RequestError."""
@@ -162,22 +121,3 @@ class ServedModel:
 
 def _close(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     return one.shape == other.shape and np.allclose(one, other, equal_nan=True)
-
-
-def _sendable(name: str, array: Any) -> Any:
-    if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise AnswerError(f"output {name!r} holds NaN or infinity, which JSON cannot represent: send other values")
-    return array
-
-
-def _wanted(named: list[dict[str, Any]], asked: Any) -> list[dict[str, Any]]:
-    """The outputs that the request names; all if it names none."""
-    if asked is None or asked == []:
-        return named
-    if not isinstance(asked, list) or not all(isinstance(item, dict) for item in asked):
-        raise RequestError("'outputs' must be a list of {\"name\": …}: leave it out for all outputs")
-    known = {item["name"]: item for item in named}
-    for item in asked:
-        if item.get("name") not in [*known]:  # a list, because the client's value may not be hashable
-            raise RequestError(f"there is no output {item.get('name')!r}: this model gives {', '.join(known)}")
-    return [known[item["name"]] for item in asked]

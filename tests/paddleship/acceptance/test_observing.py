@@ -1,9 +1,11 @@
 """What accept asks and judges, against real servers: a right one passes, and each kind of wrong one fails by its own check."""
 
 import asyncio
+import pickle
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -11,18 +13,24 @@ import pytest
 from onnx import TensorProto, helper
 
 from paddleship.acceptance import hostile, judging, observing
-from paddleship.acceptance.client import Client
+from paddleship.acceptance.datatypes import datatype
 from paddleship.acceptance.observing import observe
+from paddleship.acceptance.transport import Malformed, Outcome, Reply
+from paddleship.acceptance.transports import server_at
 from paddleship.config.sections.verify import Verify
 from paddleship.errors import RequestError
 from paddleship.proof.cases.inputs import Case
 from paddleship.proof.evidence import gather
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.spec import TensorSpec
-from paddleship.shipped.serving.app import create_app
-from paddleship.shipped.serving.connections import Guard, make_server
-from paddleship.shipped.serving.limits import ConnectionLimits
+from paddleship.shipped.serving.budget import Budget
+from paddleship.shipped.serving.datatypes import DATATYPES, shape
 from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.service import Service, State
+from paddleship.shipped.serving.transports.http.app import create_app
+from paddleship.shipped.serving.transports.http.connections import Guard
+from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
+from paddleship.shipped.serving.transports.http.server import make_server
 
 CLASSES = ("no", "maybe", "yes")
 MAX_BATCH = 24
@@ -68,8 +76,9 @@ def evidence():
 
 @contextmanager
 def served(folder, kind=ServedModel, max_batch=MAX_BATCH):
-    guard, failures = Guard(ConnectionLimits(), 2**26), []
-    app = create_app(lambda: kind(folder, max_batch=max_batch), guard, on_failure=failures.append)
+    service, failures = Service(lambda: kind(folder, max_batch=max_batch), Budget(2**26)), []
+    guard = Guard(ConnectionLimits(), service.budget)
+    app = create_app(service, guard, on_failure=failures.append)
 
     async def counted(scope, receive, send):
         kind.waiting += 1
@@ -84,12 +93,12 @@ def served(folder, kind=ServedModel, max_batch=MAX_BATCH):
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
+    asked = server_at("127.0.0.1", server.servers[0].sockets[0].getsockname()[1], model="tiny", timeout_s=60)
     try:
-        with closing(Client("127.0.0.1", port, model="tiny")) as client:
-            while client.get("/v2/health/ready")[0] != 200:
+        with closing(asked.connect()) as client:
+            while client.ready().outcome is not Outcome.ANSWERED:
                 assert not failures
-        yield port
+        yield asked
     finally:
         server.should_exit = True
         thread.join()
@@ -98,9 +107,9 @@ def served(folder, kind=ServedModel, max_batch=MAX_BATCH):
 
 def failed(folder, evidence, kind=ServedModel, *, classes=CLASSES, max_batch=MAX_BATCH, precision="float32"):
     """Names of the checks that fail for a server of this kind."""
-    with served(folder, kind, max_batch) as port:
+    with served(folder, kind, max_batch) as server:
         batches = [{"x": [ROWS[row] for row in case.rows]} for case in evidence.cases]
-        observed = observe("127.0.0.1", port, model="tiny", batches=batches, pads={}, requests=40, concurrency=8)
+        observed = observe(server, batches=batches, pads={}, requests=40, concurrency=8)
     checks, _ = judging.checks(observed, evidence, judging.ServedCandidate(precision, classes, "classification"), Verify())
     return {check.name: str(check) for check in checks if not check.passed}
 
@@ -150,20 +159,20 @@ class WrongAfterMany(Wrong):
 
 
 class Crashing(ServedModel):
-    def answer(self, body):
+    def check(self, tensors):
         try:
-            return super().answer(body)
+            return super().check(tensors)
         except RequestError as error:
             raise RuntimeError("not caught") from error
 
 
 class Lenient(ServedModel):
-    """Answers whatever came with what it was asked first."""
+    """Answers any tensors with what it was asked last that fits."""
 
-    def answer(self, body):
+    def check(self, tensors):
         with suppress(RequestError):
-            self.first = super().answer(body)
-        return self.first
+            self.last = super().check(tensors)
+        return self.last
 
 
 class Fragile(ServedModel):
@@ -171,14 +180,106 @@ class Fragile(ServedModel):
 
     broken = False
 
-    def answer(self, body):
+    def check(self, tensors):
         if type(self).broken:
             raise RequestError("no more")
         try:
-            return super().answer(body)
+            return super().check(tensors)
         except RequestError:
             type(self).broken = True
             raise
+
+
+@dataclass
+class Call:
+    """A tensor of a call that carries Python's own objects."""
+
+    name: str
+    datatype: str
+    column: object
+
+    def decode(self):
+        return self.column
+
+
+class Direct:
+    """A transport without a network: calls of the core, whose bytes are Python's own. It is a server and its only connection."""
+
+    transport, REFUSED, BROKEN = "direct", 1, 2
+
+    def __init__(self, service):
+        self.service = service
+
+    def connect(self, *, timeout_s=None):
+        return self
+
+    def close(self):
+        pass
+
+    def encode(self, tensors):
+        return pickle.dumps([(name, datatype(array), array) for name, array in tensors.items()])
+
+    def decode(self, answer):
+        outputs = pickle.loads(answer)  # noqa: S301 this process wrote it
+        return {name: np.array(values, object if name == "label" else np.float32) for name, values in outputs.items()}
+
+    def encode_plain(self, request):
+        arrays = {one["name"]: np.array(one["data"], np.float32).reshape(one["shape"]) for one in request["inputs"]}
+        return self.encode(arrays)
+
+    def decode_plain(self, answer):
+        outputs = self.decode(answer)
+        return {"outputs": [{"name": name, "datatype": datatype(array), "data": array.tolist()} for name, array in outputs.items()]}
+
+    def malformed(self, good, too_many):
+        yield Malformed("one row more than the largest batch", too_many, (self.REFUSED,))
+        yield Malformed("no tensors", pickle.dumps([]), (self.REFUSED,))
+        yield Malformed("no calls", b"", (self.REFUSED,))
+
+    @contextmanager
+    def unfinished(self):
+        yield
+
+    def ready(self):
+        return Reply(Outcome.ANSWERED if self.service.state is State.READY else Outcome.FAILED, 0, b"")
+
+    def metadata(self):
+        model = self.service.model("tiny")
+        inputs = [{"name": spec.name, "datatype": DATATYPES[spec.dtype], "shape": shape(spec)} for spec in model.requests]
+        return {"inputs": inputs, "parameters": {"candidate_digest": model.candidate.digest, "max_batch": model.limits.max_batch}}
+
+    def ask(self, tensors):
+        return self.decode(self.send(self.encode(tensors)).payload)
+
+    def send(self, request):
+        model = self.service.model("tiny")
+
+        def answer():
+            tensors = [Call(*one) for one in pickle.loads(request)]  # noqa: S301 this process wrote it
+            return pickle.dumps(model.predict(model.check(tensors)))
+
+        try:
+            return Reply(Outcome.ANSWERED, 0, self.service.submit(answer).result())
+        except (RequestError, EOFError) as error:
+            return Reply(Outcome.FAILED, self.REFUSED, str(error).encode())
+        except Exception as error:
+            return Reply(Outcome.FAILED, self.BROKEN, repr(error).encode())
+
+    def provoke(self, request):
+        return self.send(request.body)
+
+
+@pytest.mark.parametrize(("kind", "failed"), [(ServedModel, set()), (Crashing, {"hostile_requests"}), (Reversed, {"labels"})])
+def test_a_server_of_another_transport_is_asked_and_judged_alike(candidate, evidence, kind, failed):
+    service = Service(lambda: kind(candidate, max_batch=MAX_BATCH), Budget(2**26))
+    service.start(pytest.fail)
+    service.submit(lambda: None).result(60)
+    batches = [{"x": ROWS[[*case.rows]].tolist()} for case in evidence.cases]
+    observed = observe(Direct(service), batches=batches, pads={}, requests=40, concurrency=8)
+    service.close()
+    checks, judgement = judging.checks(observed, evidence, judging.ServedCandidate("float32", CLASSES, "classification"), Verify())
+    assert {check.name for check in checks if not check.passed} == failed, [str(check) for check in checks]
+    assert "direct_noise_ratio" in judging.metrics(judgement, observed.transport)
 
 
 @pytest.fixture
@@ -188,12 +289,10 @@ def impatient(monkeypatch):
 
 
 def test_a_right_server_passes_every_check_and_the_example_is_one_row_that_it_answered(candidate, evidence):
-    with served(candidate) as port:
+    with served(candidate) as server:
         batches = [{"x": ROWS[[*case.rows]].tolist()} for case in evidence.cases]
         first = []
-        observed = observe(
-            "127.0.0.1", port, model="tiny", batches=batches, pads={}, requests=40, concurrency=8, on_first_answer=lambda: first.append(1)
-        )
+        observed = observe(server, batches=batches, pads={}, requests=40, concurrency=8, on_first_answer=lambda: first.append(1))
     checks, judgement = judging.checks(observed, evidence, judging.ServedCandidate("float32", CLASSES, "classification"), Verify())
     assert all(check.passed for check in checks), [str(check) for check in checks if not check.passed]
     assert {check.name for check in checks} >= {"labels", "hostile_requests", "max_batch", "noise_ratio", "concurrent_batches"}
@@ -256,9 +355,9 @@ def test_the_worst_answer_of_a_wrong_server_is_named_with_batch_row_value_and_ex
 
 def test_batches_that_take_too_long_together_are_left_out_and_the_rest_is_judged(candidate, evidence, monkeypatch):
     monkeypatch.setattr(observing, "_ALL_BYTES", 8000)
-    with served(candidate) as port:
+    with served(candidate) as server:
         batches = [{"x": ROWS[[*case.rows]].tolist()} for case in evidence.cases]
-        observed = observing.observe("127.0.0.1", port, model="tiny", batches=batches, pads={}, requests=40, concurrency=8)
+        observed = observing.observe(server, batches=batches, pads={}, requests=40, concurrency=8)
     sizes = {len(evidence.cases[place].rows) for place in observed.asked}
     assert {1, MAX_BATCH} <= sizes
     assert len(observed.answers) == len(observed.asked) < len(evidence.cases)

@@ -3,14 +3,13 @@
 import threading
 import time
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
-from paddleship.acceptance.client import Client
-from paddleship.acceptance.http_load import LoadResult
+from paddleship.acceptance.load import LoadResult
+from paddleship.acceptance.transports import server_at
 from paddleship.promotion import latency
 from paddleship.statistics.estimates import Difference
 
@@ -30,7 +29,7 @@ def race(monkeypatch):
                 )
                 threading.Thread(target=server.serve_forever, daemon=True).start()
                 made[name] = server
-            yield {name: partial(Client, *server.server_address, model="m") for name, server in made.items()}
+            yield {name: server_at(*server.server_address, model="m").connect for name, server in made.items()}
             for server in made.values():
                 server.shutdown()
                 server.server_close()

@@ -18,13 +18,9 @@ from paddleship.shipped.computing.features import Bins
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.sample import SUFFIX, RequestSample
-from tests.paddleship.shipped.serving.test_serving import (
-    make_candidate,
-    ready,
-    request,
-    tensors,  # noqa: F401 a fixture
-    wait_until_ready,
-)
+from tests.paddleship.shipped.serving.candidates import make_candidate
+from tests.paddleship.shipped.serving.transports.http.recording import request
+from tests.paddleship.shipped.serving.transports.http.test_serving import ready, tensors, wait_until_ready  # noqa: F401 a fixture
 
 PROFILE = {
     "rows": 100,

@@ -7,48 +7,29 @@ body, or never reads its answer. Here every connection is checked once a second.
 from __future__ import annotations
 
 import asyncio
-import functools
 import select
 import socket
 from collections.abc import Iterable
 from typing import Any
 
 import orjson
-import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from paddleship.shipped.serving.limits import ConnectionLimits
+from paddleship.shipped.serving.budget import Budget
+from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
 
 _TICK_S = 1.0
 _PROBE_S = 0.1  # a request of a half-closed connection that is answered within this time needs no probe
 _PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # every client skips it (RFC 9110, 15.2)
-_LEAVE_S = 2.0  # time in which a client that is connected at SIGTERM gets an answer that says that the connection closes
 _AROUND_HEADER = len(b": \r\n")
 _IDLE, _HEAD, _BODY = "idle", "head", "body"
-
-
-class Budget:
-    """The bytes of requests and answers in memory, over all connections."""
-
-    def __init__(self, total: int) -> None:
-        self.total, self.used, self.unread = total, 0, 0
-
-    def take(self, count: int) -> bool:
-        """Reserve `count` more bytes; False if that exceeds the budget."""
-        if self.used + self.unread + count > self.total:
-            return False
-        self.used += count
-        return True
-
-    def give_back(self, count: int) -> None:
-        self.used -= count
 
 
 class Guard:
     """State that the connections of a process share: limits, budget, and the check of every connection once a second."""
 
-    def __init__(self, limits: ConnectionLimits, in_flight_bytes: int) -> None:
-        self.limits, self.budget = limits, Budget(in_flight_bytes)
+    def __init__(self, limits: ConnectionLimits, budget: Budget) -> None:
+        self.limits, self.budget = limits, budget
         self.connections: set[Connection] = set()
         self._drained_until = 0.0
 
@@ -249,45 +230,6 @@ class Connection(HttpToolsProtocol):
             head += [b"retry-after: 1\r\n"] if retry else []
             self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", body]))
         self.transport.close()
-
-
-class Server(uvicorn.Server):
-    """A server that at SIGTERM answers what its clients still send, and tells them to go elsewhere, before it closes their connections."""
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no more connections, and wait up to `_LEAVE_S` until clients have closed the open ones; then close these too."""
-        await asyncio.sleep(0)  # accept what has connected
-        for server in self.servers:
-            server.close()
-        self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
-        connections: set[Connection] = self.server_state.connections  # type: ignore[assignment]
-        for connection in [*connections]:
-            connection.leave()
-        deadline = asyncio.get_running_loop().time() + _LEAVE_S
-        while connections and asyncio.get_running_loop().time() < deadline and not self.force_exit:
-            await asyncio.sleep(0.02)
-        await super().shutdown(sockets)
-
-
-def make_server(app: Any, guard: Guard, *, host: str, port: int) -> Server:
-    """The server of an ASGI app, with its connections limited by `guard`."""
-    config = uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        http=functools.partial(Connection, guard),  # type: ignore[arg-type]  # it is called as a class is
-        ws="none",
-        access_log=False,
-        log_config=None,
-        timeout_keep_alive=int(guard.limits.idle_timeout_s),
-        timeout_graceful_shutdown=30,
-    )
-    return Server(config)
-
-
-def send_clients_away(server: uvicorn.Server) -> None:
-    """Let every answer from a second later on close its connection, so that no client uses it again when the server ends."""
-    server.config.encoded_headers.append((b"connection", b"close"))  # uvicorn takes them over once a second
 
 
 def _unread(connections: Iterable[Connection]) -> int:

@@ -16,9 +16,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from paddleship.shipped.computing.spec import TensorSpec
-from paddleship.shipped.serving.bodies import received
-from paddleship.shipped.serving.connections import Guard, make_server
-from paddleship.shipped.serving.limits import BodyLimits, ConnectionLimits, available_memory, in_flight_bytes, of_bodies
+from paddleship.shipped.serving.budget import Budget
+from paddleship.shipped.serving.errors import ServingError
+from paddleship.shipped.serving.limits import available_memory, in_flight_bytes
+from paddleship.shipped.serving.transports.http import statuses
+from paddleship.shipped.serving.transports.http.bodies import received
+from paddleship.shipped.serving.transports.http.connections import Guard
+from paddleship.shipped.serving.transports.http.limits import BodyLimits, ConnectionLimits, of_bodies
+from paddleship.shipped.serving.transports.http.server import make_server
 
 SHORT = {"head_timeout_s": 1, "body_window_s": 1, "idle_timeout_s": 1, "min_bytes_per_s": 100_000, "drained_bytes_per_s": 200_000_000}
 BODIES = BodyLimits(max_batch=1, max_bytes=3_000_000, max_marks=None)
@@ -31,7 +36,7 @@ def serve():
     servers = []
 
     def start(in_flight=10_000_000, **limits):
-        guard = Guard(ConnectionLimits(**{**SHORT, **limits}), in_flight)
+        guard = Guard(ConnectionLimits(**{**SHORT, **limits}), Budget(in_flight))
 
         async def length(request: Request) -> Response:
             try:
@@ -39,6 +44,8 @@ def serve():
                     return Response(str(len(body)))
             except ClientDisconnect:
                 return Response(status_code=499)
+            except ServingError as error:
+                return Response(str(error), statuses.status(error))
 
         async def long(_request: Request) -> Response:
             return Response(LONG)

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import numpy as np
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from paddleship.shipped.serving.connections import Budget
-from paddleship.shipped.serving.limits import MARKS, BodyLimits
+from paddleship.shipped.serving.budget import Budget
+from paddleship.shipped.serving.errors import Kind, ServingError
+from paddleship.shipped.serving.transports.http.limits import MARKS, BodyLimits
 
 _BINARY = (
     "the binary tensor form (header Inference-Header-Content-Length) is not supported yet: send JSON "
@@ -20,23 +20,19 @@ _BINARY = (
 
 @asynccontextmanager
 async def received(request: Request, limits: BodyLimits, budget: Budget) -> AsyncIterator[bytearray]:
-    """Yield the whole body; it counts against the budget until the block ends. Raises HTTPException."""
+    """Yield the whole body; it counts against the budget until the block ends. Raises ServingError."""
     _check_head(request.headers, limits)
     body, marks = bytearray(), 0
     try:
         async for chunk in request.stream():
             if len(body) + len(chunk) > limits.max_bytes:
                 raise _too_large(limits)
-            if not budget.take(len(chunk)):
-                raise HTTPException(
-                    503,
-                    f"the server's memory for requests and answers ({budget.total} bytes) is in use: try again later",
-                    {"Retry-After": "1"},
-                )
+            budget.take(len(chunk))
             body += chunk
             if limits.max_marks is not None and (marks := marks + _marks(chunk)) > limits.max_marks and len(body) > limits.unchecked_bytes:
-                raise HTTPException(
-                    413, f"the request has more than {limits.max_marks} JSON lists and values, the limit of this server: send fewer rows"
+                raise ServingError(
+                    Kind.TOO_LARGE,
+                    f"the request has more than {limits.max_marks} JSON lists and values, the limit of this server: send fewer rows",
                 )
         yield body
     finally:
@@ -44,20 +40,20 @@ async def received(request: Request, limits: BodyLimits, budget: Budget) -> Asyn
 
 
 def _check_head(headers: Mapping[str, str], limits: BodyLimits) -> None:
-    """Refuse a request by its headers. Raises HTTPException."""
+    """Refuse a request by its headers. Raises ServingError."""
     if "inference-header-content-length" in headers:
-        raise HTTPException(415, _BINARY)
+        raise ServingError(Kind.UNSUPPORTED, _BINARY)
     encoding = headers.get("content-encoding", "identity")
     if encoding.lower() not in ("", "identity"):
-        raise HTTPException(415, f"the content encoding {encoding[:40]!r} is not supported: send the JSON uncompressed")
+        raise ServingError(Kind.UNSUPPORTED, f"the content encoding {encoding[:40]!r} is not supported: send the JSON uncompressed")
     length = headers.get("content-length", "0")
     if length.isdecimal() and int(length) > limits.max_bytes:
         raise _too_large(limits)
 
 
-def _too_large(limits: BodyLimits) -> HTTPException:
-    return HTTPException(
-        413,
+def _too_large(limits: BodyLimits) -> ServingError:
+    return ServingError(
+        Kind.TOO_LARGE,
         f"the request is larger than the {limits.max_bytes} bytes that this server takes in up to {limits.max_batch} rows: send fewer rows",
     )
 

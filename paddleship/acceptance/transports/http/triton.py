@@ -1,16 +1,11 @@
-"""The only module that uses tritonclient: an independent client of the Open Inference Protocol, in its JSON form."""
+"""tritonclient: an independent client of the Open Inference Protocol, here in its JSON form."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from paddleship.acceptance.client import ServerError
-
-Tensors = Mapping[str, np.ndarray[Any, Any]]
-Outputs = dict[str, np.ndarray[Any, Any]]
+from paddleship.acceptance.datatypes import datatype
+from paddleship.acceptance.transport import Outputs, ServerError, Tensors
 
 
 class TritonClient:
@@ -54,21 +49,6 @@ def read_answer(body: bytes) -> Outputs:
     from tritonclient.http import InferenceServerClient
 
     return _outputs(InferenceServerClient.parse_response_body(body))
-
-
-def array_type(datatype: str) -> np.dtype[Any]:
-    """The numpy dtype of the protocol's `datatype`."""
-    from tritonclient.utils import triton_to_np_dtype
-
-    found: np.dtype[Any] = np.dtype(triton_to_np_dtype(datatype))
-    return found
-
-
-def datatype(array: np.ndarray[Any, Any]) -> str:
-    """The protocol's datatype of an array."""
-    from tritonclient.utils import np_to_triton_dtype
-
-    return str(np_to_triton_dtype(array.dtype))
 
 
 def _inputs(tensors: Tensors) -> list[Any]:

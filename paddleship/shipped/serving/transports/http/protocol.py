@@ -1,35 +1,25 @@
-"""Encode and decode tensors in the JSON form of the Open Inference Protocol v2, for the server and its clients."""
+"""Encode and decode tensors in the JSON form of the Open Inference Protocol v2."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from paddleship.errors import RequestError
 from paddleship.shipped.computing.spec import TensorSpec
+from paddleship.shipped.serving import datatypes
+from paddleship.shipped.serving.datatypes import DATATYPES
 
-DATATYPES = {
-    "bool": "BOOL",
-    "int8": "INT8",
-    "int16": "INT16",
-    "int32": "INT32",
-    "int64": "INT64",
-    "uint8": "UINT8",
-    "float16": "FP16",
-    "float32": "FP32",
-    "float64": "FP64",
-    "str": "BYTES",
-}
 _FORM = '{"inputs": [{"name", "datatype", "shape", "data"}, …]}'
 _DTYPES = {datatype: dtype for dtype, datatype in DATATYPES.items()}
 
 
 def describe(spec: TensorSpec) -> dict[str, Any]:
     """One input or output in model metadata; -1 is a dynamic dimension."""
-    return {"name": spec.name, "datatype": DATATYPES[spec.dtype], "shape": [-1 if isinstance(size, str) else size for size in spec.shape]}
+    return {"name": spec.name, "datatype": DATATYPES[spec.dtype], "shape": datatypes.shape(spec)}
 
 
 def encode_tensor(name: str, values: np.ndarray[Any, Any] | Sequence[str]) -> dict[str, Any]:
@@ -86,42 +76,28 @@ def _kind_of_no_number(data: list[Any]) -> str | None:
     return None
 
 
-def decode_request(body: Any, specs: Sequence[TensorSpec], *, max_batch: int) -> dict[str, Any]:
-    """The columns of an inference request, by input name, with one entry per row. Raises RequestError."""
+class JsonTensor(NamedTuple):
+    """One input of a request, as JSON."""
+
+    item: Mapping[str, Any]
+
+    @property
+    def name(self) -> object:
+        return self.item.get("name")
+
+    @property
+    def datatype(self) -> object:
+        return self.item.get("datatype")
+
+    def decode(self) -> np.ndarray[Any, Any] | list[str]:
+        return decode_tensor(self.item)
+
+
+def tensors(body: Any) -> list[JsonTensor]:
+    """The inputs of an inference request. Raises RequestError."""
     items = body.get("inputs") if isinstance(body, Mapping) else None
     if not isinstance(items, list):
         raise RequestError(f"the request has no 'inputs' list: send {_FORM}")
     if wrong := [item for item in items if not isinstance(item, Mapping)]:
         raise RequestError(f"'inputs' holds {str(wrong[0])[:40]!r}, which is no tensor: send {_FORM}")
-    names, known = [item.get("name") for item in items], {spec.name: spec for spec in specs}
-    for name in names:
-        if name not in [*known]:  # a list, because the client's value may not be hashable
-            raise RequestError(f"there is no input {name!r}: this model takes {', '.join(known)}")
-    if twice := [name for name in known if names.count(name) > 1]:
-        raise RequestError(f"input {twice[0]!r} is given twice: send each input once")
-    if absent := [name for name in known if name not in names]:
-        raise RequestError(f"input {absent[0]!r} is missing: send every input of the model")
-    columns: dict[str, Any] = {}
-    for item in items:
-        spec = known[item["name"]]
-        if item.get("datatype") != DATATYPES[spec.dtype]:
-            raise RequestError(f"input {spec.name!r} has the datatype {item.get('datatype')!r}: send {DATATYPES[spec.dtype]}")
-        column = decode_tensor(item)
-        if len(item["shape"]) != len(spec.shape):
-            raise RequestError(
-                f"input {spec.name!r} has the shape {item['shape']}, the model takes {describe(spec)['shape']}: send that shape"
-            )
-        if 0 in item["shape"][1:]:
-            raise RequestError(f"input {spec.name!r} has the shape {item['shape']}, so its rows are empty: send at least one value per row")
-        columns[spec.name] = column
-    sizes = {len(column) for column in columns.values()}
-    if len(sizes) != 1:
-        raise RequestError(
-            f"the inputs have different numbers of rows ({', '.join(map(str, sorted(sizes)))}): send the same number in each"
-        )
-    size = sizes.pop()
-    if not size:
-        raise RequestError(f"the request has no rows, this server takes 1 to {max_batch}: send at least one")
-    if size > max_batch:
-        raise RequestError(f"the request has {size} rows, this server takes 1 to {max_batch}: split it")
-    return columns
+    return [JsonTensor(item) for item in items]

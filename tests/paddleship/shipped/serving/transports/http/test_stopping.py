@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[4]
+REPOSITORY = Path(__file__).parents[6]
 CLIENTS = 32
 
 
@@ -34,7 +34,9 @@ def client(port, answered, unanswered):
 
 def stop_under_load(port):
     """The statuses of all answers, and the errors of all requests without an answer, around one SIGTERM."""
-    process = subprocess.Popen([sys.executable, "-m", "tests.paddleship.shipped.serving.stopped_server", str(port)], cwd=REPOSITORY)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.paddleship.shipped.serving.transports.http.stopped_server", str(port)], cwd=REPOSITORY
+    )
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:

@@ -1,0 +1,1 @@
+"""Test a server over HTTP, with tensors in JSON: requests and answers as tritonclient writes and reads them."""

@@ -1,0 +1,67 @@
+"""Requests that a server must refuse and survive: malformed, huge, cut off, or in an unknown form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from paddleship.acceptance.transport import Malformed, PlainRequest
+
+_PLACEHOLDER = "deeply nested lists"
+_MEBIBYTE = 2**20
+_CLIENT_ERRORS = range(400, 500)
+
+
+def requests(good: PlainRequest, too_many: bytes | None) -> Iterator[Malformed]:
+    """Requests made from a good one, and `too_many`, which has one row more than the server accepts."""
+    whole = json.dumps(good).encode()
+    first = good["inputs"][0]
+    if too_many is not None:
+        yield Malformed("one row more than the largest batch", too_many, _CLIENT_ERRORS)
+    changes: dict[str, Any] = {
+        "an unknown input": {"name": "there is no such input"},
+        "a name that is a list": {"name": []},
+        "an unknown datatype": {"datatype": "COMPLEX"},
+        "no datatype": {"datatype": None},
+        "a shape that does not fit": {"shape": [7, *first["shape"]]},
+        "a negative shape": {"shape": [-1 for _ in first["shape"]]},
+        "a shape beyond all memory": {"shape": [2**40 for _ in first["shape"]]},
+        "a shape of text": {"shape": "all"},
+        "no rows": {"shape": [0, *first["shape"][1:]], "data": []},
+        "no data": {"data": None},
+        "data of objects": {"data": [{}] * len(first["data"])},
+        "data of null": {"data": [None] * len(first["data"])},
+        "ragged data": {"data": [[0], [0, 0]]},
+    }
+    for name, change in changes.items():
+        yield Malformed(name, json.dumps({**good, "inputs": [first | change, *good["inputs"][1:]]}).encode(), _CLIENT_ERRORS)
+    yield Malformed("an id that is deeply nested", _nested(json.dumps({**good, "id": _PLACEHOLDER}), 300), _CLIENT_ERRORS)
+    yield Malformed(
+        "a name that is deeply nested", _nested(json.dumps({**good, "inputs": [first | {"name": _PLACEHOLDER}]}), 1_000), _CLIENT_ERRORS
+    )
+    bodies = {
+        "an empty body": b"",
+        "no JSON": b"\x00\xff\xfe",
+        "half of the JSON": whole[: len(whole) // 2],
+        "a list": b"[]",
+        "no inputs": b"{}",
+        "inputs that are a number": b'{"inputs": 1}',
+        "an input twice": json.dumps({"inputs": [first, *good["inputs"]]}).encode(),
+        "NaN": whole.replace(b'"data": [', b'"data": [NaN, ', 1),
+        "100,000 brackets": b"[" * 100_000,
+        "31 MiB of objects": b"[" + b"{}," * (31 * _MEBIBYTE // 3) + b"{}]",
+        "2 MiB of objects": b"[" + b"{}," * (2 * _MEBIBYTE // 3) + b"{}]",
+        "2 MiB of lists": b"[" + b"[]," * (2 * _MEBIBYTE // 3) + b"[]]",
+    }
+    for name, body in bodies.items():
+        yield Malformed(name, body, _CLIENT_ERRORS)
+    yield Malformed("another model", whole, (404,), path="/v2/models/there-is-no-such-model/infer")
+    yield Malformed("compressed", whole, _CLIENT_ERRORS, headers=(("Content-Encoding", "gzip"),))
+    yield Malformed("binary tensors", whole, _CLIENT_ERRORS, headers=(("Inference-Header-Content-Length", str(len(whole))),))
+    yield Malformed("GET where POST is meant", b"", (405,), method="GET")
+
+
+def _nested(request: str, depth: int) -> bytes:
+    """The request with nested lists in place of the placeholder."""
+    return request.replace(json.dumps(_PLACEHOLDER), "[" * depth + "]" * depth).encode()

@@ -1,0 +1,46 @@
+"""Why a request gets no answer: a kind, for which each transport has a code, and a message for the client."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from paddleship.errors import PaddleshipError, RequestError
+
+
+class Kind(StrEnum):
+    """Why a request gets no answer."""
+
+    BAD_REQUEST = "bad request"  # not in the form of the protocol, or with names, types, shapes or values that the model does not accept
+    REFUSED_BY_MODEL = "refused by the model"  # within all declared rules
+    UNKNOWN_MODEL = "unknown model"  # or version
+    UNSUPPORTED = "unsupported"  # a form of the protocol that the transport does not have
+    TOO_LARGE = "too large"
+    BUSY = "busy"  # the memory for requests and answers is in use; a later request may be answered
+    NOT_READY = "not ready"  # the model is still loading
+    STOPPING = "stopping"  # another server is to be asked
+    UNSENDABLE = "unsendable"  # there is an answer, and the transport cannot represent it
+    DEFECT = "defect"  # of the model or of this server: the message is in the log only
+
+
+TEMPORARY = frozenset({Kind.BUSY, Kind.NOT_READY, Kind.STOPPING})  # the same request may be answered later
+
+
+class ServingError(PaddleshipError):
+    """A request that gets no answer. `RequestError` is one too, of the kind BAD_REQUEST."""
+
+    def __init__(self, kind: Kind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class RefusedByModel(RequestError):
+    """The runtime raised an error for an input that keeps all declared rules, and still answers a known batch as before."""
+
+
+def kind_of(failure: BaseException) -> Kind:
+    """The kind of a failure; anything unknown is a defect."""
+    if isinstance(failure, ServingError):
+        return failure.kind
+    if isinstance(failure, RefusedByModel):
+        return Kind.REFUSED_BY_MODEL
+    return Kind.BAD_REQUEST if isinstance(failure, RequestError) else Kind.DEFECT

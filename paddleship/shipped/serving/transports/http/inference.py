@@ -1,0 +1,85 @@
+"""A served model in JSON: the metadata of the protocol, and an answer to the body of a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+
+from paddleship.errors import RequestError
+from paddleship.shipped.serving.errors import Kind, ServingError
+from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.transports.http import limits, protocol
+
+
+class JsonModel:
+    """A served model that takes and gives JSON; `limits` are those of a body. `answer` is for the inference thread."""
+
+    def __init__(self, model: ServedModel) -> None:
+        self.model = model
+        self.limits = limits.of_bodies(
+            model.requests,
+            max_batch=model.limits.max_batch,
+            longest_text=model.longest_text,
+            dimensions=model.candidate.dimensions,
+            memory_bytes=model.limits.memory_bytes,
+        )
+
+    def metadata(self) -> dict[str, Any]:
+        """The model metadata of the protocol; the version is the beginning of the candidate's digest."""
+        return {
+            "name": self.model.candidate.model,
+            "versions": [self.model.version],
+            "platform": self.model.candidate.runtime,
+            "inputs": [protocol.describe(spec) for spec in self.model.requests],
+            "outputs": [protocol.describe(spec) for spec in self.model.outputs],
+            "parameters": {
+                "candidate_digest": self.model.candidate.digest,
+                "max_batch": self.limits.max_batch,
+                "max_bytes": self.limits.max_bytes,
+            },
+        }
+
+    def answer(self, body: bytes | bytearray) -> bytes:
+        """Answer a request, JSON to JSON. Raises RequestError for errors of the client, and ServingError."""
+        try:
+            return self._answer(orjson.loads(body))
+        except orjson.JSONDecodeError as error:
+            not_finite = error.doc[error.pos :].startswith(("NaN", "Infinity"))
+            reason = "JSON has no NaN or Infinity" if not_finite else str(error)
+            raise RequestError(f"the request is not JSON ({reason}): send an Open Inference Protocol request") from None
+        except RecursionError:
+            raise RequestError("the request is nested too deeply to be read: send flat data") from None
+
+    def _answer(self, request: Any) -> bytes:
+        columns = self.model.check(protocol.tensors(request))
+        if not isinstance(request.get("id", ""), str):
+            raise RequestError(f"'id' must be text (got {type(request['id']).__name__}): send a string, or leave it out")
+        outputs = self.model.predict(columns)
+        answer: dict[str, Any] = {"model_name": self.model.candidate.model, "model_version": self.model.version}
+        if "id" in request:
+            answer["id"] = request["id"]
+        if cut := self.model.cuts(columns):
+            answer["parameters"] = {"truncated": cut}
+        named = [protocol.encode_tensor(name, _sendable(name, values)) for name, values in outputs.items()]
+        return orjson.dumps({**answer, "outputs": _wanted(named, request.get("outputs"))}, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _sendable(name: str, array: Any) -> Any:
+    if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ServingError(Kind.UNSENDABLE, f"output {name!r} holds NaN or infinity, which JSON cannot represent: send other values")
+    return array
+
+
+def _wanted(named: list[dict[str, Any]], asked: Any) -> list[dict[str, Any]]:
+    """The outputs that the request names; all if it names none."""
+    if asked is None or asked == []:
+        return named
+    if not isinstance(asked, list) or not all(isinstance(item, dict) for item in asked):
+        raise RequestError("'outputs' must be a list of {\"name\": …}: leave it out for all outputs")
+    known = {item["name"]: item for item in named}
+    for item in asked:
+        if item.get("name") not in [*known]:  # a list, because the client's value may not be hashable
+            raise RequestError(f"there is no output {item.get('name')!r}: this model gives {', '.join(known)}")
+    return [known[item["name"]] for item in asked]

@@ -1,0 +1,74 @@
+"""The server process: uvicorn over limited connections, which sends its clients away before it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import signal
+import socket
+from contextlib import suppress
+from typing import Any
+
+import uvicorn
+
+from paddleship.errors import Unavailable
+from paddleship.shipped.serving.service import Service
+from paddleship.shipped.serving.transports.http.app import create_app
+from paddleship.shipped.serving.transports.http.connections import Connection, Guard
+from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
+
+_LEAVE_S = 2.0  # time in which a client that is connected at SIGTERM gets an answer that says that the connection closes
+
+
+def run(service: Service, *, host: str, port: int) -> None:
+    """Serve until SIGTERM, or until the model cannot be loaded. Raises Unavailable if the port is in use."""
+
+    def stop(_failure: BaseException) -> None:
+        server.should_exit = True
+
+    guard = Guard(ConnectionLimits(), service.budget)
+    server = make_server(create_app(service, guard, on_failure=stop), guard, host=host, port=port)
+    signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))
+    with suppress(SystemExit):  # how uvicorn ends when it cannot listen; the error below explains it
+        server.run()
+    if not server.started:
+        raise Unavailable(f"port {port} on {host} is unavailable: choose another with --port")
+
+
+class Server(uvicorn.Server):
+    """A server that at SIGTERM answers what its clients still send, and tells them to go elsewhere, before it closes their connections."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more connections, and wait up to `_LEAVE_S` until clients have closed the open ones; then close these too."""
+        await asyncio.sleep(0)  # accept what has connected
+        for server in self.servers:
+            server.close()
+        self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
+        connections: set[Connection] = self.server_state.connections  # type: ignore[assignment]
+        for connection in [*connections]:
+            connection.leave()
+        deadline = asyncio.get_running_loop().time() + _LEAVE_S
+        while connections and asyncio.get_running_loop().time() < deadline and not self.force_exit:
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
+
+
+def make_server(app: Any, guard: Guard, *, host: str, port: int) -> Server:
+    """The server of an ASGI app, with its connections limited by `guard`."""
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=functools.partial(Connection, guard),  # type: ignore[arg-type]  # it is called as a class is
+        ws="none",
+        access_log=False,
+        log_config=None,
+        timeout_keep_alive=int(guard.limits.idle_timeout_s),
+        timeout_graceful_shutdown=30,
+    )
+    return Server(config)
+
+
+def send_clients_away(server: uvicorn.Server) -> None:
+    """Let every answer from a second later on close its connection, so that no client uses it again when the server ends."""
+    server.config.encoded_headers.append((b"connection", b"close"))  # uvicorn takes them over once a second

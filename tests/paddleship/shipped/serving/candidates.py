@@ -1,0 +1,81 @@
+"""ONNX candidates that the tests of the server serve."""
+
+import onnx
+from onnx import TensorProto, helper
+
+from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.spec import TensorSpec
+
+
+def make_candidate(folder, nodes, inputs, outputs, **facts):
+    """An ONNX candidate of `nodes`; inputs and outputs are TensorSpecs."""
+    kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
+
+    def values(specs):
+        return [helper.make_tensor_value_info(spec.name, kinds[spec.dtype], list(spec.shape)) for spec in specs]
+
+    graph = helper.make_graph(nodes, "model", values(inputs), values(outputs))
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+    settings = {
+        "preprocess": {"kind": "tensors"},
+        "max_batch": 4096,
+        "task": "regression",
+        "warm_shapes": ({spec.name: [2, *_fixed(spec)] for spec in inputs},),
+    }
+    return Candidate(
+        name="onnxruntime",
+        model="tiny",
+        runtime="onnxruntime",
+        precision="float32",
+        threads=1,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        sources={spec.name: place for place, spec in enumerate(outputs)},
+        weights_sha256="0" * 64,
+        **{**settings, **facts},
+    ).save(folder)
+
+
+def _fixed(spec):
+    return [3 if isinstance(size, str) else size for size in spec.shape[1:]]
+
+
+def make_tensors(folder):
+    """y = x · [[1, -1], [1, 0]] with a range on x, so two scores per row, and log(y) where it is asked for nonsense."""
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [2, 2], [1, -1, 1, 0])
+    nodes = [
+        helper.make_node("Constant", [], ["w"], value=weights),
+        helper.make_node("MatMul", ["x", "w"], ["scores"]),
+        helper.make_node("Log", ["x"], ["logs"]),
+    ]
+    x = TensorSpec("x", "float32", ("batch", 2), low=-1, high=100)
+    outputs = [TensorSpec("scores", "float32", ("batch", 2)), TensorSpec("logs", "float32", ("batch", 2))]
+    make_candidate(folder, nodes, [x], outputs, task="classification", classes=("否", "yes"))
+    return folder
+
+
+def make_texts(folder):
+    """The ids of the first four characters, as numbers."""
+    nodes = [helper.make_node("Cast", ["ids"], ["values"], to=TensorProto.FLOAT)]
+    specs = [TensorSpec("ids", "int64", ("batch", "length"))], [TensorSpec("values", "float32", ("batch", "length"))]
+    preprocess = {"kind": "characters", "column": "text", "input": "ids", "vocabulary": ["好"]}
+    preprocess |= {"unicode_form": "NFKC", "max_length": 4, "multiple_of": 2}
+    make_candidate(folder, nodes, *specs, preprocess=preprocess)
+    return folder
+
+
+def make_picking(folder):
+    """y = x[steps - 1], which ONNX Runtime refuses where a step is beyond the length."""
+    one = helper.make_tensor("one", TensorProto.INT64, [1], [1])
+    axis = helper.make_tensor("axis", TensorProto.INT64, [1], [1])
+    nodes = [
+        helper.make_node("Constant", [], ["one"], value=one),
+        helper.make_node("Constant", [], ["axis"], value=axis),
+        helper.make_node("Sub", ["steps", "one"], ["places"]),
+        helper.make_node("Unsqueeze", ["places", "axis"], ["columns"]),
+        helper.make_node("GatherElements", ["x", "columns"], ["y"], axis=1),
+    ]
+    inputs = [TensorSpec("x", "float32", ("batch", "length")), TensorSpec("steps", "int64", ("batch",), low=1)]
+    make_candidate(folder, nodes, inputs, [TensorSpec("y", "float32", ("batch", 1))])
+    return folder

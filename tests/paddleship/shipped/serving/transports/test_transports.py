@@ -1,0 +1,37 @@
+"""What every transport has."""
+
+import subprocess
+import sys
+
+from paddleship.shipped.serving import transports
+from paddleship.shipped.serving.errors import Kind, ServingError
+from paddleship.shipped.serving.transports.http import statuses
+
+
+def test_every_folder_is_a_transport_that_can_serve_and_be_asked_for_its_health():
+    assert transports.names() == ["http"]
+    for name in transports.names():
+        transport = transports.get(name)
+        assert callable(transport.serve)
+        assert transport.is_ready(host="127.0.0.1", port=1) is False
+
+
+def test_the_health_check_imports_no_server():
+    code = "import sys; from paddleship.shipped.serving import health; print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True)
+    for heavy in ("numpy", "starlette", "uvicorn", "asyncio"):
+        assert f"'{heavy}'" not in done.stdout
+
+
+def test_http_has_a_status_for_every_kind_of_failure():
+    assert statuses.STATUSES.keys() == {*Kind}
+    assert all(400 <= status < 600 for status in statuses.STATUSES.values())
+    for kind in Kind:
+        temporary = statuses.headers(ServingError(kind, "")) == {"Retry-After": "1"}
+        assert temporary == (statuses.status(ServingError(kind, "")) == 503)
+
+
+def test_http_tells_a_client_nothing_of_a_defect_and_when_to_ask_a_model_that_is_loading():
+    assert statuses.message(KeyError("secret")) == "the model failed on this request: see the server's log"
+    loading = ServingError(Kind.NOT_READY, "the model is still loading")
+    assert statuses.message(loading) == "the model is still loading: try again when /v2/health/ready answers 200"
