@@ -30,6 +30,7 @@ from paddleship.system.progress import Progress
 SPLITS = ("train", "validation", "test")
 _KEY = "__key__"
 _ROWS = "return or yield rows, each a mapping from column names to values"
+_TASK = "task"  # in the schema, for a task kind from a user's package
 
 
 @dataclass(frozen=True)
@@ -166,11 +167,13 @@ def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
             digest.update(key.encode() + f"{label.dtype}{label.shape}".encode() + label.tobytes())
     columns = [rows.columns for rows in splits.values()]
     return {
+    code = task_kinds.code(params.data.task)
         "preprocess": input_encoders.config(params, fitted),
         "inputs": [spec.to_dict() for spec in ranges.inputs(fitted, columns)],
         "dimensions": [asdict(rule) for rule in ranges.dimensions(params.model, fitted, columns)],
         "data_sha256": digest.hexdigest(),
     }
+        **({_TASK: {"name": params.data.task, "code": code}} if code else {}),
 
 
 def write(splits: Mapping[str, Rows], schema: Mapping[str, Any], folder: Path) -> None:
@@ -209,10 +212,19 @@ def read_preprocess(folder: Path) -> tuple[Preprocess, dict[str, Any], tuple[Ten
     schema = _schema(folder)
     input_encoders.require_same_code(schema["preprocess"])
     specs = tuple(TensorSpec.from_dict(item) for item in schema["inputs"])
+    _require_same_task(schema.get(_TASK, {}))
     return build(schema["preprocess"], specs, read_dimensions(folder)), schema["preprocess"], specs
 
 
 def read_dimensions(folder: Path) -> tuple[Dimension, ...]:
+def _require_same_task(stored: Mapping[str, Any]) -> None:
+    """Raise DataError if the code of a task kind from a user's package changed since the data was prepared."""
+    if stored and task_kinds.code(stored["name"]) != stored["code"]:
+        raise DataError(
+            f"the code of the task kind {stored['name']!r} changed since the data was prepared: run `paddleship run --again prepare`"
+        )
+
+
     """The sizes that a row of the prepared data, or of a client, may have."""
     return tuple(Dimension(**item) for item in _schema(folder)["dimensions"])
 
