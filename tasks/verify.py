@@ -14,6 +14,7 @@ from paddleship.controlflow import regions
 from paddleship.custody import candidates, chain, libraries, proofs
 from paddleship.data import dataset
 from paddleship.data.dataset import Rows
+from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.diagnosis import explaining
 from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.diagnosis.verify_report import Verified, row
@@ -179,7 +180,12 @@ def _train(params: Params, preprocess: Preprocess) -> TrainingParity:
     count = min(len(rows), size * params.verify.training_steps)
     examples = dataset.encode(preprocess, rows.take(range(count)))
     places = [slice(start, min(start + size, count)) for start in range(0, count, size)]
-    batches = [(preprocess.collate(examples[place]), rows.labels[place]) for place in places]
+    inputs_of_steps = [preprocess.collate(examples[place]) for place in places]
+    kind = task_kinds.get(params.data.task)
+    batches = [
+        (batch, kind.batched(rows.labels[place], partial(preprocess.width, batch)))
+        for batch, place in zip(inputs_of_steps, places, strict=True)
+    ]
     print(f"training {len(batches)} steps, eager and to_static")
     return training_parity.compare(SourceModel.of(params), batches, params.train, task=params.data.task, settings=params.verify)
 

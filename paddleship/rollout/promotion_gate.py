@@ -161,7 +161,14 @@ def _compare(
     checks = [answers_check("champion", ours, rows), answers_check("challenger", theirs, rows)]
     if not bodies:
         return checks
-    found = score_comparison.compare(rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.classes)
+    found = score_comparison.compare(
+        rows,
+        ours.outputs,
+        theirs.outputs,
+        task=params.data.task,
+        classes=params.data.classes,
+        positions=dataset.positions_of(dataset.read_preprocess(Path(params.paths.prepared))[0], rows, params.data),
+    )
     metrics |= found.metrics()
     facts |= {"examples": found.examples, "scores": found.scores()}
 
