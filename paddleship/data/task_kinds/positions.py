@@ -22,10 +22,14 @@ def stack(rows: Sequence[Any], dtype: type[np.generic] | np.dtype[Any], *, pad: 
 
 
 def without_padding(labels: Array) -> list[Any]:
-    """The labels of rows as lists; each of its own length if some are padded."""
-    if labels.ndim != 2 or labels.dtype.kind != "i" or not (labels == PADDING).any():
+    """The labels of rows as lists, each of its own length if shorter ones are padded; `read` makes the same array of them."""
+    if labels.ndim != 2 or labels.dtype.kind != "i":
         return list(labels.tolist())
-    return [row[row != PADDING].tolist() for row in labels]
+    lengths = (labels != PADDING).sum(1)
+    padded = (labels != PADDING) == (np.arange(labels.shape[1]) < lengths[:, None])
+    if not padded.all() or lengths.max() < labels.shape[1]:
+        return list(labels.tolist())
+    return [row[:length].tolist() for row, length in zip(labels, lengths, strict=True)]
 
 
 def read(labels: Sequence[Any]) -> Array:

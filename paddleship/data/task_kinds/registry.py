@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from paddleship.data.task_kinds.registration import TaskKind
-from paddleship.errors import ParamsError
+from paddleship.errors import ParamsError, RegistrationError
 from paddleship.shipped.computing import discovery
 from paddleship.shipped.computing.discovery import Registered
 from paddleship.shipped.computing.task_kinds import registry as decisions
@@ -27,8 +27,11 @@ def ours() -> Mapping[str, Registered[TaskKind]]:
 
 @cache
 def found() -> Mapping[str, Registered[TaskKind]]:
-    """All task kinds by name. Raises RegistrationError."""
-    return discovery.by_name([*ours().values(), *discovery.from_entry_points(GROUP, TaskKind)], _WHAT)
+    """All task kinds by name. Raises RegistrationError, also for one whose decision is not the one that a server finds."""
+    theirs = discovery.from_entry_points(GROUP, TaskKind)
+    for one in theirs:
+        _require_decision(one)
+    return discovery.by_name([*ours().values(), *theirs], _WHAT)
 
 
 def get(name: str) -> TaskKind:
@@ -36,6 +39,15 @@ def get(name: str) -> TaskKind:
     if one := ours().get(name) or found().get(name):  # entry points are not loaded without need
         return one.registration
     raise ParamsError(f"there is no task kind {name!r}: set data.task to one of {', '.join(found())}")
+
+
+def _require_decision(one: Registered[TaskKind]) -> None:
+    shipped = decisions.found().get(one.registration.name)
+    if shipped is None or shipped.registration is not one.registration.decision:
+        raise RegistrationError(
+            f"the decision of the task kind {one.registration.name!r} of {one} is not registered for a server: name it in its package's "
+            f"entry points of {decisions.GROUP}"
+        )
 
 
 def entry_points() -> Mapping[str, EntryPoint]:

@@ -124,7 +124,9 @@ def test_the_positions_are_those_of_the_input_that_grows():
     specs = (TensorSpec("age", "float32", ("batch",)), TensorSpec("flags", "float32", ("batch", 3)), STEPS)
     chosen = preprocess.build({"kind": "tensors"}, specs)
     assert chosen.sequence.column == "x"
-    assert chosen.positions({"x": [np.ones((2, 2))]}) == [[(0, 1), (1, 2)]]
+    two = np.ones((2, 2), np.float32)
+    padded = np.pad(two, ((0, 3), (0, 0)))  # as a client pads the rows of a request
+    assert chosen.positions({"x": [two, padded]}) == [[(0, 1), (1, 2)]] * 2
     with pytest.raises(DataError, match="no input of the model has positions"):
         validator({"kind": "tensors"}, specs[:1], inputs=["age"])
 
@@ -151,6 +153,26 @@ def test_a_row_that_is_shorter_than_the_others_has_no_padding_in_the_file(tmp_pa
     rows = Rows({"text": ["ab", "abc"]}, np.array([[1, 2, PADDING], [0, 0, 3]]), ["1", "2"])
     dataset.write({"train": rows}, {}, tmp_path)
     assert parquet.read_table(tmp_path / "train.parquet")["__label__"].to_pylist() == [[1, 2], [0, 0, 3]]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [[1, 2, PADDING], [0, 0, 3]],
+        [[1, PADDING], [2, PADDING]],
+        [[1, PADDING, 2], [0, 0, 3]],
+        [[PADDING, PADDING], [0, 0]],
+        [[1, 0], [0, 1]],
+        [1, PADDING],
+        [[0.5, PADDING], [1, 2]],
+    ],
+    ids=str,
+)
+def test_labels_that_are_written_are_read_again_whatever_they_hold(labels, tmp_path):
+    rows = Rows({"text": ["ab", "abc"]}, np.array(labels), ["1", "2"])
+    dataset.write({"train": rows}, {}, tmp_path)
+    again = dataset.read(tmp_path, "train").labels
+    assert again.tolist() == labels
 
 
 def test_scores_count_positions_and_whole_spans_and_no_padding():
