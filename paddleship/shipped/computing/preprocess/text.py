@@ -56,7 +56,7 @@ def _segments(text: str, unicode_form: UnicodeForm | None) -> Iterator[tuple[int
 
 def _starts(character: str, before: str, unicode_form: UnicodeForm) -> bool:
     """Whether the normal form of a character does not depend on those before it."""
-    if character.isascii() or unicodedata.combining(character):
-        return character.isascii()
-    normal = [unicodedata.normalize(unicode_form, part) for part in (before + character, before, character)]
-    return normal[0] == normal[1] + normal[2]
+    if character.isascii():
+        return True
+    together, first, second = (unicodedata.normalize(unicode_form, part) for part in (before + character, before, character))
+    return not unicodedata.combining(second[0]) and together == first + second

@@ -35,6 +35,21 @@ def test_every_character_is_in_the_normal_form_of_its_part(form):
             assert one[1] <= two[0] or one[1] == two[1], "parts are apart, or of characters that are composed together"
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("xe\u0301\u0323y", [(0, 1), (1, 4), (1, 4), (4, 5)]),  # ẹ́ is two characters in NFKC
+        ("x\u1100\u1161\u11a8y", [(0, 1), (1, 4), (4, 5)]),
+        ("xｶ\uff9ey", [(0, 1), (1, 3), (3, 4)]),
+        ("x\u2126\uff9e\u0301y", [(0, 1), (1, 4), (1, 4), (4, 5)]),  # Ώ is composed over the mark between
+        ("x\u0bc6\u0bbey", [(0, 1), (1, 3), (3, 4)]),
+    ],
+    ids=ascii,
+)
+def test_what_is_composed_has_one_part_and_its_neighbours_have_their_own(text, parts):
+    assert sources(text, "NFKC", 99) == parts
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_the_parts_are_the_shortest_ones(form):
     draw = np.random.default_rng(1)
