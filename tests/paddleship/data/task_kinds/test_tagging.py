@@ -347,6 +347,15 @@ def test_a_server_that_names_other_spans_is_refused_unless_eager_is_undecided():
     assert judging.label_faults(given, made, one, Verify()) == []
     wrong = [answer | {"label": np.full(len(answer["label"]), "[]", object)} for answer in given]
     assert judging.label_faults(wrong, made, one, Verify())
+    undecided, other = SCORES.copy(), SCORES.copy()
+    undecided[0, 0], other[0, 0] = [1e-9, 0, 0, 0], [0, 0, 0, 1e-9]
+    other[0, LENGTHS[0] :] = 5 * np.eye(4)[0]  # padding is decided otherwise too
+    made = known(undecided)
+    reworded = [dict(answer) for answer in answered(other)]
+    for case, answer in zip(made.cases, reworded, strict=True):
+        answer["label"] = np.array([labelled(other)[row] for row in case.rows], object)
+    assert labelled(undecided)[0] != labelled(other)[0]
+    assert judging.label_faults(reworded, made, one, Verify()) == []
     eager, other = np.array([[1e-7, 0], [2, 0]]), np.array([[0, 1e-7], [3, 0]])
     assert KIND.margin(eager, other) == pytest.approx(1e-7)
     assert KIND.margin(eager, eager) == 0
