@@ -179,13 +179,11 @@ def _train(params: Params, preprocess: Preprocess) -> TrainingParity:
     rows, size = dataset.read(Path(params.paths.prepared), "train"), params.train.batch_size
     count = min(len(rows), size * params.verify.training_steps)
     examples = dataset.encode(preprocess, rows.take(range(count)))
-    places = [slice(start, min(start + size, count)) for start in range(0, count, size)]
-    inputs_of_steps = [preprocess.collate(examples[place]) for place in places]
-    kind = task_kinds.get(params.data.task)
-    batches = [
-        (batch, kind.batched(rows.labels[place], partial(preprocess.width, batch)))
-        for batch, place in zip(inputs_of_steps, places, strict=True)
-    ]
+    kind, batches = task_kinds.get(params.data.task), []
+    for start in range(0, count, size):
+        place = slice(start, min(start + size, count))
+        batch = preprocess.collate(examples[place])
+        batches.append((batch, kind.batched(rows.labels[place], partial(preprocess.width, batch))))
     print(f"training {len(batches)} steps, eager and to_static")
     return training_parity.compare(SourceModel.of(params), batches, params.train, task=params.data.task, settings=params.verify)
 

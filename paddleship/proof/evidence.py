@@ -120,6 +120,11 @@ class Evidence:
         return self.task is not None and task_kinds.get(self.task).per_position
 
     @property
+    def lengths(self) -> dict[int, int]:
+        """The number of positions of each labelled row, if each of them is decided; otherwise empty."""
+        return dict(enumerate((self.labels != positions.PADDING).sum(1).tolist())) if self.per_position and len(self.labels) else {}
+
+    @property
     def groups(self) -> dict[str, list[int]]:
         """The indices of cases that are judged together, by group name."""
         groups: dict[str, list[int]] = {}

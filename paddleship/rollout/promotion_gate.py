@@ -167,12 +167,7 @@ def _compare(
     if not bodies:
         return checks
     found = score_comparison.compare(
-        rows,
-        ours.outputs,
-        theirs.outputs,
-        task=params.data.task,
-        classes=params.data.classes,
-        positions=positions,
+        rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.classes, positions=positions
     )
     metrics |= found.metrics()
     facts |= {"examples": found.examples, "scores": found.scores()}

@@ -18,7 +18,7 @@ from paddleship.data.task_kinds.positions import PADDING
 from paddleship.data.task_kinds.registration import UntrainedOutput
 from paddleship.errors import DataError, ModelError
 from paddleship.promotion import score_comparison
-from paddleship.proof import evidence, parity
+from paddleship.proof import evidence, invariance, parity
 from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing import preprocess
 from paddleship.shipped.computing.candidate import Candidate
@@ -325,6 +325,17 @@ def test_a_lower_precision_is_judged_by_the_positions_that_change():
     assert same, "padding counts nowhere"
     assert (same.metrics["flip_rate"], same.metrics["decided_slope"], same.metrics["decided_offset"]) == (0, 1, 0)
     assert not parity.judge(known(), answered(padding), limits=Verify()), "float32 must be eager's numbers everywhere"
+
+
+def test_an_answer_that_changes_with_the_padding_of_its_batch_is_found():
+    made = known()
+    alone = Case("wide", "rows", {"ids": np.zeros((1, 1))}, (0,))
+    made = replace(made, cases=(*made.cases, alone))
+    own, padding = SCORES[:1].copy(), SCORES[:1].copy()
+    own[0, 1, 2] += 1
+    padding[0, LENGTHS[0] :] += 9
+    found = [invariance.batch_changes(made, [*answered(SCORES), {"scores": one}])["scores"] for one in (SCORES[:1], padding, own)]
+    assert found == [0, 0, pytest.approx(1 / made.noise["rows"]["scores"].largest)]
 
 
 def test_flipped_decisions_are_drawn_by_position():
