@@ -53,7 +53,7 @@ def train(params: Params) -> Report:
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
 
     check = task.kind.check_output
-    findings = check(_untrained_output(layer, splits, preprocess, params, form=form)) if check else []
+    findings = check(_untrained_output(layer, splits, preprocess, params, form=form, task=task)) if check else []
 
     log = live_metrics()
     kept = Path(f"{params.paths.checkpoint}.unfinished")
@@ -88,7 +88,7 @@ def train(params: Params) -> Report:
         metrics={
             f"test_{score}": tested.score,
             **({f"test_{constant.metric}": constant.value} if constant else {}),
-            **{f"test_{name}": of(tested.outputs, labels) for name, of in task.kind.further.items()},
+            **{f"test_{name}": of(tested.outputs, labels, params.data.classes) for name, of in task.kind.further.items()},
             f"validation_{score}": validated.score,
             "test_loss": tested.loss,
             "validation_loss": validated.loss,
@@ -114,7 +114,7 @@ def check_score(score: float, name: str, settings: Train, *, advice: str) -> lis
 
 
 def _untrained_output(
-    layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, form: ArgumentForm
+    layer: Any, splits: Mapping[str, training.Split], preprocess: Preprocess, params: Params, *, form: ArgumentForm, task: training.Task
 ) -> UntrainedOutput:
     """The first output of the untrained model for a few rows."""
     import paddle
@@ -122,11 +122,14 @@ def _untrained_output(
     rows = splits["validation"].examples[:_PROBED]
     state = paddle.get_rng_state()
     layer.eval()
-    outputs = training.ask(layer, preprocess.collate(rows), form)
+    batch = preprocess.collate(rows)
+    outputs = training.ask(layer, batch, form)
     paddle.set_rng_state(state)
     name, first = next(iter(outputs.items()))
     labels = [split.labels for split in splits.values()]
-    return UntrainedOutput(name, list(first.shape), len(rows), params.data.classes, labels, own_loss=params.train.loss is not None)
+    width = preprocess.width(batch) if task.kind.per_position else 0
+    own_loss = params.train.loss is not None
+    return UntrainedOutput(name, list(first.shape), len(rows), params.data.classes, labels, own_loss=own_loss, positions=width)
 
 
 def _beside(constant: ConstantAnswer | None) -> str:

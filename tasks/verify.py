@@ -14,6 +14,7 @@ from paddleship.controlflow import regions
 from paddleship.custody import candidates, chain, libraries, proofs
 from paddleship.data import dataset
 from paddleship.data.dataset import Rows
+from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.diagnosis import explaining
 from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.diagnosis.verify_report import Verified, row
@@ -178,8 +179,11 @@ def _train(params: Params, preprocess: Preprocess) -> TrainingParity:
     rows, size = dataset.read(Path(params.paths.prepared), "train"), params.train.batch_size
     count = min(len(rows), size * params.verify.training_steps)
     examples = dataset.encode(preprocess, rows.take(range(count)))
-    places = [slice(start, min(start + size, count)) for start in range(0, count, size)]
-    batches = [(preprocess.collate(examples[place]), rows.labels[place]) for place in places]
+    kind, batches = task_kinds.get(params.data.task), []
+    for start in range(0, count, size):
+        place = slice(start, min(start + size, count))
+        batch = preprocess.collate(examples[place])
+        batches.append((batch, kind.batched(rows.labels[place], partial(preprocess.width, batch))))
     print(f"training {len(batches)} steps, eager and to_static")
     return training_parity.compare(SourceModel.of(params), batches, params.train, task=params.data.task, settings=params.verify)
 

@@ -146,11 +146,12 @@ def test_a_task_kind_and_its_scores_are_named_in_its_two_files_and_nowhere_else(
     from paddleship.data.task_kinds import registry
     from paddleship.shipped.computing.task_kinds import registry as shipped
 
-    assert [*registry.kinds()] == [*shipped.decisions()], "a task kind is two files with one name"
-    scores = [name for kind in registry.kinds().values() for name in (kind.score.name, *kind.further)]
+    kinds = {name: one.registration for name, one in registry.ours().items()}
+    assert [*kinds] == [*shipped.ours()], "a task kind is two files with one name"
+    scores = [name for kind in kinds.values() for name in (kind.score.name, *kind.further)]
     assert len({*scores}) == len(scores), "a report tells the task by the name of its score"
-    names = {*registry.kinds(), *scores}
-    files = {Path("paddleship", part, "task_kinds", f"{name}.py") for part in ("data", "shipped/computing") for name in registry.kinds()}
+    names = {*kinds, *scores}
+    files = {Path("paddleship", part, "task_kinds", f"{name}.py") for part in ("data", "shipped/computing") for name in kinds}
     for path in (file.relative_to(REPOSITORY) for part in ("paddleship", "tasks", "flows") for file in (REPOSITORY / part).rglob("*.py")):
         if path not in files:
             tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))

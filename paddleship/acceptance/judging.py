@@ -18,17 +18,22 @@ from paddleship.proof import parity
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.computing.spec import Arrays
+from paddleship.shipped.computing.task_kinds.registration import Positions
 
 _LABEL = "label"
 
 
 @dataclass(frozen=True)
 class ServedCandidate:
-    """The precision of the shipped candidate, and if it returns labels, the declared class names and the task that decides them."""
+    """The precision of the shipped candidate, and if it returns labels, the declared class names and the task that decides them.
+
+    `positions` are those of each row by its number, if the task decides each of them.
+    """
 
     precision: str
     classes: tuple[str, ...] = ()
     task: str = ""
+    positions: Sequence[Positions] = ()
 
 
 def checks(
@@ -108,22 +113,23 @@ def label_faults(answers: Sequence[Outputs], evidence: Evidence, served: ServedC
             continue
         rows = zip(reference[first], answer[first], answer[_LABEL].ravel(), strict=True)
         for row, (eager, scores, label) in enumerate(rows):
-            if fault := _misnamed(kind, eager, scores, str(label), served.classes, tie):
+            positions = served.positions[case.rows[row]] if kind.per_position else ()
+            if fault := _misnamed(kind, eager, scores, str(label), served.classes, tie, positions):
                 faults.append(f"{case.name}, row {row}: {fault}")
     return faults
 
 
-def _misnamed(kind: TaskKind, eager: Any, scores: Any, label: str, classes: Sequence[str], tie: float) -> str:
-    right = _label(kind, eager, classes)
-    if label == right or (label == _label(kind, scores, classes) and kind.margin(eager, scores) <= tie):
+def _misnamed(kind: TaskKind, eager: Any, scores: Any, label: str, classes: Sequence[str], tie: float, positions: Positions) -> str:
+    right = _label(kind, eager, classes, positions)
+    own = slice(len(positions)) if kind.per_position else slice(None)
+    if label == right or (label == _label(kind, scores, classes, positions) and kind.margin(eager[own], scores[own]) <= tie):
         return ""
     return f"{label!r} instead of {right!r}"
 
 
-def _label(kind: TaskKind, scores: Any, classes: Sequence[str]) -> str:
+def _label(kind: TaskKind, scores: Any, classes: Sequence[str], positions: Positions) -> str:
     """The label of one row."""
-    decided = kind.decision.decide(scores[None])
-    return kind.decision.names(decided, classes)[0] if kind.decision.names is not None and decided is not None else ""
+    return next(iter(kind.decision.answers(scores[None], classes, [positions])), "")
 
 
 def _concurrent_sets(observed: Observed) -> list[list[Outputs]]:

@@ -57,7 +57,7 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
         return _refused("ready", str(obstacle), "the container never became ready"), {}
     except ServerError as obstacle:
         return _refused("first_answer", str(obstacle), "the server does not answer a held-out row"), {}
-    served = judging.ServedCandidate(candidate.precision, tuple(params.data.classes) if candidate.labels else (), params.data.task)
+    served = _served(candidate, params)
     checks, judgement = judging.checks(seen.observed, evidence, served, params.verify)
     verdict = Verdict(checks=[_digest_check(seen.observed, candidate), *checks, *_checks(seen, params.accept)])
     left_out = len(evidence.cases) - len(seen.observed.asked)
@@ -83,6 +83,14 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
         },
     )
     return report, seen.observed.example
+
+
+def _served(candidate: Candidate, params: Params) -> judging.ServedCandidate:
+    if not candidate.labels:
+        return judging.ServedCandidate(candidate.precision, task=params.data.task)
+    made, rows = preprocess.build(candidate.preprocess, candidate.inputs), dataset.read(Path(params.paths.prepared), "test")
+    positions = dataset.positions_of(made, rows, params.data)
+    return judging.ServedCandidate(candidate.precision, tuple(params.data.classes), params.data.task, positions)
 
 
 def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> ContainerFacts:

@@ -19,6 +19,7 @@ from paddleship.data.rounding import RoundingCounter
 from paddleship.data.row_counts import RowCounts
 from paddleship.data.row_faults import RowFault, summary
 from paddleship.data.row_validation import Empty, RowValidator, value_bytes
+from paddleship.data.task_kinds import positions
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.computing.files import sha256
@@ -29,6 +30,7 @@ from paddleship.system.progress import Progress
 
 SPLITS = ("train", "validation", "test")
 _KEY = "__key__"
+_TASK = "task"  # in the schema, for a task kind from a user's package
 _ROWS = "return or yield rows, each a mapping from column names to values"
 
 
@@ -127,7 +129,7 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
             if isinstance(valid, Empty) or _missing(label, data.classes):
                 counts.empty[valid.column if isinstance(valid, Empty) else data.label] += 1
                 continue
-            label = validator.label(number, label)
+            label = validator.label(number, label, valid.values)
         except RowFault as fault:
             faults.append(fault)
             continue
@@ -167,11 +169,13 @@ def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
         for key, label in zip(rows.keys, rows.labels, strict=True):
             digest.update(key.encode() + f"{label.dtype}{label.shape}".encode() + label.tobytes())
     columns = [rows.columns for rows in splits.values()]
+    code = task_kinds.code(params.data.task)
     return {
         "preprocess": input_encoders.config(params, fitted),
         "inputs": [spec.to_dict() for spec in ranges.inputs(fitted, columns)],
         "dimensions": [asdict(rule) for rule in ranges.dimensions(params.model, fitted, columns)],
         "data_sha256": digest.hexdigest(),
+        **({_TASK: {"name": params.data.task, "code": code}} if code else {}),
     }
 
 
@@ -182,7 +186,7 @@ def write(splits: Mapping[str, Rows], schema: Mapping[str, Any], folder: Path) -
 
     for split, rows in splits.items():
         columns = {name: _column(name, values) for name, values in rows.columns.items()}
-        labels = pa.array(rows.labels.tolist())
+        labels = pa.array(positions.without_padding(rows.labels))
         parquet.write_table(pa.table({**columns, "__label__": labels, _KEY: rows.keys}), folder / f"{split}.parquet")
     schema = {**schema, "files": {path.name: sha256(path) for path in sorted(folder.glob("*.parquet"))}}
     (folder / "schema.json").write_text(json.dumps(schema, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -202,7 +206,7 @@ def read(folder: Path, split: str) -> Rows:
     table = parquet.read_table(path)
     names = [name for name in table.column_names if name not in ("__label__", _KEY)]
     columns = {name: _values(table[name]) for name in names}
-    labels = np.asarray(table["__label__"].to_pylist())
+    labels = positions.read(table["__label__"].to_pylist())
     return Rows(columns, labels.astype(np.float32) if labels.dtype.kind == "f" else labels, table[_KEY].to_pylist())
 
 
@@ -210,8 +214,17 @@ def read_preprocess(folder: Path) -> tuple[Preprocess, dict[str, Any], tuple[Ten
     """The preprocess of the prepared data, its config, and the model's inputs with their ranges. Raises DataError."""
     schema = _schema(folder)
     input_encoders.require_same_code(schema["preprocess"])
+    _require_same_task(schema.get(_TASK, {}))
     specs = tuple(TensorSpec.from_dict(item) for item in schema["inputs"])
     return build(schema["preprocess"], specs, read_dimensions(folder)), schema["preprocess"], specs
+
+
+def _require_same_task(stored: Mapping[str, Any]) -> None:
+    """Raise DataError if the code of a task kind from a user's package changed since the data was prepared."""
+    if stored and task_kinds.code(stored["name"]) != stored["code"]:
+        raise DataError(
+            f"the code of the task kind {stored['name']!r} changed since the data was prepared: run `paddleship run --again prepare`"
+        )
 
 
 def read_dimensions(folder: Path) -> tuple[Dimension, ...]:
@@ -235,10 +248,15 @@ def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any,
         raise DataError(f"the data does not fit model.inputs: {error}") from None
 
 
+def positions_of(preprocess: Preprocess, rows: Rows, data: Data) -> list[list[tuple[int, int]]]:
+    """The positions of each row: the part of its value, from start to end, that each was made from; empty if the task decides rows."""
+    return preprocess.positions(rows.columns) if task_kinds.get(data.task).per_position else []
+
+
 def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
     keys, values, labels = zip(*part, strict=True)
     columns = {name: list(column) for name, column in zip(data.inputs, zip(*values, strict=True), strict=True)}
-    return Rows(columns, np.asarray(labels, task_kinds.get(data.task).labels.dtype), list(keys))
+    return Rows(columns, task_kinds.get(data.task).stacked(labels), list(keys))
 
 
 def _advice(split: str) -> str:

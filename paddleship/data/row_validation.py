@@ -25,6 +25,7 @@ from paddleship.data.row_faults import RowFault, where
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import RequestError
 from paddleship.shipped.computing.preprocess import Preprocess
+from paddleship.shipped.computing.preprocess.registration import InputEncoder
 from paddleship.shipped.computing.preprocess.text import UnicodeForm, normalise
 
 _NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
@@ -60,7 +61,9 @@ class RowValidator:
         self._preprocess = preprocess or Preprocess([])
         self._reading = {name: self._preprocess.reading(name) for name in data.inputs}
         self._forms: dict[str, tuple[int, str]] = {}
-        self._labels = task_kinds.get(data.task).labels.reader(data.label, data.classes)
+        kind = task_kinds.get(data.task)
+        self._labels = kind.labels.reader(data.label, data.classes)
+        self._sequence = self._preprocess.sequence if kind.per_position else None
 
     @classmethod
     def of(cls, params: Params) -> RowValidator:
@@ -94,9 +97,24 @@ class RowValidator:
         """The content hash of a row: the same for rows that no input tells apart, and whose other columns are equal."""
         return content_hash([same for name, value in zip(self._data.inputs, values, strict=True) for same in self._same(name, value)])
 
-    def label(self, number: int, value: Any) -> Any:
-        """The label as the task stores it. Raises RowFault."""
-        return self._labels.read(number, value)
+    def label(self, number: int, value: Any, values: Sequence[Any]) -> Any:
+        """The label of a row with these valid `values`, as the task stores it. Raises RowFault."""
+        label = self._labels.read(number, value)
+        if self._sequence is None:
+            return label
+        return self._by_position(number, label, self._sequence, values[self._data.inputs.index(self._sequence.column)])
+
+    def _by_position(self, number: int, label: Any, sequence: InputEncoder, value: Any) -> Any:
+        """The entries of a label for the positions of the encoded row: without those of what normalisation or truncation leaves out."""
+        parts = sequence.positions(value)
+        text = isinstance(value, str)
+        count = len(value) if text else len(parts)
+        if not parts or len(label) != count:
+            has = f"{count} characters" if text else f"{count} steps, without padding at its end"
+            reason = f"row {number} of data.reader: column {self._data.label!r} has {len(label)} entries, and {sequence.column!r} {has}"
+            pad = "" if text else ", or set pad in model.inputs to a value that no step has"
+            raise RowFault(reason, f"return one entry for each of them{pad}")
+        return label[[start for start, _ in parts]]
 
     def _clean(self, number: int, name: str, value: Any) -> Any:
         """Text unchanged, numbers as an array, None as None."""

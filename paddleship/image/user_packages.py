@@ -1,4 +1,4 @@
-"""The code of a candidate in users' packages, its runtime and its preprocess kinds, copied into an image."""
+"""The code of a candidate in users' packages, its runtime, its preprocess kinds and the decision of its task, copied into an image."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import write_text
 from paddleship.shipped.computing.preprocess import registry as kinds
 from paddleship.shipped.computing.runtimes import registry as runtimes
+from paddleship.shipped.computing.task_kinds import registry as decisions
 
 
 def lay_out(candidate: Candidate, target: Path) -> None:
@@ -36,6 +37,7 @@ def pins(candidate: Candidate) -> list[str]:
 
 def _entry_points(candidate: Candidate) -> list[EntryPoint]:
     origins = [runtimes.get(candidate.runtime).entry_point, *(kinds.registered(name).entry_point for name in _kinds(candidate))]
+    origins += [decisions.registered(candidate.task).entry_point] if candidate.task is not None else []
     return [point for point in origins if point is not None]
 
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ class Job:
             indices = order[start : start + size]
             batch = self._setup.preprocess.collate([split.examples[index] for index in indices])
             arguments = self._setup.form.give({name: paddle.to_tensor(array) for name, array in batch.items()})
-            yield list(arguments), paddle.to_tensor(split.labels[indices])
+            labels = self._setup.task.kind.batched(split.labels[indices], partial(self._setup.preprocess.width, batch))
+            yield list(arguments), paddle.to_tensor(labels)
 
     def log(self, metrics: Mapping[str, float]) -> None:
         """Log the metrics of an epoch. They appear in MLflow while the trainer runs, and in the report as the history."""

@@ -152,11 +152,11 @@ def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: Argument
     losses, outputs, labels = [], [], []
     with paddle.no_grad():
         for indices in _batches(split.examples, batch_size, None):
-            result, target = _forward(layer, split, indices, preprocess, form)
+            result, target = _forward(layer, split, indices, preprocess, form, task)
             losses.append(_loss(task, result, target).item() * len(indices))
             outputs.append(_first(result).numpy())
             labels.append(split.labels[indices])
-    answers = np.concatenate(outputs)
+    answers = task.kind.joined(outputs)
     return Evaluation(sum(losses) / len(split.labels), task.kind.score.of(answers, np.concatenate(labels)), answers)
 
 
@@ -185,7 +185,7 @@ def _train_epoch(
     progress = Progress(label, len(split.labels), "rows", eta=False)
     total = 0.0
     for indices in _batches(split.examples, settings.batch_size, random):
-        result, target = _forward(layer, split, indices, preprocess, form)
+        result, target = _forward(layer, split, indices, preprocess, form, task)
         loss = _loss(task, result, target)
         value = float(loss.item())
         if not math.isfinite(value):
@@ -201,12 +201,15 @@ def _train_epoch(
     return total / len(split.labels)
 
 
-def _forward(layer: Any, split: Split, indices: Sequence[int], preprocess: Preprocess, form: ArgumentForm) -> tuple[dict[str, Any], Any]:
+def _forward(
+    layer: Any, split: Split, indices: Sequence[int], preprocess: Preprocess, form: ArgumentForm, task: Task
+) -> tuple[dict[str, Any], Any]:
+    """The outputs for one batch, and its labels."""
     import paddle
 
     batch = preprocess.collate([split.examples[index] for index in indices])
     outputs = building.forward(layer, form.give({name: paddle.to_tensor(array) for name, array in batch.items()}))
-    return outputs, paddle.to_tensor(split.labels[indices])
+    return outputs, paddle.to_tensor(task.kind.batched(split.labels[indices], lambda: preprocess.width(batch)))
 
 
 def _loss(task: Task, outputs: dict[str, Any], labels: Any) -> Any:

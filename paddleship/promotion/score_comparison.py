@@ -16,6 +16,7 @@ from paddleship.data.task_kinds.registration import TaskKind
 from paddleship.numerics import differences
 from paddleship.reports.figures import shares
 from paddleship.reports.verdict import Check
+from paddleship.shipped.computing.task_kinds.registration import Positions
 from paddleship.statistics.estimates import Interval
 
 _LABEL = "label"
@@ -64,22 +65,38 @@ class Comparison:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def compare(rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs], *, task: str, classes: Sequence[str]) -> Comparison:
-    """Both models' outputs for each of the rows, held against the labels and against each other."""
+def compare(
+    rows: Rows,
+    champion: Sequence[Outputs],
+    challenger: Sequence[Outputs],
+    *,
+    task: str,
+    classes: Sequence[str],
+    positions: Sequence[Positions] = (),
+) -> Comparison:
+    """Both models' outputs for each of the rows, held against the labels and against each other.
+
+    `positions` are those of each row, if the task decides each of them.
+    """
     kind = task_kinds.get(task)
-    before, after = _decisions(kind, champion), _decisions(kind, challenger)
+    before, after = _decisions(kind, champion, positions), _decisions(kind, challenger, positions)
     if before is None or after is None:
         nothing = Comparison(len(rows), kind.score.name, None, None, None, None, None, [])
-        return nothing if kind.score.share_of_decisions else _scored(nothing, kind, rows, champion, challenger)
+        return nothing if _by_shares(kind) else _scored(nothing, kind, rows, champion, challenger)
     flipped = [not np.array_equal(one, other) for one, other in zip(before, after, strict=True)]
     count = sum(flipped)
     rate = Interval(count / len(rows), *differences.proportion_interval(count, len(rows)))
-    right = [_right(kind, decisions, rows.labels, classes) if kind.score.share_of_decisions else None for decisions in (before, after)]
-    examples = _changed(kind, rows, before, after, flipped, right, classes)
+    right = [_right(kind, decisions, rows.labels, classes) if _by_shares(kind) else None for decisions in (before, after)]
+    examples = _changed(kind, rows, before, after, flipped, right, classes, positions)
     decided = Comparison(len(rows), kind.score.name, None, None, None, count, rate, examples)
-    if not kind.score.share_of_decisions:
+    if not _by_shares(kind):
         return _scored(decided, kind, rows, champion, challenger)
     return _with_scores(decided, lambda share, _: float(share.mean()), right[0], right[1], rows.labels)
+
+
+def _by_shares(kind: TaskKind) -> bool:
+    """Whether the score follows from the decision of each row. Spans of positions do not show it."""
+    return kind.score.share_of_decisions and not kind.per_position
 
 
 def checks(found: Comparison, limits: Promote) -> list[Check]:
@@ -98,14 +115,15 @@ def checks(found: Comparison, limits: Promote) -> list[Check]:
 
 def _scored(found: Comparison, kind: TaskKind, rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs]) -> Comparison:
     """With the scores of the first outputs, and where nothing is decided, with the rows whose outputs differ most."""
-    before, after = (_stacked([_first(answer) for answer in outputs]) for outputs in (champion, challenger))
+    before, after = (_stacked(kind, [_first(answer) for answer in outputs]) for outputs in (champion, challenger))
     if before is None or after is None or not all(kind.fits(outputs, rows.labels) for outputs in (before, after)):
         return found
     if found.flips is None:
         distances = np.abs(before - after).reshape(len(rows), -1).max(-1)
         indices = [int(index) for index in np.argsort(-distances)[:_EXAMPLES] if distances[index] > 0]
-        found = replace(found, examples=[_example(kind, rows, index, before[index], after[index]) for index in indices])
-    return _with_scores(found, kind.score.of, before, after, rows.labels)
+        found = replace(found, examples=[_example(rows, index, rows.labels[index], before[index], after[index]) for index in indices])
+    ours, theirs = (kind.score.rows(outputs, rows.labels) for outputs in (before, after))
+    return _with_scores(found, kind.score.of_rows, ours, theirs, rows.labels)
 
 
 def _with_scores(
@@ -123,21 +141,24 @@ def _first(answer: Outputs) -> Array:
     return found
 
 
-def _stacked(arrays: Sequence[Array]) -> Array | None:
-    return np.stack(arrays) if len({array.shape for array in arrays}) == 1 else None
+def _stacked(kind: TaskKind, arrays: Sequence[Array]) -> Array | None:
+    if len({array.shape for array in arrays}) == 1:
+        return np.stack(arrays)
+    same = len({array.shape[1:] for array in arrays}) == 1
+    return kind.joined([array[None] for array in arrays]) if kind.per_position and same else None
 
 
-def _decisions(kind: TaskKind, outputs: Sequence[Outputs]) -> list[Array] | None:
+def _decisions(kind: TaskKind, outputs: Sequence[Outputs], positions: Sequence[Positions]) -> list[Array] | None:
     """What was decided for each row: the label that the server names, else the decision of the first output; None if there is none."""
     if kind.decision.names is not None and all(_LABEL in answer for answer in outputs):
         return [answer[_LABEL].ravel().astype(str) for answer in outputs]
     decisions = []
-    for answer in outputs:
+    for place, answer in enumerate(outputs):
         scores = _first(answer)[None]
         decided = kind.decision.decide(scores) if scores.ndim > 1 and kind.decisive(scores) else None
         if decided is None:
             return None
-        decisions.append(np.asarray(decided[0]))
+        decisions.append(np.asarray(decided[0][: len(positions[place])] if kind.per_position else decided[0]))
     return decisions
 
 
@@ -149,16 +170,18 @@ def _right(kind: TaskKind, decisions: Sequence[Array], labels: Array, classes: S
         if decided.dtype.kind == "U":
             if not {*decided.tolist()} <= {*classes}:
                 return None
-            wanted = _named(kind, wanted, classes)
+            wanted = _named(kind, wanted, classes, ())
         if wanted.shape != decided.ravel().shape:
             return None
         shares.append(float((decided.ravel() == wanted).mean()))
     return np.array(shares)
 
 
-def _named(kind: TaskKind, label: Array, classes: Sequence[str]) -> Array:
+def _named(kind: TaskKind, label: Array, classes: Sequence[str], positions: Positions) -> Array:
     """The label of one row as a server names it."""
-    return np.array(kind.decision.names(label[None], classes) if kind.decision.names is not None else [])
+    if kind.decision.names is None:
+        return np.array([])
+    return np.array(kind.decision.names(label[None], classes, *([[positions]] if kind.per_position else [])))
 
 
 def _changed(
@@ -169,20 +192,25 @@ def _changed(
     flipped: Sequence[bool],
     right: Sequence[Array | None],
     classes: Sequence[str],
+    positions: Sequence[Positions],
 ) -> list[dict[str, Any]]:
     """Rows that are decided otherwise now, those first where the champion was right and the challenger is not."""
     places = [place for place, changed in enumerate(flipped) if changed]
     if right[0] is not None and right[1] is not None:
         lost = right[1] - right[0]
         places.sort(key=lambda place: lost[place])
-    return [_example(kind, rows, place, before[place], after[place], classes) for place in places[:_EXAMPLES]]
+    named = bool(before) and before[0].dtype.kind == "U"
+    examples = []
+    for place in places[:_EXAMPLES]:
+        label = np.asarray(rows.labels[place])
+        if named:
+            label = _named(kind, label, classes, positions[place] if kind.per_position else ())
+        examples.append(_example(rows, place, label, before[place], after[place]))
+    return examples
 
 
-def _example(kind: TaskKind, rows: Rows, place: int, champion: Array, challenger: Array, classes: Sequence[str] = ()) -> dict[str, Any]:
+def _example(rows: Rows, place: int, label: Array, champion: Array, challenger: Array) -> dict[str, Any]:
     row = {name: _shown(values[place]) for name, values in rows.columns.items()}
-    label = np.asarray(rows.labels[place])
-    if champion.dtype.kind == "U":
-        label = _named(kind, label, classes)
     return {"row": row, "label": _shown(label), "champion": _shown(champion), "challenger": _shown(challenger)}
 
 

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from paddleship.data.task_kinds import positions
+from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import CandidateError, ModelError
 from paddleship.numerics import array_files, differences
 from paddleship.numerics.differences import Array, wide
@@ -113,6 +115,16 @@ class Evidence:
         return replace(self, cases=tuple(chosen[0]), truth=chosen[1], reference=chosen[2])
 
     @property
+    def per_position(self) -> bool:
+        """Whether the first output decides each position of a row."""
+        return self.task is not None and task_kinds.get(self.task).per_position
+
+    @property
+    def lengths(self) -> dict[int, int]:
+        """The number of positions of each labelled row, if each of them is decided; otherwise empty."""
+        return dict(enumerate((self.labels != positions.PADDING).sum(1).tolist())) if self.per_position and len(self.labels) else {}
+
+    @property
     def groups(self) -> dict[str, list[int]]:
         """The indices of cases that are judged together, by group name."""
         groups: dict[str, list[int]] = {}
@@ -188,7 +200,7 @@ def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, places: S
 def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = None) -> tuple[Array, list[int]]:
     """One output (default: the first) of every distinct row, from its largest batch, and the rows' numbers.
 
-    Empty if there is no row axis or the rows have different shapes.
+    Empty if there is no row axis or the rows have different shapes; but a first output that decides each position is padded.
     """
     found: dict[int, tuple[int, Array]] = {}
     for case, answer in zip(evidence.cases, answers, strict=True):
@@ -199,8 +211,11 @@ def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = Non
             if row not in found or found[row][0] < len(case.rows):
                 found[row] = (len(case.rows), values)
     rows = sorted(found)
-    if not rows or len({found[row][1].shape for row in rows}) > 1:
+    if not rows:
         return np.zeros(0), []
+    if len({found[row][1].shape for row in rows}) > 1:
+        padded = evidence.per_position and name in (None, next(iter(evidence.reference[0])))
+        return (positions.stack([found[row][1] for row in rows], found[rows[0]][1].dtype, pad=0), rows) if padded else (np.zeros(0), [])
     return np.stack([found[row][1] for row in rows]), rows
 
 

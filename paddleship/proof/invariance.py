@@ -94,17 +94,22 @@ def batch_variance(evidence: Evidence, answers: Sequence[Arrays], *, noise_limit
 
 
 def batch_changes(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:
-    """For each output, the largest difference between answers to the same row in different batches, in units of eager's noise."""
-    changes = dict.fromkeys(answers[0], 0.0)
+    """For each output, the largest difference between answers to the same row in different batches, in units of eager's noise.
+
+    Answers of different shape are not compared; but those that decide each position are, without the padding of their batch.
+    """
+    changes, lengths = dict.fromkeys(answers[0], 0.0), evidence.lengths
+    first_output = next(iter(answers[0]))
     seen: dict[tuple[str, int], Array] = {}
     for case, answer in zip(evidence.cases, answers, strict=True):
         for name, array in answer.items():
             if not array.ndim or len(array) != len(case.rows):
                 continue
             for row, values in zip(case.rows, wide(array), strict=True):
-                first = seen.setdefault((name, row), values)
-                if first.shape == values.shape:
-                    distances = differences.elementwise_distance(first, values)
+                own = values[: lengths.get(row)] if name == first_output else values
+                first = seen.setdefault((name, row), own)
+                if first.shape == own.shape:
+                    distances = differences.elementwise_distance(first, own)
                     changes[name] = max(
                         changes[name], float(distances[np.isfinite(distances)].max(initial=0)) / evidence.noise[ROWS][name].largest
                     )

@@ -25,6 +25,7 @@ from functools import reduce
 import numpy as np
 
 from paddleship.config.sections.verify import Verify
+from paddleship.data.task_kinds import positions
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import CandidateError
 from paddleship.numerics import differences
@@ -200,14 +201,15 @@ def _decisions(evidence: Evidence, answers: Sequence[Arrays], *, interval: bool 
     if evidence.task is None or not before.size:
         return {}
     kind, found = task_kinds.get(evidence.task), dict[str, float]()
-    if (flips := kind.flips(before, after)) is not None:
+    labels = evidence.labels[rows] if len(evidence.labels) > max(rows) else None
+    if (flips := kind.flips(before, after, labels)) is not None:
         low, high = differences.proportion_interval(int(flips.sum()), flips.size)
         found |= {"flip_rate": float(flips.mean()), "flip_rate_low": low, "flip_rate_high": high}
-    labels = evidence.labels[rows] if len(evidence.labels) > max(rows) else None
     if labels is not None and kind.fits(before, labels):
         if not interval:
             return found | {"metric_drop": 0.0}
-        drop, low, high = differences.drop_interval(kind.score.of, before, after, labels)
+        mine, theirs = (kind.score.rows(outputs, labels) for outputs in (after, before))
+        drop, low, high = differences.drop_interval(kind.score.of_rows, theirs, mine, labels)
         found |= {"metric": kind.score.of(after, labels)}
         found |= {"metric_drop": drop, "metric_drop_low": low, "metric_drop_high": high}
     return found
@@ -259,8 +261,13 @@ def _agreement(evidence: Evidence, answers: Sequence[Arrays], name: str) -> dict
 
 
 def by_row_or_all(evidence: Evidence, answers: Sequence[Arrays], name: str) -> tuple[Array, Array]:
-    """One output of the answers and of eager over distinct rows, or all its values if rows have different shapes or there are none."""
+    """One output of the answers and of eager over distinct rows, or all its values if rows have different shapes or there are none.
+
+    A first output that decides each position is that of all positions, without padding.
+    """
     pair = [by_row(evidence, one, name)[0] for one in (answers, evidence.reference)]
+    if name == next(iter(evidence.reference[0])):
+        pair = [_without_padding(evidence, array) for array in pair]
     if not pair[1].size:
         pair = [np.concatenate([one[place][name].ravel() for place in evidence.groups[ROWS]]) for one in (answers, evidence.reference)]
     return pair[0], pair[1]
@@ -282,12 +289,20 @@ def _other_checks(others: dict[str, dict[str, float]], limits: Verify) -> list[C
 
 
 def decisions(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[Array, Array] | None:
-    """The classes that eager and the candidate choose, row by row; None if the task does not choose one class."""
+    """The classes that eager and the candidate choose, by row or position; None if the task does not choose one class."""
     decision = task_kinds.get(evidence.task).decision if evidence.task is not None else None
     if decision is None or decision.joint:
         return None
     before, after = (decision.decide(by_row(evidence, each)[0]) for each in (evidence.reference, answers))
-    return (before, after) if before is not None and after is not None else None
+    if before is None or after is None:
+        return None
+    return _without_padding(evidence, before), _without_padding(evidence, after)
+
+
+def _without_padding(evidence: Evidence, values: Array) -> Array:
+    """Values by distinct row as values by position, if the task decides each position and its labels are known."""
+    rows = by_row(evidence, evidence.reference)[1] if evidence.per_position else []
+    return positions.at(values, evidence.labels[rows]) if rows and len(evidence.labels) > max(rows) else values
 
 
 def errors(evidence: Evidence, answers: Sequence[Arrays]) -> Array:

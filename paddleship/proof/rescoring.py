@@ -34,14 +34,13 @@ class Rescored:
 
 def rescore(params: Params, preprocess: Preprocess) -> list[Rescored]:
     """Score the validation and the test rows with the eager model of the checkpoint. Raises BadInput without recorded scores."""
-    recorded = _recorded(Path(params.paths.checkpoint))
+    recorded, kind = _recorded(Path(params.paths.checkpoint)), task_kinds.get(params.data.task)
     found = []
     with Isolated("eager", Eager, SourceModel.of(params), timeout_s=params.verify.timeout_s) as eager:
         for split in SPLITS:
             rows = dataset.read(Path(params.paths.prepared), split)
             outputs = [next(iter(eager.call("run", batch).values())) for batch in _batches(preprocess, rows, params.train.batch_size)]
-            score = task_kinds.get(params.data.task).score.of(np.concatenate(outputs), rows.labels)
-            found.append(Rescored(split, len(rows), recorded[split], score))
+            found.append(Rescored(split, len(rows), recorded[split], kind.score.of(kind.joined(outputs), rows.labels)))
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.computing import preprocess
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import read_json
+from paddleship.shipped.computing.task_kinds.registration import Positions
 from paddleship.system import locks
 
 _RACED = 8  # different rows that latency is measured with
@@ -37,7 +38,8 @@ def challenge(params: Params, client: Any, challenger: Shipped, champion: Shippe
     """
     candidate = _candidate(params, challenger)
     rows = _rows(params)
-    pads = {spec.name: spec.pad for spec in preprocess.build(candidate.preprocess, candidate.inputs).requests}
+    encoders = preprocess.build(candidate.preprocess, candidate.inputs)
+    pads = {spec.name: spec.pad for spec in encoders.requests}
     checks = [image_check(client, challenger)]
     metrics: dict[str, float | int] = {}
     facts: dict[str, Any] = {"challenger": challenger.model_dump(), "champion": champion.model_dump() if champion else None}
@@ -47,7 +49,8 @@ def challenge(params: Params, client: Any, challenger: Shipped, champion: Shippe
             recording = answers.record(server, rows, pads)
             theirs = answers.ask(server, rows, pads, who="challenger") if champion and params.promote.compare else None
         if champion and theirs:
-            checks += _compare(client, champion, challenger, theirs, (params, rows, pads), metrics, facts)
+            positions = dataset.positions_of(encoders, rows, params.data)
+            checks += _compare(client, champion, challenger, theirs, (params, rows, pads), metrics, facts, positions=positions)
     verdict = Verdict(checks=checks)
     return Report(
         stage="promote", headline=_headline(challenger, champion, verdict, params, facts), metrics=metrics, verdict=verdict, facts=facts
@@ -136,6 +139,8 @@ def _compare(
     asked: tuple[Params, Rows, Mapping[str, float]],
     metrics: dict[str, float | int],
     facts: dict[str, Any],
+    *,
+    positions: Sequence[Positions],
 ) -> list[Check]:
     """The gates against the champion; adds to metrics and facts what they are decided by."""
     params, rows, pads = asked
@@ -145,7 +150,9 @@ def _compare(
     checks = [answers_check("champion", ours, rows), answers_check("challenger", theirs, rows)]
     if not requests:
         return checks
-    found = score_comparison.compare(rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.classes)
+    found = score_comparison.compare(
+        rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.classes, positions=positions
+    )
     metrics |= found.metrics()
     facts |= {"examples": found.examples, "scores": found.scores()}
 

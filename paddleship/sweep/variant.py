@@ -145,7 +145,7 @@ def _test_score(train: Report | None) -> float | None:
 
 def _kind_of_score(train: Report) -> Score | None:
     """The score of the task of a training, by the metrics in its report; None without one."""
-    scores = [kind.score for kind in task_kinds.kinds().values()]
+    scores = [one.registration.score for one in task_kinds.found().values()]
     return next((score for score in scores if {f"validation_{score.name}", f"test_{score.name}"} & train.metrics.keys()), None)
 
 

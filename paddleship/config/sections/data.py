@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from paddleship.config.sections.section import Fraction, Section, require_once
 from paddleship.config.validation_errors import whole, written_as
-from paddleship.shipped.computing.task_kinds.registry import decisions
+from paddleship.shipped.computing.task_kinds import registry
 
-if TYPE_CHECKING:
-    TaskName = str
-else:
-    TaskName = Literal[tuple(decisions())]
+
+def _registered(task: str) -> str:
+    if task in registry.ours() or task in registry.found():  # entry points are not loaded without need
+        return task
+    names = [repr(name) for name in registry.found()]
+    raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": f"{', '.join(names[:-1])} or {names[-1]}"})
+
+
+_TASKS = "; ".join(f"{name}: {one.registration.labels}" for name, one in registry.ours().items())
 
 
 class Data(Section):
@@ -25,7 +31,7 @@ class Data(Section):
     kwargs: dict[str, Any] = Field({}, description="further arguments of the reader, by name")
     inputs: Annotated[list[str], Field(min_length=1, description="input columns; rows with equal values in all of them are repeats")]
     label: str = Field("label", description="column of the answers")
-    task: TaskName = Field(description="; ".join(f"{name}: {one.labels}" for name, one in decisions().items()))
+    task: Annotated[str, AfterValidator(_registered)] = Field(description=f"{_TASKS}; or a kind of an installed package")
     classes: list[str] = Field([], description="names of the classes in the order of their ids")
     validation: Fraction = Field(0.1, description="share of the rows that chooses the best epoch")
     test: Fraction = Field(0.1, description="share of the rows that the score is measured on")

@@ -34,7 +34,8 @@ def check(output: str, shape: Sequence[int], *, rows: int, classes: Sequence[str
 
 def unlabelled(candidate: Candidate) -> list[Finding]:
     """Why a candidate of a task with classes returns no label beside its scores; empty if it does."""
-    if candidate.task is None or registry.get(candidate.task).names is None or candidate.labels:
+    decision = registry.get(candidate.task) if candidate.task is not None else None
+    if decision is None or decision.names is None or candidate.labels:
         return []
     if not candidate.classes:
         return [
@@ -44,12 +45,12 @@ def unlabelled(candidate: Candidate) -> list[Finding]:
     if any(spec.name == "label" for spec in candidate.outputs):
         message = "the model has an output called 'label' of its own, so the server adds no class name under that name"
         return [Finding(KIND, "warning", message, "give it another name if clients need the class name")]
-    shape = ", ".join(map(str, first.shape))
+    shape, form = (", ".join(map(str, sizes)) for sizes in (first.shape, decision.form(len(candidate.classes))))
     message = (
         f"the first output {first.name!r} is [{shape}], and data.classes names {len(candidate.classes)} classes: the server returns no "
         "label"
     )
-    return [Finding(KIND, "warning", message, f"let forward return [batch, {len(candidate.classes)}] as its first output")]
+    return [Finding(KIND, "warning", message, f"let forward return [{form}] as its first output")]
 
 
 def absent(present: Mapping[str, Sequence[bool]], classes: Sequence[str]) -> list[Finding]:

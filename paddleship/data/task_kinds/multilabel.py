@@ -52,7 +52,7 @@ def _micro_f1(outputs: Array, labels: Array) -> float:
     return 2 * int((chosen & wanted).sum()) / total if total else math.nan
 
 
-def _exact_match(outputs: Array, labels: Array) -> float:
+def _exact_match(outputs: Array, labels: Array, _classes: Sequence[str]) -> float:
     """Share of rows for which all labels are right."""
     return float(((outputs > 0) == (labels > 0)).all(-1).mean())
 

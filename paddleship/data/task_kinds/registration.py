@@ -1,4 +1,4 @@
-"""The registration of a task kind, in the file of the kind (docs/how-to/add-task-kind.md)."""
+"""The registration of a task kind, in the file of the kind: here or in a user's package (docs/how-to/add-task-kind.md)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from paddleship.data.task_kinds import positions
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.task_kinds.registration import Array, Decision
 
@@ -23,7 +24,9 @@ class LabelReader(Protocol):
 class Labels:
     """How labels are read and stored, as one array of `dtype`.
 
-    `reader(column, classes)` makes the reader. `contradict`: equal rows with different labels contradict each other, and are dropped.
+    `reader(column, classes)` makes the reader; if the task decides each position, a label is an array with an entry for each character or
+    step of the row as it was read, and rows are padded with `positions.PADDING`. `contradict`: equal rows with different labels contradict
+    each other, and are dropped.
     `require(labels, classes)` raises DataError if the training rows cannot be learned from. `findings(parts, classes)` are warnings about
     the labels of the parts, by name of the part, `facts(labels, classes)` what the report says of the training rows. `plotted(labels)`
     are the numbers of their histogram.
@@ -43,7 +46,8 @@ class Score:
     """A score of first outputs against labels; more is better. `name` is part of the names of metrics, `title` is its name in plots.
 
     `share_of_decisions`: it is the share of decisions that equal their label, so its interval is exact; any other score has one by
-    bootstrap. `tolerance(rows, recorded)` is how far two processes may differ in it, because they round differently.
+    bootstrap. `tolerance(rows, recorded)` is how far two processes may differ in it, because they round differently. `parts(outputs,
+    labels)` are two numbers for each row whose sums have the score as their ratio: with them, the bootstrap is fast for large outputs.
     """
 
     name: str
@@ -51,6 +55,18 @@ class Score:
     of: Callable[[Array, Array], float]
     tolerance: Callable[[int, float], float]
     share_of_decisions: bool = False
+    parts: Callable[[Array, Array], Array] | None = None
+
+    def rows(self, outputs: Array, labels: Array) -> Array:
+        """What `of_rows` computes the score from, for any choice of rows."""
+        return outputs if self.parts is None else self.parts(outputs, labels)
+
+    def of_rows(self, rows: Array, labels: Array) -> float:
+        """The score of some rows, for a bootstrap."""
+        if self.parts is None:
+            return self.of(rows, labels)
+        hits, count = rows.sum(0)
+        return float(hits / count)
 
 
 @dataclass(frozen=True)
@@ -66,7 +82,7 @@ class ConstantAnswer:
 class UntrainedOutput:
     """The first output of the untrained model for a batch of `rows` rows, and what it must fit: `labels` of each part, and classes.
 
-    `own_loss`: train.loss replaces the loss of the task.
+    `own_loss`: train.loss replaces the loss of the task. `positions`: those of the batch, if the task decides each of them.
     """
 
     name: str
@@ -75,13 +91,15 @@ class UntrainedOutput:
     classes: Sequence[str]
     labels: Sequence[Array]
     own_loss: bool
+    positions: int = 0
 
 
 @dataclass(frozen=True)
 class TaskKind:
     """All that the pipeline knows about a task. Outputs are the first output of a model for all rows of a part.
 
-    `loss(output, labels)` is a tensor with one number, `score` the score that gates use, `further` are scores that are reported beside it.
+    `loss(output, labels)` is a tensor with one number, `score` the score that gates use, `further` are scores of (outputs, labels,
+    classes) that are reported beside it.
     `fits(outputs, labels)`: the outputs have the shape that the score needs. `check_output` compares the output of
     the untrained model with labels and classes, and raises ModelError.
     `constant(outputs, labels)` is what a constant answer reaches, None if that says nothing; `findings(outputs, labels, classes)` are
@@ -96,7 +114,7 @@ class TaskKind:
     loss: Callable[[Any, Any], Any]
     score: Score
     fits: Callable[[Array, Array], bool]
-    further: Mapping[str, Callable[[Array, Array], float]] = field(default_factory=dict)
+    further: Mapping[str, Callable[[Array, Array, Sequence[str]], float]] = field(default_factory=dict)
     check_output: Callable[[UntrainedOutput], list[Finding]] | None = None
     constant: Callable[[Array, Array], ConstantAnswer | None] = lambda _outputs, _labels: None
     findings: Callable[[Array, Array, Sequence[str]], list[Finding]] = lambda _outputs, _labels, _classes: []
@@ -107,10 +125,30 @@ class TaskKind:
     def name(self) -> str:
         return self.decision.name
 
-    def flips(self, before: Array, after: Array) -> Array | None:
-        """Which decisions differ between two outputs, as one axis; None if they decide nothing."""
+    @property
+    def per_position(self) -> bool:
+        return self.decision.per_position
+
+    def stacked(self, labels: Sequence[Any]) -> Array:
+        """The labels of rows as they are stored, as one array."""
+        if not self.per_position:
+            return np.asarray(labels, self.labels.dtype)
+        return positions.stack(labels, self.labels.dtype, pad=positions.PADDING)
+
+    def batched(self, labels: Array, width: Callable[[], int]) -> Array:
+        """The labels of a batch, padded as its rows are; `width` returns the number of their positions."""
+        return positions.fit(labels, width()) if self.per_position else labels
+
+    def joined(self, outputs: Sequence[Array]) -> Array:
+        """The first outputs for several batches as one array."""
+        return positions.join(outputs) if self.per_position else np.concatenate(outputs)
+
+    def flips(self, before: Array, after: Array, labels: Array | None = None) -> Array | None:
+        """Which decisions differ between two outputs, as one axis; None if they decide nothing. Padding decides nothing."""
         first, second = self.decision.decide(before), self.decision.decide(after)
         if first is None or second is None:
             return None
         differ: Array = first != second
+        if self.per_position and labels is not None:
+            return positions.at(differ, labels)
         return np.ravel(differ.any(-1) if self.decision.joint else differ)

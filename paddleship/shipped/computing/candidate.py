@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from paddleship.errors import CandidateError
 from paddleship.shipped.computing.files import sha256, write_text
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 from paddleship.shipped.computing.task_kinds import registry as task_kinds
+from paddleship.shipped.computing.task_kinds.registration import Positions
 
 FILE = "candidate.json"
 SCHEMA_VERSION = 6
@@ -82,14 +84,16 @@ class Candidate:
         """
         if self.task is None or task_kinds.get(self.task).names is None:
             return ()
-        fits = bool(self.outputs) and len(self.outputs[0].shape) == 2 and self.outputs[0].shape[1] == len(self.classes)
+        fits = bool(self.outputs) and task_kinds.get(self.task).scores(self.outputs[0].shape, len(self.classes))
         return self.classes if fits and all(spec.name != "label" for spec in self.outputs) else ()
 
-    def label_rows(self, scores: Any) -> list[str]:
-        """The label of each row, by its scores in the first output; only if there are `labels`."""
+    def label_rows(self, scores: Any, positions: Callable[[], Sequence[Positions]] = list) -> list[str]:
+        """The label of each row, by its scores in the first output; only if there are `labels`.
+
+        `positions` is called if each position of a row has a decision, and returns the positions of each row.
+        """
         decision = task_kinds.get(str(self.task))
-        decided = decision.decide(scores)
-        return decision.names(decided, self.labels) if decision.names is not None and decided is not None else []
+        return decision.answers(scores, self.labels, positions() if decision.per_position else ())
 
     def save(self, folder: Path) -> Candidate:
         """Write `candidate.json` over the files that lie in `folder`, and return the candidate with their hashes."""

@@ -85,7 +85,7 @@ class ServedModel:
         if self._sample is not None:
             self._sample.offer(examples)
         if self.candidate.labels:
-            outputs["label"] = self.candidate.label_rows(next(iter(outputs.values())))
+            outputs["label"] = self.candidate.label_rows(next(iter(outputs.values())), lambda: self._preprocess.positions(columns))
         return outputs
 
     def _run(self, batch: Batch) -> Arrays:

@@ -1,4 +1,4 @@
-"""The code of a candidate's runtime and preprocess kinds in users' packages goes into its image, where both are found again."""
+"""The code of a candidate's runtime, preprocess kinds and decision in users' packages goes into its image, where both are found again."""
 
 import subprocess
 import sys
@@ -9,11 +9,13 @@ from paddleship.image import user_packages
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.preprocess import registry as kinds
 from paddleship.shipped.computing.runtimes import registry as runtimes
+from paddleship.shipped.computing.task_kinds import registry as decisions
 
 CODE = """
 from dataclasses import dataclass
 from paddleship.shipped.computing.preprocess.registration import InputEncoder, Kind
 from paddleship.shipped.computing.runtimes.registration import Kind as Made, Registration
+from paddleship.shipped.computing.task_kinds.registration import Decision
 
 @dataclass(frozen=True, kw_only=True)
 class Plain(InputEncoder):
@@ -22,6 +24,7 @@ class Plain(InputEncoder):
 KIND = Kind("plain", Plain, "as it is", requirements=("numbers==1.0",))
 UNUSED = Kind("unused", Plain, "as it is", requirements=("other==1.0",))
 RUNTIME = Registration(name="theirs", load=print, candidates={"theirs": Made()}, source="onnx", requirements=())
+DECISION = Decision("their-task", labels="theirs")
 """
 POINTS = """
 [paddleship.preprocess]
@@ -29,18 +32,23 @@ plain = their_package.all:KIND
 unused = their_package.all:UNUSED
 [paddleship.runtimes]
 theirs = their_package.all:RUNTIME
+[paddleship.decisions]
+theirs = their_package.all:DECISION
+[paddleship.tasks]
+theirs = their_package.training:TASK_KIND
 """
 FOUND = """
 from paddleship.shipped.computing.preprocess import registry as kinds
 from paddleship.shipped.computing.runtimes import registry as runtimes
-print(kinds.registered("plain"), "|", runtimes.get("theirs"), "|", "unused" in kinds.found())
+from paddleship.shipped.computing.task_kinds import registry as decisions
+print(kinds.registered("plain"), "|", runtimes.get("theirs"), "|", "unused" in kinds.found(), "|", decisions.registered("their-task"))
 """
 
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """A distribution with a package that registers two kinds and a runtime."""
-    cached = (kinds.found, kinds.distributions, runtimes.found, runtimes.kinds, runtimes.distributions)
+    cached = (kinds.found, kinds.distributions, runtimes.found, runtimes.kinds, runtimes.distributions, decisions.found)
     package, about = tmp_path / "site/their_package", tmp_path / "site/their_package-2.0.dist-info"
     package.mkdir(parents=True)
     about.mkdir()
@@ -58,15 +66,17 @@ def installed(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def candidate(runtime, **inputs):
-    return Candidate("c", "m", runtime, "float32", 1, (), (), {"inputs": inputs}, "", "regression")
+def candidate(runtime, task="regression", **inputs):
+    return Candidate("c", "m", runtime, "float32", 1, (), (), {"inputs": inputs}, "", task)
 
 
 @pytest.mark.usefixtures("installed")
-def test_a_runtime_and_a_kind_of_one_distribution_are_both_found_in_the_image(tmp_path):
+def test_a_runtime_a_kind_and_a_decision_of_one_distribution_are_all_found_in_the_image(tmp_path):
     target = tmp_path / "app"
     target.mkdir()
-    both = candidate("theirs", x={"kind": "plain", "column": "x"}, y={"kind": "plain", "column": "y"}, z={"kind": "numbers", "column": "z"})
+    both = candidate(
+        "theirs", "their-task", x={"kind": "plain", "column": "x"}, y={"kind": "plain", "column": "y"}, z={"kind": "numbers", "column": "z"}
+    )
     user_packages.lay_out(both, target)
     assert sorted(path.name for path in target.iterdir()) == ["their_package", "their_package-2.0.dist-info"]
     inside = subprocess.run(
@@ -75,8 +85,11 @@ def test_a_runtime_and_a_kind_of_one_distribution_are_both_found_in_the_image(tm
     assert inside.stdout.split(" | ") == [
         "their_package.all:KIND of their-package 2.0",
         "their_package.all:RUNTIME of their-package 2.0",
-        "False\n",
+        "False",
+        "their_package.all:DECISION of their-package 2.0\n",
     ]
+    about = (target / "their_package-2.0.dist-info/entry_points.txt").read_text(encoding="utf-8")
+    assert "paddleship.tasks" not in about, "what trains is no part of an image"
     assert user_packages.pins(both) == ["numbers==1.0"]
 
 

@@ -63,6 +63,29 @@ class Preprocess:
                     found[one.column, row] = {"input": one.column, "row": row, "length": cut[0], "kept": cut[1]}
         return list(found.values())
 
+    @property
+    def sequence(self) -> InputEncoder:
+        """The input whose positions have decisions of their own: the first with a dynamic dimension beside the batch, or with any.
+
+        Raises DataError if there is none.
+        """
+        several = [one for one in self.encoders if len(one.spec.shape) > 1]
+        dynamic = [one for one in several if isinstance(one.spec.shape[1], str)]
+        if not several:
+            raise DataError(
+                "no input of the model has positions, and the task decides each of them: declare an input [batch, length] in model.inputs"
+            )
+        return (dynamic or several)[0]
+
+    def positions(self, columns: Mapping[str, Sequence[Any]]) -> list[list[tuple[int, int]]]:
+        """The positions of each row: the part of the column's value, from start to end, that each was made from. Raises DataError."""
+        sequence = self.sequence
+        return [sequence.positions(value) for value in columns[sequence.column]]
+
+    def width(self, batch: Batch) -> int:
+        """The number of positions of each row of a batch, those of padding included. Raises DataError."""
+        return int(batch[self.sequence.spec.name].shape[1])
+
     def accept(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of one raw row as they are stored and as a client sends them. Raises RequestError for a row that is never valid."""
         accepted: dict[str, Any] = {}

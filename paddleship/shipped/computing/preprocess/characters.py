@@ -17,7 +17,7 @@ import numpy as np
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.computing.preprocess.measures import Array, Measure
 from paddleship.shipped.computing.preprocess.registration import InputEncoder, Kind, fitted, param
-from paddleship.shipped.computing.preprocess.text import UnicodeForm, normalise
+from paddleship.shipped.computing.preprocess.text import UnicodeForm, normalise, sources
 from paddleship.shipped.computing.spec import BATCH, Dimension, TensorSpec
 
 PAD, UNKNOWN = 0, 1
@@ -77,6 +77,9 @@ class Characters(InputEncoder):
         if not clean:
             raise RequestError(f"input {self.column!r} is empty", "give at least one character")
         return np.fromiter((self._ids.get(character, UNKNOWN) for character in clean), self.spec.dtype, len(clean))
+
+    def positions(self, value: Any) -> list[tuple[int, int]]:
+        return sources(value, self.unicode_form, self.max_length)
 
     def collate(self, rows: Sequence[Array]) -> Array:
         longest = max(len(row) for row in rows)

@@ -79,6 +79,18 @@ class InputEncoder(ABC):
     def encode(self, value: Any) -> Array:
         """One row of the input, without the batch dimension. Raises RequestError for a value that the model does not accept."""
 
+    def positions(self, value: Any) -> list[tuple[int, int]]:
+        """The part of a value, from start to end, that each position along the first axis of its encoded row was made from.
+
+        By default each position is a step of its own. Where rows are padded, steps at the end that hold nothing but `pad` are none.
+        """
+        length = self.spec.shape[1]
+        if isinstance(length, str):
+            row = self.encode(value)
+            used = np.flatnonzero((row != self.spec.pad).reshape(len(row), -1).any(1))
+            length = int(used[-1]) + 1 if used.size else 0
+        return [(index, index + 1) for index in range(length)]
+
     def check(self, row: Array, sizes: Mapping[str, int], rules: Mapping[str, Dimension]) -> None:  # noqa: B027 most kinds check nothing
         """Raises RequestError if an encoded row has a size or a value that the proof did not cover; `sizes` are those of the whole row."""
 

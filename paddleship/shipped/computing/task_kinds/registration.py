@@ -1,4 +1,4 @@
-"""The decision of a task kind, in the file of the kind (docs/how-to/add-task-kind.md)."""
+"""The decision of a task kind, in the file of the kind: here or in a user's package (docs/how-to/add-task-kind.md)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+Positions = Sequence[tuple[int, int]]  # of one row: the part of its value, from start to end, that each position was made from
 
 
 def nothing(_output: Array) -> None:
@@ -22,10 +23,29 @@ class Decision:
     `decide(output)` returns the decisions of the rows along the first axis, or None if this output decides nothing; several rows or a
     single one. `names(decisions, classes)` returns the text that a server answers as `label`, one for each row; without it, a server
     answers no label. `joint`: the decisions along the last axis are one, such as a set of labels.
+
+    `per_position`: each position of a row has a decision, such as a tag for each character, along the second axis. Rows are padded there,
+    so `names(decisions, classes, positions)` also gets the positions of each row.
     """
 
     name: str
     labels: str
     decide: Callable[[Array], Array | None] = nothing
-    names: Callable[[Array, Sequence[str]], list[str]] | None = None
+    names: Callable[..., list[str]] | None = None
     joint: bool = False
+    per_position: bool = False
+
+    def form(self, classes: int) -> tuple[str | int, ...]:
+        """The shape of an output with one score for each class."""
+        return ("batch", "positions", classes) if self.per_position else ("batch", classes)
+
+    def scores(self, shape: Sequence[str | int], classes: int) -> bool:
+        """Whether an output of this shape has one score for each class."""
+        return len(shape) == len(self.form(classes)) and shape[-1] == classes
+
+    def answers(self, output: Array, classes: Sequence[str], positions: Sequence[Positions] = ()) -> list[str]:
+        """The text that a server answers as `label` for each row of an output; empty if there is none."""
+        decided = self.decide(output)
+        if self.names is None or decided is None:
+            return []
+        return self.names(decided, classes, positions) if self.per_position else self.names(decided, classes)

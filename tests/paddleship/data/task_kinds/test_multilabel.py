@@ -80,7 +80,7 @@ def test_the_score_counts_every_label_and_the_other_only_whole_rows():
     outputs = np.array([[1, -1, 1], [1, 1, -1]], np.float32)
     labels = np.array([[1, 0, 1], [1, 0, 0]])
     assert KIND.score.of(outputs, labels) == pytest.approx(6 / 7)
-    assert KIND.further["exact_match"](outputs, labels) == 0.5
+    assert KIND.further["exact_match"](outputs, labels, CLASSES) == 0.5
     assert KIND.score.of(np.zeros((2, 3)), np.ones((2, 3), int)) == 0
     assert np.isnan(KIND.score.of(np.zeros((2, 3)), np.zeros((2, 3), int)))
 
