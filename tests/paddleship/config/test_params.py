@@ -39,7 +39,10 @@ def rules(inputs, **dimensions):
         ({"train": {"epochs": "three"}}, "train.epochs: must be a whole number"),
         ({"train": {"epochs": 0}}, "train.epochs: must be greater than or equal to 1 (got 0)"),
         ({"train": {"learning_rate": -1}}, "train.learning_rate: must be greater than 0 (got -1)"),
-        ({"data": {"reader": "nowhere"}}, "data.reader: must be csv, jsonl, parquet or module:function, such as my_data:read (got 'nowhere')"),
+        (
+            {"data": {"reader": "nowhere"}},
+            "data.reader: must be csv, jsonl, parquet or module:function, such as my_data:read (got 'nowhere')",
+        ),
         ({"train": {"min_score": 75}}, "train.min_score: must be less than or equal to 1 (got 75)"),
         ({"train": {"epochs": "many"}}, "train.epochs: must be a whole number (got 'many')"),
         ({"train": {"epochs": 1.5}}, "train.epochs: must be a whole number (got 1.5)"),
