@@ -10,7 +10,7 @@ from paddleship.reports.verdict import Check
 
 
 class Fit:
-    """Trains on the training rows, and keeps the weights of the epoch with the lowest loss on the validation rows."""
+    """Trains on the training rows, and keeps the weights of the best epoch on the validation rows."""
 
     def obtain(self, setup: Setup) -> Obtained:
         settings = setup.params.train
@@ -51,6 +51,7 @@ def check_loss(history: History) -> Check:
 
 def advice(history: History, settings: Train) -> str:
     """How to reach a better score."""
-    early = f"no lower validation loss for {history.waited} epochs ended the training: raise train.patience"
+    better = "lower" if settings.best == "loss" else "higher"
+    early = f"no {better} validation {settings.best} for {history.waited} epochs ended the training: raise train.patience"
     longer = early if history.waited >= settings.patience else "raise train.epochs"
     return f"{longer}, check the data, or lower train.min_score"

@@ -1,4 +1,4 @@
-"""Eager training: seeded, with early stopping by the validation loss; the best weights are kept.
+"""Eager training: seeded, with early stopping by the validation loss or score; the best weights are kept.
 
 Not supported: resuming, mixed precision, several devices.
 """
@@ -18,6 +18,7 @@ from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.data.task_kinds.registration import TaskKind
 from paddleship.errors import ModelError
 from paddleship.model import building
+from paddleship.model.optimizing import Optimizer
 from paddleship.shipped.computing.arguments import ArgumentForm
 from paddleship.shipped.computing.preprocess import Example, Preprocess
 from paddleship.shipped.computing.references import explain, resolve
@@ -97,19 +98,17 @@ def fit(
 ) -> History:
     """Train `layer` in place; afterwards it has the weights of its best epoch.
 
-    `form` maps the inputs of a batch to the arguments of forward. Stops after `patience` epochs without a lower validation loss, and
+    `form` maps the inputs of a batch to the arguments of forward. Stops after `patience` epochs without a better one by `best`, and
     immediately, with `diverged` set, if a loss is not finite.
     """
-    from paddle import optimizer
-
-    adam = optimizer.AdamW(settings.learning_rate, parameters=layer.parameters(), weight_decay=settings.weight_decay)
+    optimizer = Optimizer(layer, settings, math.ceil(len(train.labels) / settings.batch_size))
     random = np.random.default_rng(seed)
-    history, best_loss, best_weights = History(), math.inf, None
+    history, best, best_weights = History(), math.inf, None
     started = time.monotonic()
     for epoch in range(settings.epochs):
         epoch_start = time.monotonic()
         loss = _train_epoch(
-            layer, adam, train, preprocess, settings, form=form, task=task, random=random, label=f"epoch {epoch + 1}/{settings.epochs}"
+            layer, optimizer, train, preprocess, settings, form=form, task=task, random=random, label=f"epoch {epoch + 1}/{settings.epochs}"
         )
         if not math.isfinite(loss):
             history.diverged = f"the training loss is {loss} in epoch {epoch + 1}"
@@ -132,12 +131,14 @@ def fit(
         rest = clock((time.monotonic() - started) / (epoch + 1) * (settings.epochs - epoch - 1))
         figures = f"loss {loss:.4f}  validation {validation_loss:.4f}  {task.kind.score.name} {score:.4f}"
         print(f"epoch {epoch + 1}/{settings.epochs}  {figures}  {metrics['rows_per_s']:,.0f} rows/s  eta {rest}")
-        if validation_loss < best_loss:
-            best_loss, history.best = validation_loss, epoch
+        reached = validation_loss if settings.best == "loss" else -score
+        if reached < best or best_weights is None:
+            best, history.best = reached, epoch
             best_weights = {name: tensor.numpy().copy() for name, tensor in layer.state_dict().items()}
         elif history.waited >= settings.patience and epoch + 1 < settings.epochs:
             print(
-                f"stopped early: no lower validation loss for {settings.patience} epochs; keeping the weights of epoch {history.best + 1}"
+                f"stopped early: no {'lower' if settings.best == 'loss' else 'higher'} validation {settings.best} for {settings.patience} "
+                f"epochs; keeping the weights of epoch {history.best + 1}"
             )
             break
     layer.set_state_dict(best_weights)
@@ -170,7 +171,7 @@ def ask(layer: Any, batch: Mapping[str, np.ndarray[Any, Any]], form: ArgumentFor
 
 def _train_epoch(
     layer: Any,
-    adam: Any,
+    optimizer: Optimizer,
     split: Split,
     preprocess: Preprocess,
     settings: Train,
@@ -191,13 +192,12 @@ def _train_epoch(
         if not math.isfinite(value):
             return value
         try:
-            loss.backward()
+            optimizer.add(loss)
         except Exception as failure:
             raise ModelError(f"the gradient of {type(layer).__name__} failed ({explain(failure)}): fix forward or train.loss") from None
-        adam.step()
-        adam.clear_grad()
         total += value * len(indices)
         progress.advance(len(indices))
+    optimizer.flush()
     return total / len(split.labels)
 
 
