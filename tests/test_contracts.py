@@ -10,11 +10,12 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 COPIED = ("__init__.py", "errors.py", "shipped", "acceptance")
-LAYERS = "The server: entry points on transports, which do not know each other, on a core"
+LAYERS = "The server: entry points on transports on a core"
+TRANSPORTS = "No transport of the server knows another"
 PROTOCOLS = "The core of the server knows no protocol: neither HTTP nor JSON"
 ASKED = "What accept asks and judges knows no protocol: transports implement one for it"
 SENT = "What accept asks and judges opens no connection"
-CONTRACTS = (LAYERS, PROTOCOLS, ASKED, SENT)
+CONTRACTS = (LAYERS, TRANSPORTS, PROTOCOLS, ASKED, SENT)
 SETTINGS = """[tool.importlinter]
 root_package = "paddleship"
 include_external_packages = true
@@ -56,6 +57,7 @@ def test_the_contracts_are_kept(library):
     [
         ("shipped/serving/service.py", "from paddleship.shipped.serving.transports import http", LAYERS),
         ("shipped/serving/unlisted.py", "", LAYERS),
+        ("shipped/serving/transports/other.py", "from paddleship.shipped.serving.transports.http import statuses", TRANSPORTS),
         ("shipped/serving/columns.py", "import json", PROTOCOLS),
         ("shipped/serving/model.py", "import orjson", PROTOCOLS),
         ("shipped/serving/service.py", "import starlette.applications", PROTOCOLS),
