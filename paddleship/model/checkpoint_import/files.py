@@ -29,7 +29,7 @@ def digest(path: Path, root: Path = Path()) -> str:
     except OSError as error:
         reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
         what = f"{Path(error.filename).name!r} in it" if there.is_dir() else "it"
-        advice = "correct the path; a relative one is below the workspace, where an isolated run has what git and DVC keep"
+        advice = "correct the path, or give an absolute one: an isolated run has only what git keeps"
         raise ModelError(f"train.source.checkpoint is {str(path)!r}, but {what} {reason}: {advice}") from None
 
 
