@@ -103,7 +103,9 @@ def test_another_file_of_that_name_makes_another_source(params, tmp_path):
 
 
 def test_a_file_that_is_not_there_is_told_before_anything_runs(params, tmp_path):
-    with pytest.raises(ModelError, match=r"train.source.checkpoint is 'none.pdparams', but it does not exist: correct the path, or give an absolute one"):
+    with pytest.raises(
+        ModelError, match=r"train.source.checkpoint is 'none.pdparams', but it does not exist: correct the path, or give an absolute one"
+    ):
         fingerprint(params({"checkpoint": "none.pdparams"}), tmp_path)
 
 
