@@ -189,7 +189,7 @@ def test_an_edit_of_the_kind_is_refused_until_the_data_is_prepared_again(verifie
 def test_without_its_package_the_kind_is_refused_with_those_that_are_registered(verified, run):
     done = run(verified, "prepare", path=())
     assert done.returncode == 2
-    said = "preprocess.inputs.tags: there is no preprocess kind 'tags' (registered kinds: characters, numbers, tensors)"
+    said = "preprocess.inputs.tags: there is no preprocess kind 'tags' (registered kinds: categories, characters, numbers, tensors)"
     assert said in done.stderr
 
 

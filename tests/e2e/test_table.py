@@ -1,0 +1,121 @@
+"""A CSV with text, numbers and categories goes to an image without Python but the model: what is served equals eager, row by row."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+from paddleship.config import loading
+from paddleship.errors import RequestError
+from paddleship.shipped.serving.model import ServedModel
+
+MODEL = '''
+import paddle
+from paddle import nn
+
+
+class Prices(nn.Layer):
+    """The mean of a description's characters, a town and two numbers in; a price out."""
+
+    def __init__(self, vocabulary_size, towns):
+        super().__init__()
+        self.characters = nn.Embedding(vocabulary_size, 8, padding_idx=0)
+        self.town = nn.Embedding(towns, 4)
+        self.body = nn.Sequential(nn.Linear(8 + 4 + 2, 16), nn.ReLU(), nn.Linear(16, 1))
+
+    def forward(self, ids, town, size):
+        known = (ids != 0).astype("float32").unsqueeze(-1)
+        text = (self.characters(ids) * known).sum(axis=1) / known.sum(axis=1).clip(min=1)
+        return self.body(paddle.concat([text, self.town(town), size], axis=-1))
+
+
+def build(vocabulary_size, towns):
+    return Prices(vocabulary_size, towns)
+'''
+REPOSITORY = f"paddleship/test-houses-{os.getpid()}"
+TOWNS = {"Oslo": 3.0, "Rome": 1.0, "01234": 0.0}
+
+
+@pytest.fixture
+def checkout(tmp_path, checkout_of, base_params, warm_commands):
+    """A checkout whose params name the CSV and the model."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "prices.py").write_text(MODEL)
+    random = np.random.default_rng(0)
+    lines = ["description,town,rooms,area,sold,price"]
+    for number in range(400):
+        town, rooms, area = str(random.choice(list(TOWNS))), int(random.integers(1, 6)), round(float(random.normal(80, 20)), 1)
+        text = "new" if random.integers(2) else "old"
+        price = TOWNS[town] + rooms + area / 40 + (2 if text == "new" else 0)
+        town = "" if number % 50 == 7 else town
+        lines.append(f'"{text}, nr {number}",{town},{rooms},{area},2024-01-{number % 28 + 1:02},{price:.3f}')
+    (theirs / "houses.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    inputs = [("ids", "int64", ["batch", "length"]), ("town", "int64", ["batch"]), ("size", "float32", ["batch", 2])]
+    overlay = {
+        "name": "houses",
+        "code": {"root": str(theirs), "watch": str(theirs / "prices.py")},
+        "data": {
+            "fetch": {}, "raw": str(theirs / "houses.csv"), "reader": "csv",
+            "kwargs": {"vectors": {"size": ["rooms", "area"], "y": ["price"]}},
+            "inputs": ["description", "town", "size"], "label": "y", "task": "regression", "classes": [],
+            "unusable_share": 0.1, "near_repeat_share": 1.0,
+        },
+        "preprocess": {"inputs": {
+            "ids": {"kind": "characters", "column": "description", "max_length": 16, "multiple_of": 16, "vocabulary_size": 40},
+            "town": {"kind": "categories"}, "size": {"kind": "numbers"},
+        }},
+        "model": {
+            "factory": "prices:build", "kwargs": {"vocabulary_size": 40, "towns": 4},
+            "inputs": [{"name": name, "dtype": dtype, "shape": shape} for name, dtype, shape in inputs],
+        },
+        "train": {"epochs": 20, "batch_size": 16, "learning_rate": 0.02, "schedule": "cosine", "weight_decay": 0.0, "min_score": 0.9},
+        "optimize": {"candidates": ["onnxruntime"], "tune_seconds": 0},
+        "verify": {"samples": 24, "max_batch": 4},
+        "benchmark": {"batch_sizes": [1], "concurrency": [], "starts": 1, "warmup_s": 0.2, "scenario_seconds": 0.5, "max_seconds": 2},
+        "package": {"repository": REPOSITORY},
+    }  # fmt: skip
+    folder = checkout_of("houses")
+    base = {key: value for key, value in base_params.items() if key != "preprocess"}
+    (folder / "params.yaml").write_text(yaml.safe_dump(loading.merge(base, overlay), sort_keys=False))
+    return folder
+
+
+def run(checkout, *names):
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    for name in names:
+        command = [sys.executable, "-m", f"tasks.{name}"]
+        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
+
+
+def test_rows_without_a_name_are_dropped_and_the_loop_learns_from_the_table(checkout):
+    run(checkout, "prepare", "train")
+    report = json.loads((checkout / "reports/prepare.json").read_text())
+    assert report["facts"]["dropped"]["empty"] == {"town": 8}
+    stored = json.loads((checkout / "data/prepared/schema.json").read_text())["preprocess"]["inputs"]["town"]
+    assert set(stored["names"]) == set(TOWNS)
+
+
+@pytest.mark.engine
+@pytest.mark.long
+def test_the_image_is_accepted_and_answers_names_known_or_not_and_refuses_an_empty_one(checkout, engine):
+    run(checkout, "prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept")
+    release = json.loads((checkout / "release.json").read_text(encoding="utf-8"))
+    assert release["accepted"]
+    assert [one["name"] for one in release["example"]["request"]["inputs"]] == ["description", "town", "size"]
+    for built in engine.images.list(name=REPOSITORY):
+        engine.images.remove(built.id, force=True)
+    model = ServedModel(checkout / "models/candidates/onnxruntime")
+
+    def price(town):
+        return float(model.predict({"description": ["new, nr 5"], "town": [town], "size": [np.array([3.0, 80.0])]})["output"].item())
+
+    assert price("Oslo") - price("Rome") == pytest.approx(2.0, abs=0.7)
+    assert np.isfinite(price("Paris"))
+    with pytest.raises(RequestError, match="is empty"):
+        price(" ")
