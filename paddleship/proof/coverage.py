@@ -99,13 +99,13 @@ def _batches(cases: Sequence[Case], specs: Sequence[TensorSpec]) -> str:
 
 
 def _sizes(cases: Sequence[Case], specs: Sequence[TensorSpec]) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, tuple[int, int]] = {}
     for spec in specs:
         for axis, name in enumerate(spec.shape):
-            if isinstance(name, str) and name not in found:
+            if isinstance(name, str) and name not in sizes:
                 seen = [case.inputs[spec.name].shape[axis] for case in cases]
-                found[name] = (min(seen), max(seen))
-    return found
+                sizes[name] = (min(seen), max(seen))
+    return sizes
 
 
 def _ids(cases: Sequence[Case], spec: TensorSpec) -> float | None:
@@ -123,11 +123,11 @@ def _ids(cases: Sequence[Case], spec: TensorSpec) -> float | None:
 
 
 def _left(compared_weights: Mapping[str, WeightComparison]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for one in compared_weights.values():
         for why, share in one.left().items():
-            found[_WHY[why]] = max(found.get(_WHY[why], 0.0), share)
-    return found
+            shares[_WHY[why]] = max(shares.get(_WHY[why], 0.0), share)
+    return shares
 
 
 def _span(smallest: int, largest: int) -> str:

@@ -35,14 +35,14 @@ class Rescored:
 def rescore(params: Params, preprocess: Preprocess) -> list[Rescored]:
     """Score the validation and the test rows with the eager model of the checkpoint. Raises BadInput without recorded scores."""
     recorded = _recorded(Path(params.paths.checkpoint))
-    found = []
+    scores = []
     with Isolated("eager", Eager, SourceModel.of(params), timeout_s=params.verify.timeout_s) as eager:
         for split in SPLITS:
             rows = dataset.read(Path(params.paths.prepared), split)
             outputs = [next(iter(eager.call("run", batch).values())) for batch in _batches(preprocess, rows, params.train.batch_size)]
             score = task_kinds.get(params.data.task).score.of(np.concatenate(outputs), rows.labels)
-            found.append(Rescored(split, len(rows), recorded[split], score))
-    return found
+            scores.append(Rescored(split, len(rows), recorded[split], score))
+    return scores
 
 
 def checks(rescored: Sequence[Rescored], *, task: str, min_score: float | None) -> list[Check]:

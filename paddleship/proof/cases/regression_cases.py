@@ -38,8 +38,8 @@ def read(folder: Path, specs: Sequence[TensorSpec], *, dimensions: Sequence[Dime
             f"restore them with `dvc checkout {folder}`, or delete the folder to go on without them"
         ) from None
     cases = [
-        Case(name, "past", {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{place}/")})
-        for place, name in enumerate(names)
+        Case(name, "past", {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{index}/")})
+        for index, name in enumerate(names)
     ]
     return [case for case in cases if _fits(case, specs) and _taken(sizes_of(specs, case.inputs), specs, dimensions, max_batch)]
 
@@ -54,7 +54,7 @@ def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
         distinct.setdefault(digest, kept)
     kept_cases = list(distinct.values())[-_KEPT:]
     with new_folder(folder) as beside:
-        flat = {f"{place}/{name}": array for place, case in enumerate(kept_cases) for name, array in case.inputs.items()}
+        flat = {f"{index}/{name}": array for index, case in enumerate(kept_cases) for name, array in case.inputs.items()}
         np.savez(beside / "cases.npz", **flat)  # type: ignore[arg-type]
         (beside / "cases.json").write_text(json.dumps([case.name for case in kept_cases], indent=1) + "\n", encoding="utf-8")
 

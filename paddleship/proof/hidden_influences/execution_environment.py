@@ -13,7 +13,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from paddleship.proof.hidden_influences.sources import Cause, Read, Setting, reading_line, words_of
+from paddleship.proof.hidden_influences.sources import Cause, Read, Setting, reading_line, string_constants
 
 _TICK_S = 1e-6  # the clock advances by this at every read, so that code that waits for it continues
 _ZONE = ("timezone", "altzone", "daylight", "tzname")
@@ -66,7 +66,7 @@ class Circumstances:
             if (reader := reading_line(frame or sys._getframe(1), self._package)) is None:
                 return False
             where = f"{reader.f_code.co_filename}:{line or reader.f_lineno}"
-            self.reads[Read(cause, what, where, self.in_forward, words_of(reader))] = None
+            self.reads[Read(cause, what, where, self.in_forward, string_constants(reader))] = None
             return True
         finally:
             self._busy = False

@@ -69,10 +69,10 @@ class Observer:
 
     def _look_for_now(self, frame: FrameType) -> None:
         """numpy's `datetime64` is a type, whose calls no profile shows: what counts is the word in the function that runs."""
-        words = {constant for constant in frame.f_code.co_consts if isinstance(constant, str)} & {"now", "today"}
+        texts = {constant for constant in frame.f_code.co_consts if isinstance(constant, str)} & {"now", "today"}
         for instruction in dis.get_instructions(frame.f_code):
-            if instruction.argval == "datetime64" and words and instruction.positions is not None:
-                self._seen.note(Cause.CLOCK, f"numpy.datetime64({min(words)!r})", frame, line=instruction.positions.lineno)
+            if instruction.argval == "datetime64" and texts and instruction.positions is not None:
+                self._seen.note(Cause.CLOCK, f"numpy.datetime64({min(texts)!r})", frame, line=instruction.positions.lineno)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._seen.in_forward:

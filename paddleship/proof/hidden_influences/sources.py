@@ -34,13 +34,13 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class Read:
-    """One line of the user's code that reads a source; `what` is the function, variable or file, `words` are short strings beside it."""
+    """One line of the user's code that reads a source; `what` is the function, variable or file, `texts` are short strings beside it."""
 
     cause: Cause
     what: str
     where: str
     in_forward: bool
-    words: tuple[str, ...] = field(default=(), compare=False)
+    texts: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def reading_line(frame: FrameType | None, package: str) -> FrameType | None:
     return None
 
 
-def words_of(frame: FrameType) -> tuple[str, ...]:
+def string_constants(frame: FrameType) -> tuple[str, ...]:
     """The short strings in a function, which may be values that it compares with."""
     texts: list[str] = []
     for constant in frame.f_code.co_consts:
