@@ -29,8 +29,8 @@ from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped
 from paddleship.reports.report import Report
 from paddleship.rollout import challenger_evidence
 from paddleship.rollout.promotion_gate import challenge
-from paddleship.rollout.rollback import REASON_CHARACTERS, carry_out, kept, roll_back, settings
-from paddleship.rollout.rollout_steps import Place, full_acceptance, send, target_of
+from paddleship.rollout.rollback import REASON_CHARACTERS, carry_out, recording_of, roll_back, settings
+from paddleship.rollout.rollout_steps import Rollout, full_acceptance, send, target_of
 from paddleship.servers.local_state import Local
 from paddleship.system import host, locks
 from paddleship.tracking.champion import Registry
@@ -95,7 +95,7 @@ def _promote(version: str, params_file: str | None) -> str:
             )
             with locks.turn_on_machine(f"promote-{values.name}", say=get_run_logger().info):
                 return carry_out(
-                    Place(values, client, registry, ledger, decision, kept(ledger, registry, challenger), accept=None), step=_task
+                    Rollout(values, client, registry, ledger, decision, recording_of(ledger, registry, challenger), accept=None), step=_task
                 )
         _require_settled(ledger, champion)
         if (target := target_of(values, client)) is not None:
@@ -109,10 +109,10 @@ def _promote(version: str, params_file: str | None) -> str:
                     was, is_now = (one.version if one else "none" for one in (champion, now))
                     raise Unavailable(f"the champion changed from version {was} to {is_now} meanwhile: run the same command again")
                 _require_settled(ledger, champion)
-                answers.keep(ledger.recordings, challenger.candidate_digest, recording)
+                answers.save(ledger.recordings, challenger.candidate_digest, recording)
                 decision = ledger.append(decision)
                 accept = partial(full_acceptance, client, judged, challenger)
-                return carry_out(Place(values, client, registry, ledger, decision, recording, accept=accept), step=_task)
+                return carry_out(Rollout(values, client, registry, ledger, decision, recording, accept=accept), step=_task)
 
 
 def _gates(values: Params) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Answered:
 
 def single_rows(rows: Rows, metadata: Mapping[str, Any], pads: Mapping[str, float]) -> list[Question]:
     """One request a row, in the form that the server's metadata asks for."""
-    return questions([rows.take([place]).columns for place in range(len(rows))], metadata, pads)
+    return questions([rows.take([index]).columns for index in range(len(rows))], metadata, pads)
 
 
 def ask(connect: Callable[[], TritonClient], rows: Rows, pads: Mapping[str, float], *, who: str) -> Answered:
@@ -52,43 +52,43 @@ def ask(connect: Callable[[], TritonClient], rows: Rows, pads: Mapping[str, floa
 
 def record(client: Client, asked: Sequence[Question]) -> Recording:
     """A few requests with their answers, as JSON. Raises ServerError."""
-    kept: Recording = []
+    recording: Recording = []
     size = 0
     for question in asked[:_KEPT]:
         size += question.body_bytes
-        if kept and size > _KEPT_BYTES:
+        if recording and size > _KEPT_BYTES:
             break
         request = plain_request(question.tensors)
         status, answer = client.send(json.dumps(request, ensure_ascii=False).encode())
         if status != 200:
             raise ServerError(f"the server answered {status} to a held-out row ({answer[:300].decode(errors='replace')})", status)
-        kept.append({"request": request, "outputs": json.loads(answer)["outputs"]})
-    return kept
+        recording.append({"request": request, "outputs": json.loads(answer)["outputs"]})
+    return recording
 
 
 def departures(client: Client, recording: Recording) -> list[str]:
     """The recorded requests that a server does not answer as it was recorded: to a thousandth of an output's size, labels exactly."""
     faults = []
-    for number, kept in enumerate(recording):
+    for number, exchange in enumerate(recording):
         try:
-            status, answer = client.send(json.dumps(kept["request"], ensure_ascii=False).encode())
+            status, answer = client.send(json.dumps(exchange["request"], ensure_ascii=False).encode())
         except ServerError as error:
             faults.append(f"recorded request {number}: {error}")
             continue
         if status != 200:
             faults.append(f"recorded request {number}: the server answered {status}")
-        elif not same_outputs(json.loads(answer)["outputs"], kept["outputs"]):
+        elif not same_outputs(json.loads(answer)["outputs"], exchange["outputs"]):
             faults.append(f"recorded request {number}: another answer")
     return faults
 
 
-def keep(folder: Path, digest: str, recording: Recording) -> None:
-    """Keep the answers that a candidate is known by."""
+def save(folder: Path, digest: str, recording: Recording) -> None:
+    """Save the recorded answers of a candidate."""
     write_text(folder / f"{digest}.json", json.dumps(recording, ensure_ascii=False))
 
 
-def kept(folder: Path, digest: str) -> Recording:
-    """What `keep` kept; empty where nothing was."""
+def load(folder: Path, digest: str) -> Recording:
+    """The recording that `save` wrote; empty if there is none."""
     path = folder / f"{digest}.json"
-    found: Recording = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    return found
+    recording: Recording = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return recording

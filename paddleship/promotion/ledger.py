@@ -102,8 +102,8 @@ class Ledger:
 
     @property
     def entries(self) -> list[Entry]:
-        found = {entry.id: entry for entry in [*self._elsewhere, *self.own]}
-        return sorted(found.values(), key=lambda entry: entry.at)
+        by_id = {entry.id: entry for entry in [*self._elsewhere, *self.own]}
+        return sorted(by_id.values(), key=lambda entry: entry.at)
 
     def append(self, entry: Entry) -> Entry:
         """Write one line so that it is on the disk when this returns; what a power cut left of another line ends there first.
@@ -136,12 +136,12 @@ class Ledger:
 
     def targets(self, at: datetime | None = None) -> dict[str, Shipped]:
         """What was put in service last on each target up to that time, by default now; the latest target comes last."""
-        found: dict[str, Shipped] = {}
+        by_target: dict[str, Shipped] = {}
         for entry in self.entries:
             if entry.event == Event.SERVING and entry.target is not None and (at is None or entry.at <= at):
-                found.pop(entry.target, None)
-                found[entry.target] = entry.shipped
-        return found
+                by_target.pop(entry.target, None)
+                by_target[entry.target] = entry.shipped
+        return by_target
 
     @property
     def champions(self) -> list[Shipped]:

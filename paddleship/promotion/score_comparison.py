@@ -52,7 +52,7 @@ class Comparison:
 
     def metrics(self) -> dict[str, float | int]:
         """Flat, with what could not be said left out."""
-        found: dict[str, float | int | None] = {
+        metrics: dict[str, float | int | None] = {
             "compared_rows": self.rows,
             f"champion_{self.metric}": self.champion,
             f"challenger_{self.metric}": self.challenger,
@@ -60,8 +60,8 @@ class Comparison:
         }
         for name, interval in (("champion_metric_drop", self.drop), ("champion_flip_rate", self.flip_rate)):
             if interval is not None:
-                found |= {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
-        return {name: value for name, value in found.items() if value is not None}
+                metrics |= {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+        return {name: value for name, value in metrics.items() if value is not None}
 
 
 def compare(rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs], *, task: str, classes: Sequence[str]) -> Comparison:
@@ -82,45 +82,45 @@ def compare(rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Output
     return _with_scores(decided, lambda share, _: float(share.mean()), right[0], right[1], rows.labels)
 
 
-def checks(found: Comparison, limits: Promote) -> list[Check]:
+def checks(comparison: Comparison, limits: Promote) -> list[Check]:
     """The gates on score and decisions; one whose value could not be found refuses."""
     made = []
     if limits.max_metric_drop is not None:
-        high = found.drop.high if found.drop else None
-        advice = f"{found.scores()}; test on more rows if the interval is wide, train longer, or raise promote.max_metric_drop"
+        high = comparison.drop.high if comparison.drop else None
+        advice = f"{comparison.scores()}; test on more rows if the interval is wide, train longer, or raise promote.max_metric_drop"
         made.append(Check.at_most("champion_metric_drop_high", high, limits.max_metric_drop, advice=advice))
     if limits.max_flip_rate is not None:
-        high = found.flip_rate.high if found.flip_rate else None
+        high = comparison.flip_rate.high if comparison.flip_rate else None
         advice = "look at the examples in the report; raise promote.max_flip_rate where they are right"
         made.append(Check.at_most("champion_flip_rate_high", high, limits.max_flip_rate, advice=advice))
     return made
 
 
-def _scored(found: Comparison, kind: TaskKind, rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs]) -> Comparison:
+def _scored(comparison: Comparison, kind: TaskKind, rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs]) -> Comparison:
     """With the scores of the first outputs, and where nothing is decided, with the rows whose outputs differ most."""
     before, after = (_stacked([_first(answer) for answer in outputs]) for outputs in (champion, challenger))
     if before is None or after is None or not all(kind.fits(outputs, rows.labels) for outputs in (before, after)):
-        return found
-    if found.flips is None:
+        return comparison
+    if comparison.flips is None:
         distances = np.abs(before - after).reshape(len(rows), -1).max(-1)
         indices = [int(index) for index in np.argsort(-distances)[:_EXAMPLES] if distances[index] > 0]
-        found = replace(found, examples=[_example(kind, rows, index, before[index], after[index]) for index in indices])
-    return _with_scores(found, kind.score.of, before, after, rows.labels)
+        comparison = replace(comparison, examples=[_example(kind, rows, index, before[index], after[index]) for index in indices])
+    return _with_scores(comparison, kind.score.of, before, after, rows.labels)
 
 
 def _with_scores(
-    found: Comparison, score: Callable[[Array, Array], float], before: Array | None, after: Array | None, labels: Array
+    comparison: Comparison, score: Callable[[Array, Array], float], before: Array | None, after: Array | None, labels: Array
 ) -> Comparison:
     if before is None or after is None:
-        return found
+        return comparison
     drop = Interval(*differences.drop_interval(score, before, after, labels))
-    return replace(found, champion=score(before, labels), challenger=score(after, labels), drop=drop)
+    return replace(comparison, champion=score(before, labels), challenger=score(after, labels), drop=drop)
 
 
 def _first(answer: Outputs) -> Array:
     """The first output of one row, without the batch."""
-    found: Array = next(array for name, array in answer.items() if name != _LABEL)[0]
-    return found
+    output: Array = next(array for name, array in answer.items() if name != _LABEL)[0]
+    return output
 
 
 def _stacked(arrays: Sequence[Array]) -> Array | None:
@@ -171,16 +171,16 @@ def _changed(
     classes: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Rows that are decided otherwise now, those first where the champion was right and the challenger is not."""
-    places = [place for place, changed in enumerate(flipped) if changed]
+    indices = [index for index, changed in enumerate(flipped) if changed]
     if right[0] is not None and right[1] is not None:
         lost = right[1] - right[0]
-        places.sort(key=lambda place: lost[place])
-    return [_example(kind, rows, place, before[place], after[place], classes) for place in places[:_EXAMPLES]]
+        indices.sort(key=lambda index: lost[index])
+    return [_example(kind, rows, index, before[index], after[index], classes) for index in indices[:_EXAMPLES]]
 
 
-def _example(kind: TaskKind, rows: Rows, place: int, champion: Array, challenger: Array, classes: Sequence[str] = ()) -> dict[str, Any]:
-    row = {name: _shown(values[place]) for name, values in rows.columns.items()}
-    label = np.asarray(rows.labels[place])
+def _example(kind: TaskKind, rows: Rows, index: int, champion: Array, challenger: Array, classes: Sequence[str] = ()) -> dict[str, Any]:
+    row = {name: _shown(values[index]) for name, values in rows.columns.items()}
+    label = np.asarray(rows.labels[index])
     if champion.dtype.kind == "U":
         label = _named(kind, label, classes)
     return {"row": row, "label": _shown(label), "champion": _shown(champion), "challenger": _shown(challenger)}

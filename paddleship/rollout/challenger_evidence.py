@@ -29,8 +29,8 @@ def of(checkout: Path, values: Params, client: Any, challenger: Shipped) -> Iter
     if _has(checkout, values, challenger):
         yield _rooted(checkout, values, values)
         return
-    found = image.find(client, challenger.image_id)
-    lineage = Lineage.from_labels(found.labels) if found is not None else None
+    stored_image = image.find(client, challenger.image_id)
+    lineage = Lineage.from_labels(stored_image.labels) if stored_image is not None else None
     if lineage is None or lineage.experiment is None:
         raise BadInput(
             f"the evidence in {values.paths.parity!r} is not of version {challenger.version} of {challenger.model!r}: bring its source, "

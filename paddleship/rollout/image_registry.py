@@ -76,11 +76,11 @@ def former(client: Any, served: Iterable[Shipped], shipped: Shipped) -> list[For
     right = {reference.partition("@")[2] for reference in pushed}
     own = _name(shipped.reference) if shipped.reference else None
     names = dict.fromkeys(_name(one.reference) for one in served if one.reference)
-    found = [_look(client, name) for name in names if name != own]
-    return [one for one in found if one.trouble or one.digest not in (None, *right)]
+    tags = [_moving_tag(client, name) for name in names if name != own]
+    return [one for one in tags if one.trouble or one.digest not in (None, *right)]
 
 
-def _look(client: Any, name: str) -> Former:
+def _moving_tag(client: Any, name: str) -> Former:
     import docker
 
     try:
@@ -96,13 +96,13 @@ def _name(reference: str) -> str:
 
 
 def _advice(name: str) -> str:
-    """What to do when a registry did not take or give an image; the engine reports the reason in words only."""
+    """What to do when a push or pull failed; the engine reports the reason only as text."""
     host = name.partition("/")[0]
     return f"see that {host} answers, log in with `docker login {host}` if it wants a user, then run the same command"
 
 
 def _obtain(client: Any, shipped: Shipped) -> None:
-    """Have an image in the engine, from the registry that it was pushed to before if need be. Raises Unavailable."""
+    """Make sure that the engine has an image; pull it from the registry that it was pushed to before if necessary. Raises Unavailable."""
     if not image.exists(client, shipped.image_id) and (shipped.reference is None or pull(client, shipped.reference) != shipped.image_id):
         raise Unavailable(f"the image {shipped.image} is not in the engine, and no registry has it: `docker load` it, then run this again")
 

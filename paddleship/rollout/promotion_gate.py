@@ -59,13 +59,13 @@ def challenge(params: Params, client: Any, challenger: Shipped, champion: Shippe
 
 def image_check(client: Any, shipped: Shipped) -> Check:
     """Whether the engine has the image that accept accepted, whatever its name now, and it holds the candidate of the model version."""
-    found = image.find(client, shipped.image_id)
-    held = found.labels.get(DIGEST_LABEL) if found is not None else None
+    stored_image = image.find(client, shipped.image_id)
+    held = stored_image.labels.get(DIGEST_LABEL) if stored_image is not None else None
     return Check(
         name="accepted_image",
-        measured="none" if found is None else f"{_short(found.id)} with the candidate {str(held)[:12]}",
+        measured="none" if stored_image is None else f"{_short(stored_image.id)} with the candidate {str(held)[:12]}",
         limit=f"{_short(shipped.image_id)} with the candidate {shipped.candidate_digest[:12]}",
-        passed=found is not None and held == shipped.candidate_digest,
+        passed=stored_image is not None and held == shipped.candidate_digest,
         advice=f"the image that accept accepted as {shipped.image} is not in the engine: run the pipeline again",
     )
 
@@ -105,12 +105,12 @@ def _rows(params: Params) -> Rows:
 @contextmanager
 def _started(client: Any, shipped: Shipped, params: Params) -> Iterator[image.Sandbox]:
     """Run the image locked down. Raises Unavailable where the engine does not have it."""
-    if (found := image.find(client, shipped.image_id)) is None:
+    if (stored_image := image.find(client, shipped.image_id)) is None:
         raise Unavailable(
             f"the image of version {shipped.version} ({shipped.image}) is not in the engine: `docker load` or pull it, or set "
             "promote.compare: false"
         )
-    with image.sandbox(client, found.id, memory_bytes=params.accept.memory_bytes) as sandbox:
+    with image.sandbox(client, stored_image.id, memory_bytes=params.accept.memory_bytes) as sandbox:
         yield sandbox
 
 
@@ -161,9 +161,9 @@ def _compare(
     checks = [answers_check("champion", ours, rows), answers_check("challenger", theirs, rows)]
     if not bodies:
         return checks
-    found = score_comparison.compare(rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.classes)
-    metrics |= found.metrics()
-    facts |= {"examples": found.examples, "scores": found.scores()}
+    comparison = score_comparison.compare(rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.classes)
+    metrics |= comparison.metrics()
+    facts |= {"examples": comparison.examples, "scores": comparison.scores()}
 
     @contextmanager
     def servers() -> Iterator[Mapping[str, latency.Connect]]:
@@ -177,7 +177,7 @@ def _compare(
         raced = latency.race(servers, bodies, effect=params.benchmark.effect, seconds=params.promote.latency_seconds)
     metrics |= raced.metrics()
     facts |= {"latency": str(raced), "loop": "closed", "concurrency": 1}
-    return [*checks, *score_comparison.checks(found, params.promote), latency.check(raced, allow_slower=params.promote.allow_slower)]
+    return [*checks, *score_comparison.checks(comparison, params.promote), latency.check(raced, allow_slower=params.promote.allow_slower)]
 
 
 def _bodies(address: Server, params: Params, rows: Rows, pads: Mapping[str, float]) -> list[bytes]:

@@ -136,12 +136,12 @@ def promoted(two_at_once, engine, target, tmp_path):
     """Version 1 was champion, version 2 is: with a store and a ledger of this test, and the target as it was."""
     team = two_at_once[0].copy(tmp_path / "state")
     team.settings(target=target, compare=False)
-    place = DockerTarget(engine, Target(**target), memory_bytes=1_000_000_000)
+    target_host = DockerTarget(engine, Target(**target), memory_bytes=1_000_000_000)
     image_id = json.loads((team.checkouts["2"] / "release.json").read_text())["image_id"]
-    slot = place.start(image_id, before=None)
-    place.wait_until_ready(slot, timeout_s=60)
-    place.switch(slot)
-    place.retire()
+    slot = target_host.start(image_id, before=None)
+    target_host.wait_until_ready(slot, timeout_s=60)
+    target_host.switch(slot)
+    target_host.retire()
     return team
 
 
