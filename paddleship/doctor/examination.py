@@ -116,7 +116,7 @@ class Examination:
 
 
 def by_gravity(findings: Sequence[Finding]) -> list[Finding]:
-    """Errors first; of two findings of the same kind and place only the more severe. Each input keeps its own."""
+    """Errors first; of two findings of the same kind and location only the more severe. Each input keeps its own."""
     kept: dict[tuple[str, str | None, str | None], Finding] = {}
     for finding in sorted(findings, key=lambda finding: _GRAVITY.index(finding.severity)):
         of = finding.message if finding.kind in _OF_INPUTS else finding.layer if finding.where is None else None

@@ -25,8 +25,8 @@ _SIZES = (1.0, 4.0, 0.3)  # scales of the biases, and factors of matrices and ke
 def unvarying(cases: Sequence[Case], answers: Mapping[str, Arrays]) -> list[str]:
     """Outputs that were empty or constant in these answers."""
     answered = [case for case in cases if case.name in answers]
-    found = exercise.variations(answered, [answers[case.name] for case in answered])
-    return [name for name, one in found.items() if one.missing]
+    variations = exercise.variations(answered, [answers[case.name] for case in answered])
+    return [name for name, one in variations.items() if one.missing]
 
 
 def search(source_model: SourceModel, cases: Sequence[Case], seconds: float) -> bool:

@@ -170,13 +170,13 @@ class _Randomness:
     """Whether a random generator of Paddle, numpy or Python has advanced since the last call."""
 
     def __init__(self) -> None:
-        self._seen = self._look()
+        self._seen = self._states()
 
     def changed(self) -> bool:
-        before, self._seen = self._seen, self._look()
+        before, self._seen = self._seen, self._states()
         return before != self._seen
 
-    def _look(self) -> tuple[Any, ...]:
+    def _states(self) -> tuple[Any, ...]:
         from paddle.base import core
 
         drawn = [word for word in str(core.default_cpu_generator().get_state()).split() if not word.startswith("0x")]  # addresses change

@@ -251,7 +251,7 @@ class DockerTarget:
         return min(open_ones, key=lambda slot: (servers[slot].image.id != before, servers[slot].attrs["Created"]), default=None)
 
     def _reached(self, slot: str, server: Any) -> bool:
-        """Whether the proxy has this container's address, and a check found it ready: before its first check, a new one counts as running."""
+        """Whether the proxy has this container's address, and a check found it ready: until the first check, it counts as running."""
         state = self._states()[slot]
         networks = server.attrs["NetworkSettings"]["Networks"]
         found_ready = state["srv_op_state"] == _RUNNING and state["srv_check_result"] == _PASSED

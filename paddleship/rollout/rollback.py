@@ -74,7 +74,7 @@ def settings(params_file: str | None) -> tuple[Path, Params, Local]:
 
 
 def carry_out(rollout: Rollout, *, step: Step) -> str:
-    """Run the steps, each by `step` under its name. Returns a message with what serves now. Raises GateFailed, with the refusal in the ledger."""
+    """Run each step by `step` under its name. Returns a message with what serves now. Raises GateFailed, with the refusal in the ledger."""
     serving = rollout.ledger.serving()
     before = None if serving is not None and serving.shipped.image_id == rollout.shipped.image_id else rollout.decision.replaces
     for each in STEPS:

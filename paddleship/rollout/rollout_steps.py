@@ -1,7 +1,7 @@
 """Apply a promotion or rollback in steps. Each step may run again, so a command that was killed is repeated as it is.
 
-The old champion serves until `switch`. The ledger's entry comes right after it; the later steps only update the registry, MLflow and the old server. A rollback
-gets as far as that with neither MLflow nor the registry.
+The old champion serves until `switch`. The ledger's entry comes right after it; the later steps update the registry and MLflow, and
+stop the old server. A rollback gets as far as the entry with neither MLflow nor the registry.
 """
 
 from __future__ import annotations
