@@ -35,8 +35,8 @@ def _by_norm(size: Array, direction: Array) -> Iterator[Array]:
     values, count = wide(direction), size.size
     for axis in range(direction.ndim):
         if direction.shape[axis] == count:
-            others = tuple(place for place in range(direction.ndim) if place != axis)
-            shape = [count if place == axis else 1 for place in range(direction.ndim)]
+            others = tuple(dimension for dimension in range(direction.ndim) if dimension != axis)
+            shape = [count if dimension == axis else 1 for dimension in range(direction.ndim)]
             yield values / np.sqrt((values**2).sum(axis=others, keepdims=True)) * wide(size).reshape(shape)
     if count == 1:
         yield values / np.sqrt((values**2).sum()) * float(wide(size).ravel()[0])
