@@ -29,7 +29,7 @@ _STATEFUL = 1e-3  # of the scale: more than rounding, so the answer depends on m
 
 @dataclass(frozen=True)
 class TensorRef:
-    """The place of a tensor in the arguments of a call."""
+    """The position of a tensor in the arguments of a call."""
 
     index: int
 
@@ -157,11 +157,11 @@ def _listen(eager: Eager, batch: Batch) -> list[_Note]:
         tensors: list[Any] = []
         reason = ""
         try:
-            arguments = (_apart(tuple(args), tensors), _apart(dict(kwargs), tensors))
+            arguments = (_extract_tensors(tuple(args), tensors), _extract_tensors(dict(kwargs), tensors))
             reason = "" if tensors else "it takes no tensor"
         except TypeError as odd:
             arguments, reason = ((), {}), f"it is given a {odd}"
-        own, where = _place(layer)
+        own, where = _owner_and_line(layer)
         call = Call(len(notes), path, type(layer).__name__, own, where, parent, 1, arguments, reason=reason)
         notes[path] = _Note(call, [np.array(tensor.numpy()) for tensor in tensors], {})
 
@@ -184,7 +184,7 @@ def _listen(eager: Eager, batch: Batch) -> list[_Note]:
     return list(notes.values())
 
 
-def _apart(value: Any, tensors: list[Any]) -> Any:
+def _extract_tensors(value: Any, tensors: list[Any]) -> Any:
     """Replace each tensor in the arguments by a TensorRef, and add it to `tensors`. Raises TypeError for values that cannot be saved."""
     import paddle
 
@@ -194,13 +194,13 @@ def _apart(value: Any, tensors: list[Any]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if type(value) in (list, tuple):
-        return type(value)(_apart(part, tensors) for part in value)
+        return type(value)(_extract_tensors(part, tensors) for part in value)
     if type(value) is dict:
-        return {key: _apart(part, tensors) for key, part in value.items()}
+        return {key: _extract_tensors(part, tensors) for key, part in value.items()}
     raise TypeError(type(value).__name__)
 
 
-def _place(layer: Any) -> tuple[bool, str | None]:
+def _owner_and_line(layer: Any) -> tuple[bool, str | None]:
     """Whether the class belongs to the user, and its line: that of its forward, or the user's line that calls it."""
     code = getattr(inspect.unwrap(type(layer).forward), "__code__", None)
     if code is not None and is_users(code.co_filename, libraries=True):

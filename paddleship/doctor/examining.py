@@ -332,7 +332,7 @@ class Examiner:
         self._say(f"looking for the line that {outcome.name} fails on")
         planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
         reason = messages.operator(outcome) or ("" if outcome.kind in _DEATHS else outcome.reason[:_REASON_CHARACTERS])
-        first = explaining.blame(self._source_model, planned, proved.evidence, settings=self._settings, said=reason)
+        first = explaining.blame(self._source_model, planned, proved.evidence, settings=self._settings, error=reason)
         return replace(finding, where=first.where) if first else finding
 
     def _hidden(self, probed: ProbeResult) -> None:
