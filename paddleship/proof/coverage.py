@@ -32,7 +32,7 @@ class Coverage:
 
     `sizes` maps every dynamic dimension to its smallest and largest size, `ids` every integer input with a declared range to the share of
     the range that was asked. `sides` counts the sides of the program's branches and loops, and those that an input took. `weights` is the
-    smallest share of any candidate that was compared, `left` the largest share that was not compared in its place, by reason. `batches`
+    smallest share of any candidate that was compared, `left` the largest share that was not compared by name, by reason. `batches`
     lists the batch sizes that were tried. `unexercised` names outputs and inputs that the cases do not exercise.
     """
 

@@ -36,15 +36,15 @@ def install(seen: Circumstances) -> None:
 
 def _seconds(seen: Circumstances) -> None:
     def seconds(_: _Real, *_clock: int, what: str) -> float:
-        return seen.look(what)
+        return seen.read_clock(what)
 
     def nanoseconds(_: _Real, *_clock: int, what: str) -> int:
-        return int(seen.look(what) * 1e9)
+        return int(seen.read_clock(what) * 1e9)
 
     def broken_down(real: _Real, given: float | None = None, *, what: str) -> Any:
         if given is not None and what != "time.gmtime":
             seen.note(Cause.ZONE, what)
-        return real(seen.look(what) if given is None else given)
+        return real(seen.read_clock(what) if given is None else given)
 
     def written(real: _Real, *given: Any, least: int) -> str:
         return str(real(*given) if len(given) > least else real(*given, time.localtime()))
@@ -65,13 +65,13 @@ def _dates(seen: Circumstances) -> None:
         return made[datetime.datetime if issubclass(kind, datetime.datetime) else datetime.date].__get__(None, kind)(seconds, *zone)
 
     def now(kind: type, tz: datetime.tzinfo | None = None) -> Any:
-        return moment(kind, seen.look("datetime.now"), tz)
+        return moment(kind, seen.read_clock("datetime.now"), tz)
 
     def utcnow(kind: type) -> Any:
-        return moment(kind, seen.look("datetime.utcnow"), datetime.UTC).replace(tzinfo=None)
+        return moment(kind, seen.read_clock("datetime.utcnow"), datetime.UTC).replace(tzinfo=None)
 
     def today(kind: type) -> Any:
-        return moment(kind, seen.look("date.today"))
+        return moment(kind, seen.read_clock("date.today"))
 
     def from_timestamp(kind: type, timestamp: float, *zone: datetime.tzinfo | None, **named: datetime.tzinfo | None) -> Any:
         zone = (*zone, *named.values())
