@@ -168,7 +168,7 @@ def _measure_load(params: Params, participants: Participants, name: str, workloa
 
 def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], participants: Participants, params: Params) -> Choice:
     measured = {name: table[name] for name in participants.proven if table[name]["status"] == Status.MEASURED}
-    found, aa_ratio = comparison.found, comparison.aa_ratio
+    found, aa_ratio = comparison.measurements, comparison.aa_ratio
     return selection.choose(
         measured,
         params.select,
