@@ -57,7 +57,7 @@ def compare_graph_modes(
         return run_state.failed(error)
     local = Local.of(root)
     crashed_runs.hold(local)
-    name = run_names.give(f"graph modes of {', '.join(values.graph_modes.networks)}")
+    name = run_names.set_name(f"graph modes of {', '.join(values.graph_modes.networks)}")
     tags = {"mlflow.runName": name, "prefect_flow_run": str(flow_run.id)}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
     failure: PaddleshipError | None = None

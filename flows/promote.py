@@ -49,7 +49,7 @@ class Approval(RunInput):
 
 @flow(name="promote", validate_parameters=True, log_prints=False)
 def promote(version: str = "challenger", params_file: str | None = None) -> State[Any]:
-    """Judge a model version against the champion, and put it in the champion's place: registry, target, ledger and alias.
+    """Judge a model version against the champion, and let it replace the champion: registry, target, ledger and alias.
 
     A run that was interrupted is completed by another one of the same version.
 
@@ -69,7 +69,7 @@ def rollback(version: str | None = None, params_file: str | None = None, reason:
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
         reason: Why, for the ledger.
     """
-    return _flow_run(lambda: roll_back(version, params_file, reason=reason, step=_task, say=get_run_logger().info, name=run_names.give))
+    return _flow_run(lambda: roll_back(version, params_file, reason=reason, step=_task, say=get_run_logger().info, name=run_names.set_name))
 
 
 def _flow_run(work: Callable[[], str]) -> State[Any]:
@@ -87,7 +87,7 @@ def _promote(version: str, params_file: str | None) -> str:
     registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
     ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries())
     challenger, champion = registry.version(version), registry.champion()
-    run_names.give(f"{values.name} version {challenger.version}")
+    run_names.set_name(f"{values.name} version {challenger.version}")
     with image.engine() as client:
         if (decision := _known(ledger, challenger, _gates(values))) is not None:
             get_run_logger().info(

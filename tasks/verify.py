@@ -148,16 +148,16 @@ def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[st
 
 def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str, Diagnosis]:
     """Explain every candidate that failed, and print each cause; with verify.layers also replay the layers of the others."""
-    found = {}
+    diagnoses = {}
     for name, judgement in proved.judgements.items():
         folder = None if name == TO_STATIC else Path(params.paths.candidates) / name
         if judgement and params.verify.layers:
             print(f"{name}: comparing layer by layer")
-            found[name] = explaining.along(SourceModel.of(params), folder, proved.evidence, settings=params.verify)
+            diagnoses[name] = explaining.along(SourceModel.of(params), folder, proved.evidence, settings=params.verify)
         if judgement:
             continue
         print(f"{name}: looking for the cause")
-        found[name] = explaining.explain(
+        diagnoses[name] = explaining.explain(
             SourceModel.of(params),
             folder,
             evidence=proved.evidence,
@@ -168,9 +168,9 @@ def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str,
             compared_weights=proved.compared_weights.get(name),
             obstacle="" if proved.answers[name] else str(judgement.checks[0].measured),
         )
-        for finding in found[name].findings:
+        for finding in diagnoses[name].findings:
             print(f"{name}: {finding}")
-    return found
+    return diagnoses
 
 
 def _train(params: Params, preprocess: Preprocess) -> TrainingParity:
@@ -178,8 +178,8 @@ def _train(params: Params, preprocess: Preprocess) -> TrainingParity:
     rows, size = dataset.read(Path(params.paths.prepared), "train"), params.train.batch_size
     count = min(len(rows), size * params.verify.training_steps)
     examples = dataset.encode(preprocess, rows.take(range(count)))
-    places = [slice(start, min(start + size, count)) for start in range(0, count, size)]
-    batches = [(preprocess.collate(examples[place]), rows.labels[place]) for place in places]
+    parts = [slice(start, min(start + size, count)) for start in range(0, count, size)]
+    batches = [(preprocess.collate(examples[part]), rows.labels[part]) for part in parts]
     print(f"training {len(batches)} steps, eager and to_static")
     return training_parity.compare(SourceModel.of(params), batches, params.train, task=params.data.task, settings=params.verify)
 

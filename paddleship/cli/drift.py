@@ -39,7 +39,7 @@ def drift(sample: str | None, candidate: str | None, hours: int | None, params: 
         if not local.prefect_url():
             raise Unavailable("--retrain needs a Prefect server, and none is running: run `make ui`, or leave it out")
         local.use()
-        if new := drift_check.tell(local, result, params_file=overlay):
+        if new := drift_check.notify(local, result, params_file=overlay):
             print(f"sent to Prefect as events: {', '.join(new)}")
     return 0 if result else GateFailed.exit_code
 

@@ -235,8 +235,8 @@ def _prefect(local: Local, *arguments: str) -> None:
         [_command(), *arguments], cwd=local.checkout, env=environment, capture_output=True, encoding="utf-8", errors="replace", check=False
     )
     if done.returncode:
-        words = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise Unavailable(f"`prefect {' '.join(arguments)}` failed ({words}): see {local.state / 'prefect.log'}")
+        output = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise Unavailable(f"`prefect {' '.join(arguments)}` failed ({output}): see {local.state / 'prefect.log'}")
 
 
 def _environment(local: Local) -> dict[str, str]:

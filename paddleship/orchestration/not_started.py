@@ -26,11 +26,11 @@ class Waiting:
             return None
         if not run.work_pool_name or time.monotonic() - self.since < AFTER_S:
             return None
-        found = _reason(client, run)
-        if found == self.reported:
+        reason = _reason(client, run)
+        if reason == self.reported:
             return None
-        self.reported = found
-        return found
+        self.reported = reason
+        return reason
 
 
 def _reason(client: SyncPrefectClient, run: Any) -> str:

@@ -107,11 +107,11 @@ def _remove(name: str) -> bool:
     from prefect.automations import Automation
 
     try:
-        found: Any = Automation.read(name=name)
+        automation: Any = Automation.read(name=name)
     except ValueError:
         return True
-    found.delete()
-    return bool(found.enabled)
+    automation.delete()
+    return bool(automation.enabled)
 
 
 def _create(name: str, occasion: Occasion, channel: Channel, block: Any, *, enabled: bool) -> None:

@@ -98,8 +98,8 @@ def versions() -> dict[str, str]:
     """What must be the same on all machines of a run: Paddle, and what runs stages, which is that of each machine's own clone."""
     import paddleship
 
-    found = environment.installed(("paddlepaddle", "paddlepaddle-gpu"))
-    release = next(iter(found.values()), "none").partition("+")[0].partition(".post")[0]  # its builds for a device have suffixes
+    installed = environment.installed(("paddlepaddle", "paddlepaddle-gpu"))
+    release = next(iter(installed.values()), "none").partition("+")[0].partition(".post")[0]  # its builds for a device have suffixes
     return {
         "paddleship": f"{paddleship.__version__} with flows {_code(*(Path(paddleship.__file__).parent / name for name in _RUNNING))}",
         "Paddle": release,
@@ -113,7 +113,7 @@ def _code(*folders: Path) -> str:
 
 def run(
     leg: Leg,
-    place: Workspace,
+    working_copy: Workspace,
     values: params.Params,
     settings: Mapping[str, str],
     *,
@@ -125,18 +125,18 @@ def run(
     `settings` are the variables of the stages; the outs of the stages `apart_from` are in DVC's remote already. A leg whose worker is
     killed is started again, and goes on after the last stage that it finished.
     """
-    stages.send(place.root, stages.inputs(place.root, leg.stages, apart_from=apart_from))
+    stages.send(working_copy.root, stages.inputs(working_copy.root, leg.stages, apart_from=apart_from))
     done: dict[str, dict[str, str]] = {}
     for attempt in range(1, _ATTEMPTS + 1):
         ref = snapshots.ref(str(flow_run.id), f"{leg.stages[0].name}-{uuid.uuid4().hex[:8]}")
-        snapshots.send(place.checkout, snapshots.take(place.root, {"stages": {}}), ref)
+        snapshots.send(working_copy.checkout, snapshots.take(working_copy.root, {"stages": {}}), ref)
         try:
             state = _follow(leg, ref, settings)
         except OutOfTime as error:
             return error
-        commit = snapshots.fetch(place.checkout, ref)
-        snapshots.adopt(place.root, commit)
-        for name, facts in snapshots.facts(place.checkout, commit)["stages"].items():
+        commit = snapshots.fetch(working_copy.checkout, ref)
+        snapshots.adopt(working_copy.root, commit)
+        for name, facts in snapshots.facts(working_copy.checkout, commit)["stages"].items():
             if name not in done or facts["status"] in (StageStatus.RAN, StageStatus.FAILED):
                 done[name] = facts
         if not state.is_crashed() or all(stage.name in done for stage in leg.stages):
@@ -144,23 +144,25 @@ def run(
         get_run_logger().warning(
             "the worker of %r was lost in attempt %d of %d: %s are finished", leg.pool, attempt, _ATTEMPTS, ", ".join(done) or "no stages"
         )
-    return _take_over(leg, place, values, done, state, on_row)
+    return _take_over(leg, working_copy, values, done, state, on_row)
 
 
 def _take_over(
     leg: Leg,
-    place: Workspace,
+    working_copy: Workspace,
     values: params.Params,
     done: Mapping[str, Mapping[str, str]],
     state: State[Any],
     on_row: Callable[[Row], None],
 ) -> PaddleshipError | None:
     """Bring the reports of the leg's stages here, and hand on the result of each."""
-    reports = place.root / values.paths.reports
+    reports = working_copy.root / values.paths.reports
     finished = [stage for stage in leg.stages if done.get(stage.name, {}).get("status") in _FINISHED]
     failure = _error_of(state, leg) if len(finished) < len(leg.stages) else None
-    stages.fetch(place.root, [path for stage in finished for path in stages.outs(place.root, stage, below=Path(values.paths.reports))])
-    kept = failed_stage_reports.unpack(place.root, reports)
+    stages.fetch(
+        working_copy.root, [path for stage in finished for path in stages.outs(working_copy.root, stage, below=Path(values.paths.reports))]
+    )
+    kept = failed_stage_reports.unpack(working_copy.root, reports)
     for stage in leg.stages:
         facts = done.get(stage.name, {})
         status = StageStatus(facts["status"]) if facts else StageStatus.FAILED

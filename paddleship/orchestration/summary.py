@@ -54,8 +54,8 @@ def show(rows: Sequence[Row], root: Path, values: Params, local: Local, *, links
     say("")
     terminal.show(table(rows))
     say("")
-    if found := unseen(rows):
-        say(*found, "")
+    if notes := unseen(rows):
+        say(*notes, "")
     if rows and all(row.status == StageStatus.UNCHANGED for row in rows):
         say("Nothing changed since the last run: every stage is up to date.", "")
     if rows[-1].stage == stages.LAST and rows[-1].report and rows[-1].status != StageStatus.FAILED:
@@ -82,33 +82,33 @@ def table(rows: Sequence[Row]) -> Any:
     from rich.text import Text
 
     made = Table(box=None, header_style="bold", pad_edge=False)
-    places = _places(rows)
-    for name in ("stage", "seconds", "", *(["on"] if places else []), "verdict", "headline"):
+    hosts = _hosts(rows)
+    for name in ("stage", "seconds", "", *(["on"] if hosts else []), "verdict", "headline"):
         made.add_column(name, justify="right" if name == "seconds" else "left", overflow="fold")
     for row in rows:
         style = {StageStatus.FAILED: "red", StageStatus.NOT_RUN: "dim", StageStatus.UNCHANGED: "dim"}.get(row.status)
         headline = Text("see the error below" if row.reason else row.headline)
         made.add_row(
-            row.stage, row.seconds, row.status, *(Text(place) for place in places.get(row.stage, ())), row.verdict, headline, style=style
+            row.stage, row.seconds, row.status, *(Text(host) for host in hosts.get(row.stage, ())), row.verdict, headline, style=style
         )
     return made
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """The rows as Markdown, for the artifact."""
-    places = _places(rows)
-    names = ["stage", "seconds", "status", *(["on"] if places else []), "verdict", "headline"]
+    hosts = _hosts(rows)
+    names = ["stage", "seconds", "status", *(["on"] if hosts else []), "verdict", "headline"]
     lines = [names, ["---"] * len(names)]
-    lines += [[row.stage, row.seconds, row.status, *places.get(row.stage, ()), row.verdict, row.headline.replace("|", "/")] for row in rows]
+    lines += [[row.stage, row.seconds, row.status, *hosts.get(row.stage, ()), row.verdict, row.headline.replace("|", "/")] for row in rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
 
 
-def places(rows: Sequence[Row]) -> str:
+def hosts(rows: Sequence[Row]) -> str:
     """The machine of each stage as text; empty if all ran on this one."""
-    return "; ".join(f"{stage}: {place}" for stage, (place,) in _places(rows).items() if place)
+    return "; ".join(f"{stage}: {host}" for stage, (host,) in _hosts(rows).items() if host)
 
 
-def _places(rows: Sequence[Row]) -> dict[str, tuple[str]]:
+def _hosts(rows: Sequence[Row]) -> dict[str, tuple[str]]:
     """Stage → the machine that ran or restored it; empty if no stage was sent to another pool."""
     if not any(row.where for row in rows):
         return {}

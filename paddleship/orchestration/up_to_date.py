@@ -61,8 +61,8 @@ def show(checkout: Path, local: Local, until: Until, *, register: bool) -> bool:
     if not stages.are_current(checkout, *graph) or _lacks_image(checkout / values.paths.image, until):
         return False
     reports = checkout / values.paths.reports
-    found = {stage.name: (reports / f"{stage.name}.json").exists() for stage in graph}
-    rows = [Row(name, StageStatus.UNCHANGED, Report.read(reports, name) if has_report else None) for name, has_report in found.items()]
+    reported = {stage.name: (reports / f"{stage.name}.json").exists() for stage in graph}
+    rows = [Row(name, StageStatus.UNCHANGED, Report.read(reports, name) if has_report else None) for name, has_report in reported.items()]
     summary.show(rows, checkout, values, local, links=last.links)
     return True
 

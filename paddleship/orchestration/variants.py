@@ -81,14 +81,14 @@ class Sweep:
                 )
             self.link(run, variant)
         except Exception as error:  # MLflow's client raises many kinds
-            words = " ".join(str(error).split())[:200]
-            reason = f"MLflow at {self.tracking_uri} does not answer ({words}): start it, then run the sweep again"
+            message = " ".join(str(error).split())[:200]
+            reason = f"MLflow at {self.tracking_uri} does not answer ({message}): start it, then run the sweep again"
             return Ended(outcome=Unavailable.outcome, reason=reason)
         return Ended(outcome=DONE, flow_run=run.flow_run, figures=figures)
 
     def failed(self, variant: Variant, ended: Ended, *, since: datetime) -> Ended:
         """The end of a variant whose run did not pass, with the outcome that MLflow has of it, if the run got that far."""
-        with suppress(Exception):  # MLflow's client raises many kinds, and the row is told without it
+        with suppress(Exception):  # MLflow's client raises many kinds, and the row is reported without it
             run = runs.of_name(self.tracking_uri, self.values.name, self.run_name(variant))
             if run and run.started >= since:
                 self.link(run, variant)
@@ -109,7 +109,7 @@ class Runner(Protocol):
     """Runs variants, several at the same time, each in a thread of the caller's."""
 
     def run(self, variant: Variant, *, say: Callable[[str], None], began: Callable[[str], None], register: bool = False) -> Ended:
-        """Run a variant to its end; `began` is told the flow run that goes on without this process."""
+        """Run a variant to its end; `began` gets the flow run that continues without this process."""
 
     def cancel(self) -> None:
         """End every variant that runs, and start no other one."""

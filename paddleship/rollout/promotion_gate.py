@@ -1,4 +1,4 @@
-"""challenge: whether a model version may take the champion's place, by its rows, its speed over HTTP and its image."""
+"""challenge: whether a model version may replace the champion, by its rows, its speed over HTTP and its image."""
 
 from __future__ import annotations
 
