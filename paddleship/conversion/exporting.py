@@ -74,7 +74,7 @@ def export(
     raise type(first)("; ".join([str(first), *others]))
 
 
-_UNUSED = "is not involved in the target_vars calculation"  # Paddle's words
+_UNUSED = "is not involved in the target_vars calculation"  # Paddle's message
 
 
 class SavedProgram(NamedTuple):
@@ -258,14 +258,14 @@ def _trace_outputs(named: Mapping[str, Any], outputs: Any) -> tuple[dict[str, in
     for value in paddle.utils.flatten(outputs):
         if isinstance(value, paddle.pir.Value) and not any(value.is_same(other) for other in distinct):
             distinct.append(value)
-    passed = {place: _input_name(value) for place, value in enumerate(distinct)}
-    kept = [place for place, name in passed.items() if name is None]
+    passed = {position: _input_name(value) for position, value in enumerate(distinct)}
+    kept = [position for position, name in passed.items() if name is None]
     if not kept:
         raise OutputError("forward computes nothing (its outputs are its inputs): return what the server should answer")
     sources: dict[str, int | str] = {}
     for name, value in named.items():
-        place = next(index for index, other in enumerate(distinct) if value.is_same(other))
-        sources[name] = passed[place] or kept.index(place)
+        position = next(index for index, other in enumerate(distinct) if value.is_same(other))
+        sources[name] = passed[position] or kept.index(position)
     return sources, {} if len(kept) == len(distinct) else {"output_spec": kept}
 
 
