@@ -23,8 +23,8 @@ _COMMON = 0.005  # share of training rows from which a value has a bin of its ow
 def make(features: Features, examples: Sequence[Example]) -> dict[str, Any]:
     """Bins and counts of every feature of the training rows. The same rows in any order give the same profile."""
     table = np.array([features.of(example) for example in examples], np.float64).reshape(len(examples), len(features.names))
-    found = [_of_feature(name, np.sort(table[:, place])) for place, name in enumerate(features.names)]
-    return {"rows": len(examples), "features": found, "left_out": list(features.left_out)}
+    profiles = [_of_feature(name, np.sort(table[:, column])) for column, name in enumerate(features.names)]
+    return {"rows": len(examples), "features": profiles, "left_out": list(features.left_out)}
 
 
 def write(profile: dict[str, Any], folder: Path) -> None:
