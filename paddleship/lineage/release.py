@@ -22,8 +22,7 @@ class Lineage(BaseModel):
 
     `code_sha256` is the hash of the user's code, `library_sha256` of the part of this library that computes answers, `server_sha256` of the
     part that serves them. `git_changes` names tracked files that differ from the commit; `code_in_repository` is False if the user's code
-    is in another place.
-    `unproven` names libraries of the server that were not installed where the image was built, so only `accept` tested them.
+    is elsewhere. `unproven` names libraries of the server that were not installed where the image was built, so only `accept` tested them.
     `noise_ratio` is the result of verify, `loosened` names the params that weaken its proof, `speedup` is the result of benchmark;
     `measured_on` is the machine of the benchmark, `benchmark_valid` whether it had little other load.
     The run ids are None without tracker or flow. `experiment` is the DVC experiment that keeps params and lock of an isolated run; None
