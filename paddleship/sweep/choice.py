@@ -48,12 +48,12 @@ def compare(objective: str, one: Figures, other: Figures) -> Difference:
 
 def beats(one: Figures, other: Figures) -> bool:
     """Whether `one` is better in one objective and worse in none."""
-    found = [compare(objective, one, other) for objective in OBJECTIVES]
-    return Difference.BETTER in found and Difference.WORSE not in found
+    differences = [compare(objective, one, other) for objective in OBJECTIVES]
+    return Difference.BETTER in differences and Difference.WORSE not in differences
 
 
 def choose(variants: Mapping[int, Figures], settings: Sweep) -> Choice:
-    """Choose from the front by `settings.choose`; among those that cannot be told apart in it, by the other objectives."""
+    """Choose from the front by `settings.choose`; among those without a measurable difference in it, by the other objectives."""
     refused = {number: reason for number, figures in variants.items() if (reason := _refusal(figures, settings))}
     allowed = {number: figures for number, figures in variants.items() if number not in refused}
     front = _front(variants)
@@ -70,23 +70,23 @@ def choose(variants: Mapping[int, Figures], settings: Sweep) -> Choice:
 
 def _front(variants: Mapping[int, Figures]) -> tuple[int, ...]:
     """The variants that no other one beats. Unclear differences could close a circle; then all are in front."""
-    found = tuple(number for number, one in variants.items() if not any(beats(other, one) for other in variants.values()))
-    return found or tuple(variants)
+    front = tuple(number for number, one in variants.items() if not any(beats(other, one) for other in variants.values()))
+    return front or tuple(variants)
 
 
 def _decide(among: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, str]:
     """The best variant by these objectives in turn, and why. The value decides where the last one leaves several."""
-    left, words = dict(among), []
+    left, reasons = dict(among), []
     for objective in order:
         best = min(left, key=lambda number: _cost(objective)(left[number]))
         near = {number: figures for number, figures in left.items() if compare(objective, left[best], figures) != Difference.BETTER}
         if len(near) < len(left):
-            words.append(f"best in {objective}" if len(near) == 1 else f"in {objective}, {_listed(near)} cannot be told apart")
+            reasons.append(f"best in {objective}" if len(near) == 1 else f"in {objective}, {_listed(near)} cannot be told apart")
         left = near
         if len(left) == 1:
-            return best, "; ".join(words) or "the only variant that no other one beats"
+            return best, "; ".join(reasons) or "the only variant that no other one beats"
     best = min(left, key=lambda number: [_cost(objective)(left[number]) for objective in order])
-    return best, "; ".join([*words, f"best {order[0]} by value among {_listed(left)}, which cannot be told apart in anything"])
+    return best, "; ".join([*reasons, f"best {order[0]} by value among {_listed(left)}, which cannot be told apart in anything"])
 
 
 def _cost(objective: str) -> Callable[[Figures], float]:

@@ -44,8 +44,8 @@ class Journal:
 
     def variants(self) -> list[Variant]:
         """All variants that were started, by number."""
-        found = [Variant.model_validate_json(path.read_text(encoding="utf-8")) for path in self.folder.glob("[0-9]*.json")]
-        return sorted(found, key=lambda variant: variant.number)
+        variants = [Variant.model_validate_json(path.read_text(encoding="utf-8")) for path in self.folder.glob("[0-9]*.json")]
+        return sorted(variants, key=lambda variant: variant.number)
 
     def write(self, variant: Variant) -> None:
         write_text(self.folder / f"{variant.number:03}.json", variant.model_dump_json(indent=1) + "\n")

@@ -102,7 +102,7 @@ class Study:
 
     @cached_property
     def _distributions(self) -> dict[str, Any]:
-        """Of the numbers of a range, and of the places in a list, whose values may be of any kind."""
+        """Of the numbers of a range, and of the indices in a list, whose values may be of any kind."""
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
         made: dict[str, Any] = {}
@@ -128,8 +128,8 @@ class Study:
 
     def _indexed(self, point: Point) -> dict[str, Any]:
         """The values as Optuna knows them."""
-        found: dict[str, Any] = {}
+        indices: dict[str, Any] = {}
         for path, value in point.items():
             values = self._settings.space[path]
-            found[path] = values.index(value) if isinstance(values, list) else value
-        return found
+            indices[path] = values.index(value) if isinstance(values, list) else value
+        return indices
