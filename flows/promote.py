@@ -42,7 +42,7 @@ _EVIDENCE_CHARACTERS = 400  # of a check in the ledger
 class Approval(RunInput):
     """What a person fills in before a promotion goes on."""
 
-    approve: bool = Field(False, description="Put this version in the champion's place")
+    approve: bool = Field(False, description="Let this version replace the champion")
     who: str = Field("", description="Who decides, for the ledger")
     reason: str = Field("", description="Why, for the ledger")
 

@@ -36,11 +36,11 @@ _MEASURED_HERE = ("p50 ms", "p99 ms")  # figures of one machine, which those of 
 
 def skip(checkout: Path, report: Path) -> str:
     """Write the report of a job that runs nothing, and return its line."""
-    words = "nothing changed since dvc.lock: params, code, data and installed versions are the same, so the pipeline did not run"
+    message = "nothing changed since dvc.lock: params, code, data and installed versions are the same, so the pipeline did not run"
     if snapshots.has_results(checkout):
-        words += "; no commit has this dvc.lock: commit it, so that jobs in other clones find the same"
-    write_text(report, f"{words[0].upper()}{words[1:]}.\n")
-    return words
+        message += "; no commit has this dvc.lock: commit it, so that jobs in other clones find the same"
+    write_text(report, f"{message[0].upper()}{message[1:]}.\n")
+    return message
 
 
 def fail(error: PaddleshipError, commit: str, report: Path) -> None:
@@ -98,10 +98,10 @@ def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], fold
 
 def _against_champion(uri: str, run: Run) -> list[str]:
     """This run and the champion side by side."""
-    found = runs.champion(uri, run.model)
-    if found is None:
+    result = runs.champion(uri, run.model)
+    if result is None:
         return ["There is no champion yet that this run could be compared with.", ""]
-    version, champion = found
+    version, champion = result
     rows = [f"| | this run | champion, version {version} | |", "|---|---|---|---|"]
     rows += [f"| {' | '.join(cells)} |" for cells in compare(run, champion)]
     return [*rows, ""]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.argument("version", default="challenger", metavar="[VERSION|ALIAS]")
 @options.OVERLAY
 def promote(version: str, params: str | None) -> int:
-    """Judge a model version (default: challenger) against the champion, and put it in its place."""
+    """Judge a model version (default: challenger) against the champion, and let it replace the champion."""
     return _run("promote", version, params)
 
 
@@ -107,9 +107,9 @@ def ledger(time: str | None, params: str | None) -> int:
     if serving is None:
         print(f"nothing of {settings.name!r} served at {at:%Y-%m-%d %H:%M} UTC")
     else:
-        print(*_told(serving), *_elsewhere(entries, serving, at), sep="\n")
+        print(*_description(serving), *_elsewhere(entries, serving, at), sep="\n")
     if unfinished is not None and (serving is None or unfinished.shipped != serving.shipped):
-        print(f"version {unfinished.shipped.version} was being put in its place since {unfinished.at:%H:%M:%S} UTC")
+        print(f"version {unfinished.shipped.version} has been replacing it since {unfinished.at:%H:%M:%S} UTC")
     return 0
 
 
@@ -136,7 +136,7 @@ def _elsewhere(ledger: Ledger, serving: Entry, at: datetime) -> list[str]:
     return [f"  not changed   {where}: version {one.version}" for where, one in others.items() if one.image_id != serving.shipped.image_id]
 
 
-def _told(entry: Entry) -> list[str]:
+def _description(entry: Entry) -> list[str]:
     """What served, since when and why, for a person."""
     shipped = entry.shipped
     return [

@@ -37,10 +37,10 @@ def list_runs(limit: int) -> int:
     from paddleship.cli import run_tables
     from paddleship.tracking.runs import find
 
-    found = find(local.tracking_uri())
-    terminal.show(run_tables.table(found[:limit], _releases(checkout, local, found)))
-    if len(found) > limit:
-        print(f"of {len(found)} runs, the newest {limit}: --limit {len(found)} prints all")
+    all_runs = find(local.tracking_uri())
+    terminal.show(run_tables.table(all_runs[:limit], _releases(checkout, local, all_runs)))
+    if len(all_runs) > limit:
+        print(f"of {len(all_runs)} runs, the newest {limit}: --limit {len(all_runs)} prints all")
     return 0
 
 
@@ -52,9 +52,9 @@ def show(name: str) -> int:
     from paddleship.cli import run_tables
     from paddleship.tracking.runs import find, named
 
-    found = find(local.tracking_uri())
-    run = named(found, name)
-    before = next((other for other in found if other.model == run.model and other.started < run.started), None)
+    all_runs = find(local.tracking_uri())
+    run = named(all_runs, name)
+    before = next((other for other in all_runs if other.model == run.model and other.started < run.started), None)
     terminal.show(run_tables.details(run, _releases(checkout, local, [run]).get(run.run_id), before))
     return 0
 
@@ -70,8 +70,8 @@ def compare(one: str, other: str, everything: bool) -> int:
     from paddleship.tracking.runs import find, named, reports
 
     uri = local.tracking_uri()
-    found = find(uri)
-    first, second = named(found, one), named(found, other)
+    all_runs = find(uri)
+    first, second = named(all_runs, one), named(all_runs, other)
     terminal.show(run_comparison.table(first, second, everything=everything))
     if not everything and (equal := run_comparison.equal_rows(first, second)):
         print(f"{equal} equal rows are left out: --all prints them")
@@ -111,12 +111,12 @@ def prune(keep: int, cache: bool, everyone: bool, dry_run: bool) -> int:
     return 0
 
 
-def _releases(checkout: Path, local: Local, found: Sequence[Run]) -> Mapping[str, Release]:
+def _releases(checkout: Path, local: Local, all_runs: Sequence[Run]) -> Mapping[str, Release]:
     """What became of the runs; empty, with the reason on standard error, if the params or the ledger cannot be read."""
     from paddleship.cli import releases
 
     try:
-        return releases.of_runs(checkout, local.tracking_uri(), found)
+        return releases.of_runs(checkout, local.tracking_uri(), all_runs)
     except BadInput as error:
         print(f"warning: not known which run serves: {error}", file=sys.stderr)
         return {}

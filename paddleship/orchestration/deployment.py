@@ -94,7 +94,7 @@ def work(local: Local, *, pool: str = "local", limit: int | None = None) -> int:
             (local.checkout / "data").mkdir(exist_ok=True)
     os.chdir(local.checkout)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a script starts with `&`, and then Prefect's worker outlives SIGTERM too
-    os.execve(command[0], command, environment)  # noqa: S606 the worker takes this process's place, and its signals
+    os.execve(command[0], command, environment)  # noqa: S606 the worker replaces this process, and gets its signals
 
 
 def _kind_of(local: Local, pool: str) -> str:

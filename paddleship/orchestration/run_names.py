@@ -1,4 +1,4 @@
-"""Names of flow runs: a description of the run, then the two random words by which Prefect names it."""
+"""Names of flow runs: a description of the run, then the random name that Prefect gave it."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def race(servers: Servers, bodies: Sequence[bytes], *, effect: float, seconds: f
 
 
 def check(latency: Latency, *, allow_slower: bool) -> Check:
-    """The gate: the challenger is better or not to be told apart, and every request was answered."""
+    """The gate: the challenger is better or not measurably different, and every request was answered."""
     allowed = [verdict for verdict in Difference if verdict != Difference.WORSE or allow_slower]
     return Check(
         name="latency_against_champion",

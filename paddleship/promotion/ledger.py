@@ -50,7 +50,7 @@ class Shipped(BaseModel):
 
 
 class Entry(BaseModel):
-    """One line. `replaces` is the version that served before, `why` the reason in words, `evidence` the checks that decided it.
+    """One line. `replaces` is the version that served before, `why` the reason as text, `evidence` the checks that decided it.
 
     `gates` are the params that the checks and the approval followed. `target` is where it serves; None where promote.target is null, so
     that `serving` says only that it is the champion.

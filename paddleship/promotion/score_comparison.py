@@ -51,7 +51,7 @@ class Comparison:
         return f"{self.metric} {challenger} against {champion} on {self.rows:,} rows ({change})"
 
     def metrics(self) -> dict[str, float | int]:
-        """Flat, with what could not be said left out."""
+        """Flat, without what could not be computed."""
         metrics: dict[str, float | int | None] = {
             "compared_rows": self.rows,
             f"champion_{self.metric}": self.champion,
@@ -83,7 +83,7 @@ def compare(rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Output
 
 
 def checks(comparison: Comparison, limits: Promote) -> list[Check]:
-    """The gates on score and decisions; one whose value could not be found refuses."""
+    """The gates on score and decisions; one whose value could not be computed refuses."""
     made = []
     if limits.max_metric_drop is not None:
         high = comparison.drop.high if comparison.drop else None

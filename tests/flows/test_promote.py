@@ -409,7 +409,7 @@ def test_the_ledger_says_what_served_when_and_why(promoted):
     before = (second.at - timedelta(milliseconds=1)).isoformat()
     then = promoted.run("1", "ledger", "--at", before).stdout
     assert then.startswith("version 1 of linear, since ")
-    assert "version 2 was being put in its place since" in then
+    assert "version 2 has been replacing it since" in then
     promoted.ledger.unlink()
     today = promoted.run("1", "ledger", "--at", f"{second.at:%Y-%m-%d}").stdout
     assert today.startswith("version 2 of linear, since ")
