@@ -63,8 +63,8 @@ def parse(values: Any, *, origin: str = "params.yaml") -> Params:
 
 def _sections(values: Any, origin: str) -> dict[str, Any]:
     if not isinstance(values, dict):
-        found = "nothing" if values is None else type(values).__name__
-        raise ParamsError(f"{origin} must hold a mapping of sections (got {found}): start from params.yaml of the repository")
+        kind = "nothing" if values is None else type(values).__name__
+        raise ParamsError(f"{origin} must hold a mapping of sections (got {kind}): start from params.yaml of the repository")
     return values
 
 

@@ -24,12 +24,12 @@ def require(values: Params, *keys: str) -> None:
     for key in keys:
         section, _, name = key.partition(".")
         reference = getattr(getattr(values, section), name)
-        found = _file_of(reference) if reference else None
-        if found is None or not found.is_relative_to(root) or any(part.endswith("-packages") for part in found.parts):
+        file = _file_of(reference) if reference else None
+        if file is None or not file.is_relative_to(root) or any(part.endswith("-packages") for part in file.parts):
             continue
-        if not found.is_relative_to(watched):
+        if not file.is_relative_to(watched):
             raise BadInput(
-                f"{key} {reference!r} is in {str(found)!r}, which is not below code.watch ({values.code.watch!r}): its changes would make "
+                f"{key} {reference!r} is in {str(file)!r}, which is not below code.watch ({values.code.watch!r}): its changes would make "
                 "no stage run again; set code.watch to the file or folder of your code"
             )
 
