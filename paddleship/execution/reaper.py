@@ -45,13 +45,13 @@ def main() -> None:
 
 def _marked(variable: bytes) -> list[int]:
     """The processes that inherited the variable; those of other users cannot be read and are not ours."""
-    found = []
+    pids = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):
                 if variable in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-    return found
+                    pids.append(int(folder.name))
+    return pids
 
 
 if __name__ == "__main__":

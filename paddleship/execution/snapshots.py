@@ -64,8 +64,8 @@ def base(checkout: Path, commit: str) -> str:
 
 def facts(checkout: Path, commit: str) -> dict[str, Any]:
     """The facts in the message of a snapshot."""
-    found = json.loads(_git(checkout, "log", "-1", "--format=%B", commit))
-    return dict(found)
+    facts = json.loads(_git(checkout, "log", "-1", "--format=%B", commit))
+    return dict(facts)
 
 
 def ref(run_id: str, name: str) -> str:
