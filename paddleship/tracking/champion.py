@@ -28,8 +28,8 @@ def noted(uri: str) -> list[Entry]:
     with reached(uri):
         client = connect(uri)
         experiments = [experiment.experiment_id for experiment in client.search_experiments()]
-        found = list(search.pages(client, experiments, f"tags.{_ENTRY} != ''"))
-    return [Entry.model_validate_json(run.data.tags[_ENTRY]) for run in found if run.info.status == _WHOLE]
+        runs = list(search.pages(client, experiments, f"tags.{_ENTRY} != ''"))
+    return [Entry.model_validate_json(run.data.tags[_ENTRY]) for run in runs if run.info.status == _WHOLE]
 
 
 class Registry:
@@ -48,25 +48,29 @@ class Registry:
         """The version of that number or alias. Raises BadInput."""
         with reached(self._uri):
             if wanted.isdigit():
-                found = self._maybe(lambda: self._client.get_model_version(self._model, wanted))
+                version = self._maybe(lambda: self._client.get_model_version(self._model, wanted))
             else:
-                found = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, wanted))
-        if found is None:
+                version = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, wanted))
+        if version is None:
             raise BadInput(f"{self._model!r} has no version {wanted!r}: `paddleship run` registers one; for another model: --params FILE")
         facts = ("image", "image_id", "candidate_digest")
-        if lacking := [key for key in facts if key not in found.tags]:
+        if lacking := [key for key in facts if key not in version.tags]:
             raise BadInput(
-                f"version {found.version} of {self._model!r} has no tag {lacking[0]!r}: it was not accepted by this pipeline; run it again"
+                f"version {version.version} of {self._model!r} has no tag {lacking[0]!r}: "
+                "it was not accepted by this pipeline; run it again"
             )
         return Shipped(
-            model=self._model, version=str(found.version), **{key: found.tags[key] for key in facts}, reference=found.tags.get("reference")
+            model=self._model,
+            version=str(version.version),
+            **{key: version.tags[key] for key in facts},
+            reference=version.tags.get("reference"),
         )
 
     def champion(self) -> Shipped | None:
         """The version that the alias `champion` names."""
         with reached(self._uri):
-            found = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, CHAMPION))
-        return self.version(str(found.version)) if found is not None else None
+            version = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, CHAMPION))
+        return self.version(str(version.version)) if version is not None else None
 
     def run_of(self, shipped: Shipped) -> Any:
         """The MLflow run that made a version."""
@@ -119,8 +123,8 @@ class Registry:
 
     def _noted(self) -> list[tuple[Any, Entry]]:
         """The runs with an entry, and their entries."""
-        found = search.pages(self._client, [self._experiment()], f"tags.{_ENTRY} != ''")
-        return [(run, Entry.model_validate_json(run.data.tags[_ENTRY])) for run in found]
+        runs = search.pages(self._client, [self._experiment()], f"tags.{_ENTRY} != ''")
+        return [(run, Entry.model_validate_json(run.data.tags[_ENTRY])) for run in runs]
 
     def _experiment(self) -> str:
         name = f"{self._model} promotions"

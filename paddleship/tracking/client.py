@@ -72,7 +72,7 @@ def _is_silent(error: BaseException) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Why MLflow did not answer, without credentials: what the system said, such as "Connection refused", if that is behind the error."""
+    """Why MLflow did not answer, without credentials: the system's message, such as "Connection refused", if that is behind the error."""
     first, behind = error, error.__cause__ or error.__context__
     while behind is not None:
         first = behind if isinstance(behind, OSError) else first

@@ -59,8 +59,8 @@ class Tracker:
 
     @property
     def run_id(self) -> str | None:
-        found: str | None = self._facts["run_id"]
-        return found
+        run_id: str | None = self._facts["run_id"]
+        return run_id
 
     @property
     def url(self) -> str | None:
@@ -127,13 +127,13 @@ class Tracker:
 
     def stop(self, error: BaseException) -> None:
         """Close the run after an exception: as killed for an interrupt, otherwise as failed by a defect."""
-        words = f"ended by {type(error).__name__}"
+        reason = f"ended by {type(error).__name__}"
         if isinstance(error, PaddleshipError):
             self.finish(error)
         elif isinstance(error, Exception):
-            self._close(_ended("FAILED", "Defect", words))
+            self._close(_ended("FAILED", "Defect", reason))
         else:
-            self._close(_ended("KILLED", Cancelled.outcome, words))
+            self._close(_ended("KILLED", Cancelled.outcome, reason))
 
     def _close(self, end: Mapping[str, Any]) -> None:
         self._facts["tags"] |= end.get("tags", {})

@@ -31,7 +31,7 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
         lines += [_candidate(name, row) for name, row in winner_first]
         lines += [
             "",
-            *(f"* [{words}]({address})" for words, address in links.items()),
+            *(f"* [{text}]({address})" for text, address in links.items()),
             "",
             "Noise ratio: error against float64 in units of eager float32's own; 1 is as right as eager.",
         ]
@@ -84,8 +84,8 @@ def _candidate(name: str, row: dict[str, Any]) -> str:
     memory, device = row.get("peak_memory_bytes"), row.get("peak_device_memory_bytes")
     cells += [_number(memory / 1e6 if memory else None, 0) + (f" + {_number(device / 1e6, 0)} on GPUs" if device else "")]
     cells += [_number(row.get("noise_ratio"), 2)]
-    words = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
-    return f"| {f'**{name}**' if row.get('winner') else name} | {' | '.join(cells)} | {words.replace('|', '/')[:200]} |"
+    text = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
+    return f"| {f'**{name}**' if row.get('winner') else name} | {' | '.join(cells)} | {text.replace('|', '/')[:200]} |"
 
 
 def _stage(report: Report) -> str:
@@ -95,8 +95,8 @@ def _stage(report: Report) -> str:
 
 def _findings(reports: Iterable[Report]) -> list[str]:
     """The errors and warnings of all stages, as lines."""
-    found = [f"* {report.stage}: {_finding(finding)}" for report in reports for finding in report.serious()]
-    return ["", "Findings:", "", *found] if found else []
+    lines = [f"* {report.stage}: {_finding(finding)}" for report in reports for finding in report.serious()]
+    return ["", "Findings:", "", *lines] if lines else []
 
 
 def _finding(finding: Finding) -> str:
