@@ -25,7 +25,7 @@ from paddleship.servers.local_state import Local
 from paddleship.stage.fingerprint import fingerprint
 from paddleship.system import disk
 from paddleship.system.deadline import Deadline
-from paddleship.tracking.run import Tracker, bury
+from paddleship.tracking.run import Tracker, close_dead_runs
 
 Overrides = optional_params.overrides(list(catalogue.kinds()))
 
@@ -64,7 +64,7 @@ def develop_to_deploy(
             with Deadline(timeout_s).binding() if timeout_s else nullcontext():
                 return _run(working_copy, until, remote_pools, again, register=register_model, trigger=trigger)
         finally:
-            _leave(working_copy, remote_pools)
+            _release(working_copy, remote_pools)
     except PaddleshipError as error:
         return run_state.failed(error)
 
@@ -88,7 +88,7 @@ def _begin(
     origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
     if beyond := sorted(set(again) - set(stages.up_to(until))):
         raise BadInput(f"again names {beyond[0]!r}, and this run ends with {until!r}: leave it out, or run until a later stage")
-    remote_pools = stage_groups.elsewhere(pools, until=until, checkout=checkout)
+    remote_pools = stage_groups.remote_pools(pools, until=until, checkout=checkout)
     local_stages = [name for name in stages.up_to(until) if name not in remote_pools]
     return _working_copy_of(
         checkout, overlay, origin=origin, isolated=isolated or bool(remote_pools), names=local_stages, commit=commit
@@ -96,11 +96,11 @@ def _begin(
 
 
 @disk.full_is_unavailable("the run")
-def _leave(working_copy: Workspace, remote_pools: Mapping[str, str]) -> None:
+def _release(working_copy: Workspace, remote_pools: Mapping[str, str]) -> None:
     """Release the worktree of the run, and delete the git refs by which other pools received its stages."""
     if remote_pools:
         snapshots.forget(working_copy.checkout, str(flow_run.id))
-    working_copy.leave()
+    working_copy.release()
 
 
 @disk.full_is_unavailable("the run")
@@ -114,7 +114,7 @@ def _run(
     fingerprint(values, working_copy.root)
     _require_data(working_copy, values, graph)
     local = Local.of(checkout)
-    bury(local.spool, tracking_uri=local.tracking_uri())
+    close_dead_runs(local.spool, tracking_uri=local.tracking_uri())
     tags = {
         "mlflow.runName": run_names.set_name(run_names.of_pipeline(values, working_copy.root, local.state)),
         "git_commit": workspace.commit(working_copy.root),

@@ -58,7 +58,7 @@ def run_stages(run: str, ref: str, names: list[str], again: list[str], versions:
             return _run(working_copy, names, again, _Handover(working_copy, ref, commit), settings, run)
         finally:
             snapshots.drop(checkout, ref)
-            working_copy.leave()
+            working_copy.release()
     except PaddleshipError as error:
         return run_state.failed(error)
 

@@ -45,7 +45,7 @@ from paddleship.sweep.study import Study
 from paddleship.sweep.variant import DONE, Ended, Variant
 from paddleship.system import host
 from paddleship.system.state_folder import FOLDER
-from paddleship.tracking.run import Tracker, bury
+from paddleship.tracking.run import Tracker, close_dead_runs
 
 Settings = optional_params.optional(Sweep)
 _POLL_S = 0.5
@@ -88,9 +88,9 @@ def _sweep(checkout: Path, given: SweepParams, deployment: str | None) -> State[
     name = name_of(values, commit, version)
     run_names.set_name(f"{name}: {', '.join(path.rpartition('.')[2] for path in values.sweep.space)}")
     journal = Journal(checkout / FOLDER / "sweeps" / name)
-    with journal.held():
+    with journal.lock():
         local = Local.of(checkout)
-        bury(local.spool, tracking_uri=local.tracking_uri())
+        close_dead_runs(local.spool, tracking_uri=local.tracking_uri())
         tags = {"mlflow.runName": name, "git_commit": commit, "prefect_flow_run": str(flow_run.id), "sweep": name}
         tags["checkout"] = local.identity
         tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)

@@ -14,7 +14,7 @@ from paddleship.cli.run_tables import benchmarks_differ, change, number, rows_di
 from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 from paddleship.execution import snapshots
 from paddleship.orchestration.pending_changes import lines
-from paddleship.reports.figures import apart
+from paddleship.reports.figures import distinct
 from paddleship.reports.order import STAGES
 from paddleship.reports.report import Report
 from paddleship.servers.local_state import Local
@@ -121,7 +121,7 @@ def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
             means = unlike
         if means and key in of_training and other_rows:
             means = other_rows
-        texts = (number(here), number(there)) if here is None or there is None else apart(here, there)
+        texts = (number(here), number(there)) if here is None or there is None else distinct(here, there)
         rows.append((name, *texts, means))
     rows.append(("speedup over eager, 95% interval", _interval(run), _interval(champion), _verdict(run, champion)))
     return rows

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paddleship.servers.local_state import Local
 
 
-def here() -> tuple[Path, Local]:
+def open_checkout() -> tuple[Path, Local]:
     """The checkout and its state; runs that were killed earlier are reported as such first. Raises BadInput."""
     from paddleship.execution.workspace import checkout_of
     from paddleship.servers.local_state import Local
@@ -25,9 +25,9 @@ def here() -> tuple[Path, Local]:
     local = Local.of(checkout)
     _mark_dead_runs(local)
     if any(local.spool.glob("*/run.json")):
-        from paddleship.tracking.run import bury
+        from paddleship.tracking.run import close_dead_runs
 
-        for run_id in bury(local.spool, tracking_uri=local.tracking_uri()):
+        for run_id in close_dead_runs(local.spool, tracking_uri=local.tracking_uri()):
             print(f"run {run_id} was killed earlier: MLflow shows it as KILLED", file=sys.stderr)
     return checkout, local
 
@@ -63,7 +63,7 @@ def load_flow(checkout: Path, local: Local, module: str, *, wait: Callable[[], N
     from paddleship.tracking import sending
 
     sending.get_ready(local.tracking_uri())
-    terminal.tell_errors_once()
+    terminal.hide_repeated_errors()
     wait()
     return loaded
 

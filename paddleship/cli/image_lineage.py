@@ -127,7 +127,7 @@ def _code(lineage: Lineage) -> list[str]:
     if lineage.code_in_repository:
         kept = f"; if they are below code.watch, the MLflow run keeps up to 20 MB of your code in {CODE}" if lineage.mlflow_run_id else ""
         return [f"  # not as in the commit: {', '.join(lineage.git_changes)}{kept}"]
-    known = "  # your code is outside the repository: restore it there, and run this command again to see whether it is the same"
+    known = "  # your code is outside the repository: restore its files, and run this command again to see whether it is the same"
     if lineage.mlflow_run_id is None:
         return [known]
     if lineage.experiment is None:  # downloaded with params.yaml and dvc.lock

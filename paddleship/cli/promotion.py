@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paddleship.cli import options
-from paddleship.cli.command_context import end, here, load_flow, run_flow
+from paddleship.cli.command_context import end, load_flow, open_checkout, run_flow
 from paddleship.config import params_overlay
 from paddleship.errors import BadInput, Unavailable
 
@@ -35,7 +35,7 @@ def promote(version: str, params: str | None) -> int:
 @options.OVERLAY
 def rollback(version: str | None, reason: str, params: str | None) -> int:
     """Bring a former champion back (default: the one before this one)."""
-    checkout, local = here()
+    checkout, local = open_checkout()
     if (url := local.prefect_url()) is not None and _answers(url):  # none is started, since that takes seconds
         return _run("rollback", version, params, reason=reason)
     overlay = params_overlay.path_in(checkout, params)
@@ -70,7 +70,7 @@ def _say(line: str) -> None:
 
 
 def _run(name: str, version: str | None, params: str | None, **more: str) -> int:
-    checkout, local = here()
+    checkout, local = open_checkout()
     overlay = params_overlay.path_in(checkout, params)
     if name == "promote" and params_overlay.load(checkout, overlay).promote.approval == "human" and local.prefect_url() is None:
         raise BadInput("promote.approval is 'human', and no Prefect server shows the form: run `make ui`, or set promote.approval: none")
@@ -87,7 +87,7 @@ def _run(name: str, version: str | None, params: str | None, **more: str) -> int
 @options.OVERLAY
 def ledger(time: str | None, params: str | None) -> int:
     """What serves and served, since when and why."""
-    checkout, local = here()
+    checkout, local = open_checkout()
     from paddleship.promotion.ledger import Ledger
     from paddleship.tracking.champion import Registry
 
@@ -107,7 +107,7 @@ def ledger(time: str | None, params: str | None) -> int:
     if serving is None:
         print(f"nothing of {settings.name!r} served at {at:%Y-%m-%d %H:%M} UTC")
     else:
-        print(*_description(serving), *_elsewhere(entries, serving, at), sep="\n")
+        print(*_description(serving), *_other_targets(entries, serving, at), sep="\n")
     if unfinished is not None and (serving is None or unfinished.shipped != serving.shipped):
         print(f"version {unfinished.shipped.version} has been replacing it since {unfinished.at:%H:%M:%S} UTC")
     return 0
@@ -130,7 +130,7 @@ def _who(entry: Entry) -> str:
     return f"{entry.by}{f', approved by {entry.approved_by}' if entry.approved_by else ''}"
 
 
-def _elsewhere(ledger: Ledger, serving: Entry, at: datetime) -> list[str]:
+def _other_targets(ledger: Ledger, serving: Entry, at: datetime) -> list[str]:
     """The other targets, by the ledger, whose service had another image then."""
     others = {where: one for where, one in ledger.targets(at).items() if where != serving.target}
     return [f"  not changed   {where}: version {one.version}" for where, one in others.items() if one.image_id != serving.shipped.image_id]

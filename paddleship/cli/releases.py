@@ -24,7 +24,7 @@ class Release:
 def of_runs(checkout: Path, uri: str, listed: Sequence[Run]) -> dict[str, Release]:
     """The releases of those runs that have one, by MLflow run. Raises Unavailable, ParamsError and BadInput."""
     versions = runs.versions(uri)
-    path, noted = checkout / params_overlay.load(checkout, None).promote.ledger, champion.noted(uri)
+    path, noted = checkout / params_overlay.load(checkout, None).promote.ledger, champion.all_entries(uri)
     ledgers = {model: Ledger(path, model, elsewhere=noted) for model in {one.model for one in versions}}
     pairs = [(run, _version_of(run, versions)) for run in listed]
     serving = {model: _serving(ledger) for model, ledger in ledgers.items()}

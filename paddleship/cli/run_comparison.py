@@ -18,7 +18,7 @@ from paddleship.cli.run_tables import (
     rows_differ,
     table_of,
 )
-from paddleship.reports.figures import apart
+from paddleship.reports.figures import distinct
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
@@ -59,7 +59,7 @@ def _rows(one: Run, other: Run) -> list[Row]:
         before, after = one.metrics[key], other.metrics[key]
         reason = next((why for prefix, why in unlike.items() if why and key.startswith(prefix)), "")
         text = change(key, before, after) if not reason else reason if key in first else ""
-        return key, *apart(before, after), text
+        return key, *distinct(before, after), text
 
     rows = [("outcome", outcome(one), outcome(other), ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
     rows += map(figure, first)
@@ -108,10 +108,10 @@ def _incomparable(objective: str, one: Run, other: Run, first: Figures, second: 
 def _figures(objective: str, first: Figures, second: Figures) -> tuple[str, str, str]:
     """What the figures of an objective are, and both as text."""
     if objective == "size":
-        one, other = apart(first.size_bytes / 1e6, second.size_bytes / 1e6)
+        one, other = distinct(first.size_bytes / 1e6, second.size_bytes / 1e6)
         return str(first.size_of), f"{one} MB", f"{other} MB"
     if objective == "latency":
-        one, other = apart(first.p50_ms.value, second.p50_ms.value)
+        one, other = distinct(first.p50_ms.value, second.p50_ms.value)
         return "p50", f"{one} ms", f"{other} ms"
     scores = [score.value if score else 0.0 for score in (first.score, second.score)]
-    return first.score_name, *apart(scores[0], scores[1])
+    return first.score_name, *distinct(scores[0], scores[1])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddleship.cli.command_context import here
+from paddleship.cli.command_context import open_checkout
 from paddleship.errors import BadInput
 from paddleship.orchestration import terminal
 
@@ -33,7 +33,7 @@ def list_runs(limit: int) -> int:
     """The runs, the newest first."""
     if limit < 1:
         raise BadInput(f"--limit must be at least 1 (got {limit}): give the number of runs to print")
-    checkout, local = here()
+    checkout, local = open_checkout()
     from paddleship.cli import run_tables
     from paddleship.tracking.runs import find
 
@@ -48,7 +48,7 @@ def list_runs(limit: int) -> int:
 @click.argument("name", metavar=_RUN)
 def show(name: str) -> int:
     """All that is known of one run."""
-    checkout, local = here()
+    checkout, local = open_checkout()
     from paddleship.cli import run_tables
     from paddleship.tracking.runs import find, named
 
@@ -65,7 +65,7 @@ def show(name: str) -> int:
 @click.option("--all", "everything", is_flag=True, help="also the rows that are equal")
 def compare(one: str, other: str, everything: bool) -> int:
     """What differs between two runs, and which one is better in what."""
-    _, local = here()
+    _, local = open_checkout()
     from paddleship.cli import run_comparison
     from paddleship.tracking.runs import find, named, reports
 
@@ -83,7 +83,7 @@ def compare(one: str, other: str, everything: bool) -> int:
 @click.argument("name", metavar=_RUN)
 def open_page(name: str) -> int:
     """Open the page of a run in MLflow, or print its address where there is no browser."""
-    _, local = here()
+    _, local = open_checkout()
     from paddleship.tracking.runs import address, find, named
 
     uri = local.tracking_uri()
@@ -102,7 +102,7 @@ def open_page(name: str) -> int:
 @click.option("--dry-run", is_flag=True, help="print what would be removed, and remove nothing")
 def prune(keep: int, cache: bool, everyone: bool, dry_run: bool) -> int:
     """Remove old runs of this checkout: worktrees, images, MLflow runs, experiments."""
-    checkout, local = here()
+    checkout, local = open_checkout()
     if keep < 0:
         raise BadInput(f"--keep must be at least 0 (got {keep}): give the number of runs to keep")
     from paddleship.cli import run_tables

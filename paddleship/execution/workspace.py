@@ -41,7 +41,7 @@ class Workspace:
         if self.isolated:
             remove(self.checkout, self.root)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Release the lock of the worktree, so that others may remove it."""
         if self.lock is not None:
             self.lock.lock.release()

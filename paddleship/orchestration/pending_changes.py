@@ -66,7 +66,7 @@ def detect(checkout: Path, run_id: str, *, commit: str | None, overlay: Mapping[
         return Current(name, version, changed, _of_data(changed, Path(values.data.raw)))
     finally:
         working_copy.remove()
-        working_copy.leave()
+        working_copy.release()
 
 
 def version_of(checkout: Path, run_id: str, *, commit: str, overlay: Mapping[str, Any], until: Until) -> str:
@@ -76,7 +76,7 @@ def version_of(checkout: Path, run_id: str, *, commit: str, overlay: Mapping[str
         return _compared(working_copy, working_copy.params(), until)[1]
     finally:
         working_copy.remove()
-        working_copy.leave()
+        working_copy.release()
 
 
 def _compared(working_copy: Workspace, values: Params, until: Until) -> tuple[Mapping[str, Sequence[str]], str]:

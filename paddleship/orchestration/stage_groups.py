@@ -55,7 +55,7 @@ def split(graph: Sequence[Stage], pools: Mapping[str, str]) -> list[Leg]:
     return [Leg(pool, tuple(group)) for pool, group in groupby(graph, key=lambda stage: pools.get(stage.name))]
 
 
-def elsewhere(pools: Mapping[str, str], *, until: Until, checkout: Path) -> dict[str, str]:
+def remote_pools(pools: Mapping[str, str], *, until: Until, checkout: Path) -> dict[str, str]:
     """The pools of the stages that this run sends to other workers. Raises BadInput if a pool, or what they need, does not exist."""
     for stage in pools:
         if stage not in STAGES:

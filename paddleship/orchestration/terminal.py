@@ -61,17 +61,17 @@ class _Output:
             os.close(nowhere)
 
 
-def tell_errors_once() -> None:
+def hide_repeated_errors() -> None:
     """Hide Prefect's messages about the end of the flow run and of failed tasks on the terminal."""
     import prefect.main  # noqa: F401 it sets up logging
 
     logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # it counts what it still sends, and nothing can be done about it
     for handler in logging.getLogger().handlers:
-        if not any(isinstance(known, _NotTheEnd) for known in handler.filters):
-            handler.addFilter(_NotTheEnd())
+        if not any(isinstance(known, _RunEndFilter) for known in handler.filters):
+            handler.addFilter(_RunEndFilter())
 
 
-class _NotTheEnd(logging.Filter):
+class _RunEndFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         tells_end = record.name == _FLOWS or (record.name == _TASKS and record.levelno >= logging.ERROR)
         return not (tells_end and record.getMessage().startswith(_ENDS))

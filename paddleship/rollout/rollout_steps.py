@@ -85,7 +85,7 @@ class Rollout:
         return self.decision.action == "rollback" and not pulls
 
     @property
-    def standing(self) -> str:
+    def status(self) -> str:
         """The start of an error message after the ledger has the version: that it serves, or is champion."""
         return f"version {self.shipped.version} {'serves' if self.where else 'is champion in the ledger'}"
 
@@ -159,15 +159,15 @@ def point(rollout: Rollout) -> None:
     """Move the tag `champion` of the image. Raises Unavailable."""
     if not rollout.pushed:
         registry = rollout.params.promote.registry
-        raise Unavailable(f"{rollout.standing}, but {registry} did not take its image: when it does, run the same command again")
+        raise Unavailable(f"{rollout.status}, but {registry} did not take its image: when it does, run the same command again")
     image_registry.point(rollout.client, rollout.shipped)
 
 
 def crown(rollout: Rollout) -> None:
     """Move MLflow's alias, and send it the entries of the ledger that it lacks. Raises Unavailable."""
     if rollout.registry is None:
-        raise Unavailable(f"{rollout.standing}, but MLflow did not answer: when it does, run the same command again")
-    rollout.registry.crown(rollout.shipped)
+        raise Unavailable(f"{rollout.status}, but MLflow did not answer: when it does, run the same command again")
+    rollout.registry.set_champion(rollout.shipped)
     if rollout.ledger.unfinished() is not None:
         rollout.ledger.append(rollout.decision.followed_by(Event.SETTLED, shipped=rollout.shipped))
     send(rollout.registry, rollout.ledger)
@@ -194,7 +194,7 @@ def require_moved_tags(rollout: Rollout) -> list[str]:
         if one.digest is not None:
             names = f"version {version}" if (version := versions.get(f"{one.name}@{one.digest}")) else one.digest[:19]
             raise Unavailable(
-                f"{rollout.standing}, but {one.tag}, where promote.registry was before, still names {names}: delete that tag there, or "
+                f"{rollout.status}, but {one.tag}, where promote.registry was before, still names {names}: delete that tag there, or "
                 f"`docker tag {rollout.shipped.image_id[:19]} {one.tag} && docker push {one.tag}`, then run the same command again"
             )
     return [f"{one.tag} could not be asked, and may name another version ({one.trouble})" for one in tags]
@@ -229,7 +229,7 @@ def full_acceptance(client: Any, judged: Params, shipped: Shipped, identity: str
 def send(registry: Registry, ledger: Ledger) -> None:
     """Send MLflow the entries that it lacks, and the recorded answers of each image. Raises Unavailable."""
     for entry in missing(registry.entries(), ledger.own):
-        registry.note(entry, answers.load(ledger.recordings, entry.shipped.candidate_digest) if entry.event == Event.SERVING else [])
+        registry.add(entry, answers.load(ledger.recordings, entry.shipped.candidate_digest) if entry.event == Event.SERVING else [])
 
 
 def _obtain(rollout: Rollout) -> str:

@@ -34,7 +34,7 @@ class Journal:
         self.folder = folder
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """A block that one process at a time may run. Raises Unavailable if another one has this sweep."""
         lock = locks.take(self.folder / "sweep.lock")
         if lock is None:

@@ -23,7 +23,7 @@ _RECORDING = "recording.json"
 _WHOLE = "FINISHED"  # status of the run of an entry that has all of it
 
 
-def noted(uri: str) -> list[Entry]:
+def all_entries(uri: str) -> list[Entry]:
     """The ledgers of all models as MLflow has them. Raises Unavailable."""
     with reached(uri):
         client = connect(uri)
@@ -77,7 +77,7 @@ class Registry:
         with reached(self._uri):
             return self._client.get_run(self._client.get_model_version(self._model, shipped.version).run_id)
 
-    def crown(self, shipped: Shipped) -> None:
+    def set_champion(self, shipped: Shipped) -> None:
         """Let the alias `champion` name this version, and the version its image in the registry."""
         with reached(self._uri):
             if shipped.reference:
@@ -87,9 +87,9 @@ class Registry:
     def entries(self) -> list[Entry]:
         """The ledger as MLflow has it, without entries of which a part is missing."""
         with reached(self._uri):
-            return [entry for run, entry in self._noted() if run.info.status == _WHOLE]
+            return [entry for run, entry in self._runs_with_entries() if run.info.status == _WHOLE]
 
-    def note(self, entry: Entry, recording: Recording = ()) -> None:  # type: ignore[assignment]
+    def add(self, entry: Entry, recording: Recording = ()) -> None:  # type: ignore[assignment]
         """Add an entry, with the answers that its image is known by."""
         from mlflow.entities import Metric
 
@@ -102,7 +102,7 @@ class Registry:
                 "mlflow.note.content": entry.why,
                 "version": entry.shipped.version,
             }
-            begun = [run for run, noted in self._noted() if noted.id == entry.id]  # by a process that was killed
+            begun = [run for run, noted in self._runs_with_entries() if noted.id == entry.id]  # by a process that was killed
             run = begun[0] if begun else self._client.create_run(self._experiment(), start_time=at_ms, tags=tags, run_name=name)
             self._client.log_batch(run.info.run_id, metrics=[Metric(key, float(value), at_ms, 0) for key, value in entry.metrics.items()])
             if recording:
@@ -112,7 +112,7 @@ class Registry:
     def recording(self, shipped: Shipped) -> Recording:
         """The answers that an image is known by; empty where none were kept."""
         with reached(self._uri):
-            for run, entry in self._noted():
+            for run, entry in self._runs_with_entries():
                 same = entry.shipped.candidate_digest == shipped.candidate_digest
                 if same and any(file.path == _RECORDING for file in self._client.list_artifacts(run.info.run_id)):
                     with tempfile.TemporaryDirectory() as scratch:
@@ -121,7 +121,7 @@ class Registry:
                     return kept
         return []
 
-    def _noted(self) -> list[tuple[Any, Entry]]:
+    def _runs_with_entries(self) -> list[tuple[Any, Entry]]:
         """The runs with an entry, and their entries."""
         runs = search.pages(self._client, [self._experiment()], f"tags.{_ENTRY} != ''")
         return [(run, Entry.model_validate_json(run.data.tags[_ENTRY])) for run in runs]

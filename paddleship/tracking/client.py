@@ -42,10 +42,10 @@ def reached(uri: str) -> Iterator[None]:
     try:
         yield
     except (MlflowException, OSError) as error:
-        raise Unavailable(trouble(uri, error, then="run the same command")) from error
+        raise Unavailable(describe_error(uri, error, then="run the same command")) from error
 
 
-def trouble(uri: str, error: BaseException, *, then: str) -> str:
+def describe_error(uri: str, error: BaseException, *, then: str) -> str:
     """What is wrong with MLflow and the next step: it does not answer, it refused a request, or there is something to do first."""
     from mlflow.tracking.registry import UnsupportedModelRegistryStoreURIException
 

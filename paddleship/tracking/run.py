@@ -24,7 +24,7 @@ from paddleship.lineage.source import CODE, KEPT, differs
 from paddleship.reports.report import Report
 from paddleship.system import locks
 from paddleship.tracking import view
-from paddleship.tracking.client import connect, trouble
+from paddleship.tracking.client import connect, describe_error
 from paddleship.tracking.sending import close_run, open_run, send_model, send_report
 from paddleship.tracking.spool import LOCK, abandoned, read, reports, write
 
@@ -185,26 +185,26 @@ class Tracker:
         try:
             return action()
         except Exception as error:
-            self._trouble = trouble(self._uri, error, then="run `paddleship deliver`")
+            self._trouble = describe_error(self._uri, error, then="run `paddleship deliver`")
             print(f"warning: the run continues, and its reports are kept: {self._trouble}", file=sys.stderr)
             return None
         finally:
             self._keep(lambda: self._facts.update(read(self._entry)))
 
 
-def bury(spool: Path, *, tracking_uri: str) -> list[str]:
+def close_dead_runs(spool: Path, *, tracking_uri: str) -> list[str]:
     """Close runs whose process was killed, as KILLED with the reason, or as they ended if they had. Returns the run ids of the former.
 
     A run is dead if nothing holds its lock, which also works for containers that share the folder. What MLflow does not accept now waits.
     """
-    buried = []
+    closed = []
     for entry in sorted(path.parent for path in spool.glob("*/run.json")):
         with abandoned(entry) as ours, suppress(Exception):
             if ours and not (facts := read(entry)).get("waits"):  # for `paddleship deliver`
                 run_id = _deliver(entry, tracking_uri)
-                buried += [run_id] if "status" not in facts else []
+                closed += [run_id] if "status" not in facts else []
                 shutil.rmtree(entry)
-    return buried
+    return closed
 
 
 def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
@@ -221,7 +221,7 @@ def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
                 sent.append(_deliver(entry, tracking_uri))
                 shutil.rmtree(entry)
             except Exception as error:
-                kept.append(f"{entry.name} is kept: {trouble(tracking_uri, error, then='run `paddleship deliver`')}")
+                kept.append(f"{entry.name} is kept: {describe_error(tracking_uri, error, then='run `paddleship deliver`')}")
     if kept:
         raise Unavailable(f"{len(sent)} runs were delivered, {len(kept)} were not; {'; '.join(kept)}")
     return sent

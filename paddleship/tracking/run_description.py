@@ -7,7 +7,7 @@ from typing import Any
 
 from paddleship.reports.finding import Finding
 from paddleship.reports.order import STAGES
-from paddleship.reports.provenance import elsewhere
+from paddleship.reports.provenance import measured_elsewhere
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 
@@ -23,7 +23,9 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
     lines = [f"**Failed**: {failure}" if failure else f"**Failed** at {', '.join(failed)}" if failed else passed]
     benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
     if benchmark and "winner" in benchmark.facts:
-        lines[0] += f" Winner: **{benchmark.facts['winner']}**, {_times(benchmark)}{elsewhere(benchmark)}. {benchmark.facts['reason']}."
+        lines[0] += (
+            f" Winner: **{benchmark.facts['winner']}**, {_times(benchmark)}{measured_elsewhere(benchmark)}. {benchmark.facts['reason']}."
+        )
     rows = _merge(ordered)
     if rows:
         lines += ["", "| candidate | p50 ms | p99 ms | rows/s | memory MB | noise ratio | verdict |", "|---|---|---|---|---|---|---|"]
@@ -54,7 +56,11 @@ def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str, 
     ]
     trained = next((report.headline for report in ordered if report.stage == "train"), None)
     benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
-    reason = f"\n\nChosen because {benchmark.facts['reason']}{elsewhere(benchmark)}." if benchmark and "reason" in benchmark.facts else ""
+    reason = (
+        f"\n\nChosen because {benchmark.facts['reason']}{measured_elsewhere(benchmark)}."
+        if benchmark and "reason" in benchmark.facts
+        else ""
+    )
     text = (
         f"**{release['candidate']}**: {', '.join(figures)}.{disturbed}"
         + (f"\n\nTraining: {trained}." if trained else "")
@@ -90,7 +96,7 @@ def _candidate(name: str, row: dict[str, Any]) -> str:
 
 def _stage(report: Report) -> str:
     outcome = report.outcome if report.verdict else f"**{report.outcome}**"
-    return f"| {report.stage} | {outcome} | {report.headline}{elsewhere(report)} | {report.seconds:.1f} |"
+    return f"| {report.stage} | {outcome} | {report.headline}{measured_elsewhere(report)} | {report.seconds:.1f} |"
 
 
 def _findings(reports: Iterable[Report]) -> list[str]:
