@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddleship.config.catalogue import EAGER
-from paddleship.reports.figures import apart
+from paddleship.reports.figures import distinct
 
 Row = Mapping[str, Any]
 
@@ -57,7 +57,7 @@ def describe(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str,
 
 
 def _compared(eager: Row, own: Row, best: str, metric: str, *, better: bool) -> str:
-    figures = "({} against {} of {})".format(*apart(eager[metric], own[metric], 3), best)
+    figures = "({} against {} of {})".format(*distinct(eager[metric], own[metric], 3), best)
     return f"in {metric} eager is {distance(eager, own, metric)} {'better' if better else 'worse'} {figures}"
 
 
@@ -72,7 +72,7 @@ def _median(eager: Row, own: Row, best: str) -> str:
     """Which of the two is faster in the median, with the interval of the comparison if there is one."""
     faster, slower = sorted((own, eager), key=lambda row: float(row[_MEDIAN]))
     name = best if faster is own else "eager"
-    text = f"{name} is {distance(faster, slower, _MEDIAN)} better ({' against '.join(apart(faster[_MEDIAN], slower[_MEDIAN], 3))}"
+    text = f"{name} is {distance(faster, slower, _MEDIAN)} better ({' against '.join(distinct(faster[_MEDIAN], slower[_MEDIAN], 3))}"
     low, high = own.get("speedup_low"), own.get("speedup_high")
     interval = f"; {best} is {low:.2f} to {high:.2f}× as fast as eager, 95% interval" if low is not None and high is not None else ""
     return f"{text}{interval})"

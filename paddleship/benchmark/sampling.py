@@ -155,7 +155,7 @@ class Sampler:
         start, self._starts = self._starts, self._starts + 1
         workers: dict[str, WorkerProcess] = {}
         try:
-            for name in _turned([name for name in names if name in self.left()], start):
+            for name in _rotated([name for name in names if name in self.left()], start):
                 self._guarded(name, self._start_worker, name, workers)
             for size, count in blocks.items():
                 able = {name: worker for name, worker in workers.items() if self._affordable(name, size, seconds[size] / len(workers))}
@@ -243,7 +243,7 @@ class Sampler:
         for block in range(blocks):
             if block >= _FEWEST_BLOCKS and time.monotonic() > end + self.lost_s + seconds:
                 break
-            for turn, name in enumerate(_turned(self._still_in(typical), block)):
+            for turn, name in enumerate(_rotated(self._still_in(typical), block)):
                 room = int(left_ms / blocks / len(typical) / typical[name])
                 count = max(1, min(self._settings.samples_per_block, room))
                 self._guarded(name, self._block, name, workers[name], size, (start, block, turn), count)
@@ -293,5 +293,5 @@ class Sampler:
             return None
 
 
-def _turned(names: Sequence[str], by: int) -> list[str]:
+def _rotated(names: Sequence[str], by: int) -> list[str]:
     return [*names[by % len(names) :], *names[: by % len(names)]] if names else []

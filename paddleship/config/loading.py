@@ -75,7 +75,7 @@ def merge(base: Mapping[str, Any], overlay: Mapping[str, Any], model: type[BaseM
         field = model.model_fields.get(key)
         section = field.annotation if field else None
         if isinstance(section, type) and issubclass(section, Section) and isinstance(value, Mapping):
-            merged[key] = merge(section.kept(merged.get(key) or {}, value), value, section)
+            merged[key] = merge(section.overlay_base(merged.get(key) or {}, value), value, section)
         else:
             merged[key] = value
     return merged

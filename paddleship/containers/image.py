@@ -420,7 +420,7 @@ def _remove_leftovers(client: Any) -> None:
 
 
 def _is_left_over(labels: Mapping[str, str]) -> bool:
-    lives = processes.lives(labels[_OWNER])
+    lives = processes.is_alive(labels[_OWNER])
     return time.time() > float(labels[_UNTIL]) if lives is None else not lives
 
 

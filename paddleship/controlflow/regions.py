@@ -168,8 +168,8 @@ def _frozen(decided: Sequence[Decision], taken: Mapping[BranchKey, set[int]], se
             outcomes = set().union(*(taken[site, decision.layer] for decision in wrong))
             kept = {outcome for decision in wrong for outcome in decision.outcomes}
             message = (
-                f"the conversion fixed {quote(site)}: the program always {_kept(site, kept)}, "
-                f"but in eager mode inputs {_took(site, outcomes)}"
+                f"the conversion fixed {quote(site)}: the program always {_frozen_outcome(site, kept)}, "
+                f"but in eager mode inputs {_taken_outcomes(site, outcomes)}"
             )
             yield Finding(_kind(site), severity, message, _INSTEAD, site.where, wrong[0].layer or None)
         elif site.reads or any(decision.constant for decision in group):
@@ -186,13 +186,13 @@ def _kind(site: Site) -> str:
     return "dynamic-shape-branch" if sized else "frozen-branch"
 
 
-def _kept(site: Site, outcomes: set[int]) -> str:
+def _frozen_outcome(site: Site, outcomes: set[int]) -> str:
     if site.loops:
         return f"runs the loop {_count(outcomes)}"
     return f"takes the {'true' if 1 in outcomes else 'false'} side"
 
 
-def _took(site: Site, outcomes: set[int]) -> str:
+def _taken_outcomes(site: Site, outcomes: set[int]) -> str:
     if site.loops:
         return f"run it {_count(outcomes)}"
     return "take both sides" if len(outcomes) > 1 else f"take the {'true' if 1 in outcomes else 'false'} side"

@@ -282,13 +282,13 @@ class _Numbers:
         for name in self._names:
             values = [self._rounded(name, np.asarray(train[name][row]), 0.0) for row in sample]
             if len({value.shape for value in values}) == 1:
-                expected *= float(np.prod([_alike(column) for column in np.stack(values).T]))
+                expected *= float(np.prod([_equal_probability(column) for column in np.stack(values).T]))
             else:
-                expected *= _alike(np.concatenate(values)) ** float(np.median([value.size for value in values]))
+                expected *= _equal_probability(np.concatenate(values)) ** float(np.median([value.size for value in values]))
         return expected
 
 
-def _alike(values: Array) -> float:
+def _equal_probability(values: Array) -> float:
     """The probability that two of these values are equal."""
     counts = np.unique(values, return_counts=True)[1].astype(float)
     pairs = len(values) * (len(values) - 1) or 1

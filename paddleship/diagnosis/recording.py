@@ -96,7 +96,7 @@ class Recorder:
         with np.load(path, allow_pickle=False) as stored:
             arrays: dict[str, Any] = dict(stored)
         answered = {key: array for key, array in arrays.items() if key.startswith("out/")}
-        true = _answer(layers[call.path], call, given(arrays)) if layers is not None and call.path in layers else None
+        true = _answer(layers[call.path], call, inputs_of(arrays)) if layers is not None and call.path in layers else None
         if true is None or [f"true/{name}" for name in call.outputs] != list(true):
             true = {f"true/{name}": answered[f"out/{name}"] for name in call.outputs}  # eager float32 replaces the truth
         for name in call.outputs:
@@ -108,19 +108,19 @@ class Recorder:
         return call
 
 
-def given(arrays: Mapping[str, Any]) -> list[Any]:
+def inputs_of(arrays: Mapping[str, Any]) -> list[Any]:
     """The inputs of a call, from the arrays of its file."""
     return [arrays[f"in/{index}"] for index in range(sum(key.startswith("in/") for key in arrays))]
 
 
-def put(tree: Any, tensors: Sequence[Any]) -> Any:
+def insert_tensors(tree: Any, tensors: Sequence[Any]) -> Any:
     """Arguments with tensors in their slots."""
     if isinstance(tree, TensorRef):
         return tensors[tree.index]
     if isinstance(tree, dict):
-        return {key: put(part, tensors) for key, part in tree.items()}
+        return {key: insert_tensors(part, tensors) for key, part in tree.items()}
     if isinstance(tree, list | tuple):
-        return type(tree)(put(part, tensors) for part in tree) if type(tree) in (list, tuple) else tree
+        return type(tree)(insert_tensors(part, tensors) for part in tree) if type(tree) in (list, tuple) else tree
     return tree
 
 
@@ -225,7 +225,7 @@ def _answer(layer: Any, call: Call, arrays: Sequence[Any]) -> Arrays | None:
     try:
         with paddle.no_grad():
             tensors = [paddle.to_tensor(array.astype("float64") if array.dtype == np.float32 else array) for array in arrays]
-            args, kwargs = put(call.arguments, tensors)
+            args, kwargs = insert_tensors(call.arguments, tensors)
             return {f"true/{name}": tensor.numpy() for name, tensor in building.name_outputs(layer(*args, **kwargs)).items()}
     except Exception:
         return None

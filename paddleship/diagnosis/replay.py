@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.config.catalogue import PROGRAM
-from paddleship.diagnosis.recording import Call, Recorder, given
+from paddleship.diagnosis.recording import Call, Recorder, inputs_of
 from paddleship.diagnosis.sublayers import ExportWorker
 from paddleship.errors import CandidateError
 from paddleship.model.eager import SourceModel
@@ -151,7 +151,7 @@ class ReplayWorker:
     def run(self, number: int, folder: str) -> Arrays:
         """Load the candidate in `folder` and run it with the inputs of sublayer `number`."""
         with np.load(self._work / f"{number}.npz", allow_pickle=False) as stored:
-            inputs = {f"x{index}": array for index, array in enumerate(given(dict(stored)))}
+            inputs = {f"x{index}": array for index, array in enumerate(inputs_of(dict(stored)))}
         return runtimes.load(self._work / folder).run(inputs)
 
 

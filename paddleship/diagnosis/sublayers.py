@@ -13,7 +13,7 @@ import numpy as np
 
 from paddleship.conversion import to_onnx
 from paddleship.conversion.exporting import convert_layer
-from paddleship.diagnosis.recording import Call, given, put
+from paddleship.diagnosis.recording import Call, inputs_of, insert_tensors
 from paddleship.errors import CandidateError, RegistrationError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
@@ -47,7 +47,7 @@ class ExportWorker:
         specs = _specs(call, arrays)
         folder = self._folder(str(call.number))
         try:
-            sources, _ = convert_layer(_alone(self._layers[call.path], call), folder, [specs])
+            sources, _ = convert_layer(_standalone(self._layers[call.path], call), folder, [specs])
         except Exception as failure:
             raise CandidateError(explain(failure)) from None
         outputs = tuple(TensorSpec(name, str(arrays[f"out/{name}"].dtype), arrays[f"out/{name}"].shape) for name in call.outputs)
@@ -91,7 +91,7 @@ class ExportWorker:
     def _trace(self, call: Call) -> tuple[Any, list[tuple[str, Any]]]:
         if self._traced is None or self._traced[0] != call.number:
             layer = self._layers[call.path]
-            static = building.to_static(_alone(layer, call), [_specs(call, self._recorded(call))])
+            static = building.to_static(_standalone(layer, call), [_specs(call, self._recorded(call))])
             self._traced = (call.number, static, _stops(static.forward.concrete_program.main_program, layer))
         return self._traced[1:]
 
@@ -116,15 +116,15 @@ def _specs(call: Call, arrays: dict[str, Any]) -> list[TensorSpec]:
             str(array.dtype),
             tuple(f"axis{axis}" if axis in call.dynamic[index] else size for axis, size in enumerate(array.shape)),
         )
-        for index, array in enumerate(given(arrays))
+        for index, array in enumerate(inputs_of(arrays))
     ]
 
 
-def _alone(layer: Any, call: Call) -> Any:
+def _standalone(layer: Any, call: Call) -> Any:
     """A layer that takes a list of tensors and calls the sublayer with them and its other arguments."""
     import paddle
 
-    class Alone(paddle.nn.Layer):  # type: ignore[misc]
+    class Standalone(paddle.nn.Layer):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.layer = layer
@@ -135,9 +135,9 @@ def _alone(layer: Any, call: Call) -> Any:
 
     @paddle.jit.not_to_static  # type: ignore[untyped-decorator]
     def arrange(tensors: Any) -> Any:
-        return put(call.arguments, tensors)
+        return insert_tensors(call.arguments, tensors)
 
-    alone = Alone()
+    alone = Standalone()
     alone.eval()
     return alone
 

@@ -169,7 +169,7 @@ class ProbeWorker:
         return False
 
     def _follows(self, name: str, case: Case, answers: Mapping[str, Arrays]) -> bool | None:
-        other = _turned(self._specs[name], case.inputs[name], sizes_of([*self._specs.values()], case.inputs))
+        other = _other_values(self._specs[name], case.inputs[name], sizes_of([*self._specs.values()], case.inputs))
         if differences.equal(other, case.inputs[name]):
             return None
         try:
@@ -192,7 +192,7 @@ def _twin(layer: Any) -> Any:
         return None
 
 
-def _turned(spec: TensorSpec, array: np.ndarray[Any, Any], sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
+def _other_values(spec: TensorSpec, array: np.ndarray[Any, Any], sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
     """Other valid values of the same shape."""
     if array.dtype.kind == "b":
         return np.array(~array)

@@ -41,7 +41,7 @@ from paddleship.shipped.computing import structure
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.runtimes import registry
 from paddleship.system import deadline, isolate
-from paddleship.system.deadline import Deadline, carried
+from paddleship.system.deadline import Deadline, with_deadline
 from paddleship.weights import candidate_files
 from paddleship.weights.candidate_files import WeightFiles
 
@@ -260,7 +260,7 @@ class Examiner:
         answered = [case for case in self._cases if case.name in probed.answers]
         self._candidate(probed, program, answered).save(exported)
         self._say(f"converting to {', '.join(self._candidates)}")
-        make = carried(partial(self._make, exported=exported, case=answered[0]))
+        make = with_deadline(partial(self._make, exported=exported, case=answered[0]))
         with ThreadPoolExecutor(2) as pool:
             outcomes = list(pool.map(make, self._candidates))
         made = {outcome.name: self._work / outcome.name for outcome in outcomes if outcome.made}

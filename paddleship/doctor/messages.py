@@ -371,8 +371,8 @@ def judged(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[
     statuses = {row.status for row in rows.values()}
     if Status.PROVEN in statuses or statuses == {Status.NOT_MADE}:
         return list(findings)
-    return [_grave(item) if item.kind in _MAYBE and item.severity != "error" else item for item in findings]
+    return [_as_error(item) if item.kind in _MAYBE and item.severity != "error" else item for item in findings]
 
 
-def _grave(finding: Finding) -> Finding:
+def _as_error(finding: Finding) -> Finding:
     return replace(finding, severity="error", message=f"{finding.message}: the program keeps what it was made with")

@@ -360,14 +360,14 @@ def _forget_dead_holders(root: Path) -> None:
     with suppress(_dvc_error()), make_lock(str(folder / "rwlock.lock"), tmp_dir=str(folder)):  # if it is busy, DVC tells
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
-            reading = {file: [one for one in holders if _lives(one, root)] for file, holders in held.get("read", {}).items()}
-            writing = {file: one for file, one in held.get("write", {}).items() if _lives(one, root)}
+            reading = {file: [one for one in holders if _is_alive(one, root)] for file, holders in held.get("read", {}).items()}
+            writing = {file: one for file, one in held.get("write", {}).items() if _is_alive(one, root)}
             write_text(path, json.dumps({"write": writing, "read": {file: left for file, left in reading.items() if left}}))
         except (ValueError, AttributeError, KeyError, TypeError):
             path.unlink()
 
 
-def _lives(holder: Mapping[str, Any], root: Path) -> bool:
+def _is_alive(holder: Mapping[str, Any], root: Path) -> bool:
     """Whether a process of DVC's list is alive, and not another one with its pid: `dvc`, or a fork of the process that imports DVC here."""
     import psutil
 

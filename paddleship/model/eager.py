@@ -99,16 +99,16 @@ class Eager:
 def _build(source_model: SourceModel, dtype: str) -> Any:
     """Build the layer with `dtype` as Paddle's default, or set it afterwards for a factory that assigns float32 values."""
     try:
-        return _born(source_model, dtype)
+        return _build_with_dtype(source_model, dtype)
     except ModelError:
         if dtype == "float32":
             raise
-        return _born(source_model, "float32")
+        return _build_with_dtype(source_model, "float32")
     finally:
         _set_default(dtype)
 
 
-def _born(source_model: SourceModel, dtype: str) -> Any:
+def _build_with_dtype(source_model: SourceModel, dtype: str) -> Any:
     import paddle
 
     paddle.seed(source_model.seed)

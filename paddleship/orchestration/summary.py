@@ -17,7 +17,7 @@ from paddleship.errors import Unavailable
 from paddleship.execution import stages
 from paddleship.execution.repro import StageStatus
 from paddleship.orchestration import terminal
-from paddleship.reports.provenance import elsewhere
+from paddleship.reports.provenance import measured_elsewhere
 from paddleship.reports.report import Report
 from paddleship.servers.local_state import Local
 from paddleship.shipped.computing.files import write_text
@@ -46,7 +46,7 @@ class Row:
 
     @property
     def headline(self) -> str:
-        return self.reason or (self.report.headline + elsewhere(self.report) if self.report else "")
+        return self.reason or (self.report.headline + measured_elsewhere(self.report) if self.report else "")
 
 
 def show(rows: Sequence[Row], root: Path, values: Params, local: Local, *, links: Mapping[str, str | None]) -> None:

@@ -19,7 +19,7 @@ from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.computing.spec import Arrays
-from paddleship.system.deadline import carried
+from paddleship.system.deadline import with_deadline
 from paddleship.system.isolate import Isolated, threads
 from paddleship.system.progress import Progress
 
@@ -111,7 +111,7 @@ class Queue:
 
     def _start(self, index: int) -> None:
         if index < len(self._order):
-            self._loading.append(self._starter.submit(carried(self._load), *self._order[index]))
+            self._loading.append(self._starter.submit(with_deadline(self._load), *self._order[index]))
 
     def _load(self, name: str, model_under_test: ModelUnderTest) -> Isolated | BadInput:
         try:

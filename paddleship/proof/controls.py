@@ -97,7 +97,7 @@ def _run(evidence: Evidence, name: str, rule: str, limits: Verify) -> Iterator[C
         answers = list(evidence.reference)
         for index in indices:
             answers[index] = {**answers[index], name: change.apply(evidence.cases[index], evidence.reference[index][name])}
-        if not _tells(evidence, answers, name, change, rule, limits):
+        if not _is_clearly_wrong(evidence, answers, name, change, rule, limits):
             continue
         checks: list[Check] = []
         for check in parity.checks_of(evidence, answers, name, limits=limits, lower=rule == LOWER):
@@ -139,7 +139,7 @@ def _rolled(case: Case, array: Array) -> Array:
     return np.roll(array, len(array) // 2, axis=0) if array.ndim and len(array) == len(case.rows) else array
 
 
-def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, change: OutputChange, rule: str, limits: Verify) -> bool:
+def _is_clearly_wrong(evidence: Evidence, answers: Sequence[Arrays], name: str, change: OutputChange, rule: str, limits: Verify) -> bool:
     """Whether the changed answers differ so clearly that a judge must refuse them."""
     scale, _ = sizes_of(evidence, name, evidence.groups[ROWS])
     float_output = evidence.reference[0][name].dtype.kind == "f"

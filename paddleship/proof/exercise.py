@@ -133,7 +133,7 @@ def inputs(ask: Ask, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict
     by_size = sorted(several, key=lambda index: sum(array.size for array in cases[index].inputs.values()))
     reasons = {}
     for name in names if len(names) > 1 and several else []:
-        varied = [index for index in by_size if not differences.equal(_turned(cases[index], name), cases[index].inputs[name])]
+        varied = [index for index in by_size if not differences.equal(_rotated(cases[index], name), cases[index].inputs[name])]
         reasons[name] = _idle(ask, name, [(cases[index], reference[index]) for index in dict.fromkeys([*varied[:_TRIED], *varied[-1:]])])
     return {name: reason for name, reason in reasons.items() if reason}
 
@@ -171,7 +171,7 @@ def _differ(one: Array, two: Array, tolerance: float) -> bool:
 def _idle(ask: Ask, name: str, tried: Sequence[tuple[Case, Arrays]]) -> str:
     """Why the influence of an input is unknown, given cases whose rows differ in it; empty if it has an influence."""
     for case, expected in tried:
-        answer = ask({**case.inputs, name: _turned(case, name)})
+        answer = ask({**case.inputs, name: _rotated(case, name)})
         if isinstance(answer, str) or any(
             key not in answer or not differences.equal(array, answer[key]) for key, array in expected.items()
         ):
@@ -179,7 +179,7 @@ def _idle(ask: Ask, name: str, tried: Sequence[tuple[Case, Arrays]]) -> str:
     return "changed no output when rows were given each other's values" if tried else "was the same in all rows that were compared"
 
 
-def _turned(case: Case, name: str) -> Array:
+def _rotated(case: Case, name: str) -> Array:
     """The input with each row's value given to the next row."""
     array = case.inputs[name]
     return np.roll(array, 1, axis=0) if array.ndim else array

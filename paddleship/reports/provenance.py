@@ -6,7 +6,7 @@ from paddleship.reports.report import Report
 from paddleship.system import host
 
 
-def elsewhere(report: Report) -> str:
+def measured_elsewhere(report: Report) -> str:
     """ " (measured on …, not here)" for a benchmark of another machine, or of this machine in another state; otherwise empty."""
     measured_on, now = report.facts.get("measured_on"), host.fingerprint()
     if measured_on is None:

@@ -180,4 +180,4 @@ def _answers(url: str) -> bool:
 
 def _is_alive(facts: Mapping[str, object]) -> bool:
     """Whether the process is the one that was started, not another one with the same pid."""
-    return processes.lives(str(facts.get("identity", "//"))) is True
+    return processes.is_alive(str(facts.get("identity", "//"))) is True

@@ -37,13 +37,13 @@ class Choice:
 def compare(objective: str, one: Figures, other: Figures) -> Difference:
     """What `one` is against `other` in one objective."""
     if objective == "size":
-        return _apart(_around(one.size_bytes, _SIZE_EFFECT), _around(other.size_bytes, _SIZE_EFFECT))
+        return _difference(_around(one.size_bytes, _SIZE_EFFECT), _around(other.size_bytes, _SIZE_EFFECT))
     if objective == "latency":
         comparable = one.valid and other.valid and one.measured_on == other.measured_on
-        return _apart(one.p50_ms, other.p50_ms) if comparable else Difference.CANNOT_TELL
+        return _difference(one.p50_ms, other.p50_ms) if comparable else Difference.CANNOT_TELL
     if one.score is None or other.score is None or one.data_sha256 != other.data_sha256:
         return Difference.CANNOT_TELL
-    return _apart(_negative(one.score), _negative(other.score))
+    return _difference(_negative(one.score), _negative(other.score))
 
 
 def beats(one: Figures, other: Figures) -> bool:
@@ -111,7 +111,7 @@ def _refusal(figures: Figures, settings: Sweep) -> str:
     return ""
 
 
-def _apart(one: Interval, other: Interval) -> Difference:
+def _difference(one: Interval, other: Interval) -> Difference:
     """Of values of which the lower one is better."""
     if one.high < other.low:
         return Difference.BETTER

@@ -20,7 +20,7 @@ def identity(pid: int | None = None) -> str:
     return f"{_realm()}/{pid}/{_start(pid):.2f}"
 
 
-def lives(identity: str) -> bool | None:
+def is_alive(identity: str) -> bool | None:
     """Whether the process with that identity is alive; None if it is on another machine or in another pid namespace."""
     import psutil
 

@@ -33,7 +33,7 @@ def describe(own: Array, other: Array, checkpoint: Mapping[str, Array], *, sourc
         return f"holds the numbers of {other_name}: the two were exchanged or one was repeated"
     if not np.isfinite(wide(other)).all() and np.isfinite(wide(own)).all():
         return "holds NaN or infinity in the candidate"
-    return rounded(own, other) or _permuted(own, other) or _zeroed(own, other, source) or _apart(own, other, source)
+    return rounded(own, other) or _permuted(own, other) or _zeroed(own, other, source) or _largest_difference(own, other, source)
 
 
 def twin(own: Array, other: Array, checkpoint: Mapping[str, Array]) -> str | None:
@@ -75,7 +75,7 @@ def _zeroed(own: Array, other: Array, source: str) -> str:
     return ""
 
 
-def _apart(own: Array, other: Array, source: str) -> str:
+def _largest_difference(own: Array, other: Array, source: str) -> str:
     distances = np.abs(wide(own) - wide(other))
     worst = np.unravel_index(int(np.nan_to_num(distances, nan=np.inf).argmax()), own.shape)
     position = f" at {[int(index) for index in worst]}" if own.ndim else ""

@@ -263,11 +263,11 @@ class _Search:
             for name, array in before.items():
                 if name not in after or after[name].shape != array.shape:
                     return f"output {name!r} has another shape"
-                if difference := self._apart(name, array, after[name]):
+                if difference := self._difference(name, array, after[name]):
                     return difference
         return ""
 
-    def _apart(self, name: str, before: Any, after: Any) -> str:
+    def _difference(self, name: str, before: Any, after: Any) -> str:
         noise = self._evidence.noise[ROWS][name]
         distances = differences.elementwise_distance(before, after)
         limit = min(_NOISES * noise.largest, _COARSEST * noise.scale) + _ROUNDING * np.abs(np.nan_to_num(differences.wide(before)))
