@@ -21,7 +21,7 @@ def told(monkeypatch, tmp_path, reviews_params):
     monkeypatch.setattr(drift_command, "open_checkout", lambda: (tmp_path, local))
     monkeypatch.setattr(params_overlay, "load", lambda *_: reviews_params())
     monkeypatch.setattr(drift_check, "check", lambda *_, **__: result)
-    monkeypatch.setattr(drift_check, "tell", lambda *_, **__: sent.append("x[0]") or ["x[0]"])
+    monkeypatch.setattr(drift_check, "notify", lambda *_, **__: sent.append("x[0]") or ["x[0]"])
     monkeypatch.setattr("paddleship.drift.drift_page.rows", lambda _: [])
     monkeypatch.setattr("paddleship.drift.drift_page.not_watched", lambda _: [])
     return SimpleNamespace(sent=sent, local=local)
