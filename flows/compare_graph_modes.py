@@ -48,11 +48,11 @@ def compare_graph_modes(
         threads: Threads and cores of every mode.
         torch_site: The site-packages folder of PyTorch, where it is not installed beside Paddle.
     """
-    given: dict[str, Any] = {"networks": networks, "modes": modes, "rounds": rounds, "threads": threads, "torch_site": torch_site}
-    given = {key: value for key, value in given.items() if value is not None} | ({"full": True} if full else {})
+    settings: dict[str, Any] = {"networks": networks, "modes": modes, "rounds": rounds, "threads": threads, "torch_site": torch_site}
+    settings = {key: value for key, value in settings.items() if value is not None} | ({"full": True} if full else {})
     root = Path.cwd()
     try:
-        values = _values(root, given)
+        values = _values(root, settings)
     except PaddleshipError as error:
         return run_state.failed(error)
     local = Local.of(root)
@@ -106,9 +106,9 @@ def compare(values: Params, root: Path) -> PaddleshipError | None:
     return errors.of_exit_code(code)(last.removeprefix("error: ") or f"it ended with exit code {code}") if code else None
 
 
-def _values(root: Path, given: dict[str, Any]) -> Params:
+def _values(root: Path, settings: dict[str, Any]) -> Params:
     """params.yaml with what this run was given, under the name of the flow. Raises ParamsError."""
-    overlay = {"name": NAME, "graph_modes": given}
+    overlay = {"name": NAME, "graph_modes": settings}
     values = loading.parse(loading.merge(loading.read(root / "params.yaml"), overlay))
     workspace_paths.require_inside(values, root)
     return values

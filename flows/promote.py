@@ -185,12 +185,12 @@ def _approval(page: str, judged: Params) -> Approval:
     hours = judged.promote.approval_hours
     try:
         form = Approval.with_initial_data(description=page)
-        given: Approval | None = pause_flow_run(wait_for_input=form, timeout=int(3600 * hours), poll_interval=_POLL_S)
+        approval: Approval | None = pause_flow_run(wait_for_input=form, timeout=int(3600 * hours), poll_interval=_POLL_S)
     except FlowPauseTimeout:
-        given = None
-    if given is None:
+        approval = None
+    if approval is None:
         raise Unavailable(f"nobody approved it within {hours:g} hours (promote.approval_hours): run the same command again")
-    return given
+    return approval
 
 
 def _task(name: str, work: Callable[[], Any]) -> Any:

@@ -62,8 +62,8 @@ def retrain(
         log.info(idle)
         return Completed(name="NothingNew", message=idle)
     log.info("%s: %s", trigger, "; ".join(pending_changes.lines(pending.changed)) or "nothing changed, and force is set")
-    given: dict[str, Any] = {"params_file": params_file, "until": until, "register_model": register_model}
-    state: State[Any] = develop_to_deploy(**given, isolated=True, commit=pending.commit, trigger=trigger, return_state=True)
+    parameters: dict[str, Any] = {"params_file": params_file, "until": until, "register_model": register_model}
+    state: State[Any] = develop_to_deploy(**parameters, isolated=True, commit=pending.commit, trigger=trigger, return_state=True)
     if state.name in _ENDED:
         pending_changes.note(local, pending.version, run=str(flow_run.name), outcome=str(state.name))
     return type(state)(type=state.type, name=state.name, message=state.message)

@@ -72,19 +72,19 @@ def sweep(
     try:
         checkout = workspace.checkout_of(Path.cwd())
         crashed_runs.hold(Local.of(checkout))
-        given: dict[str, Any] = settings.model_dump(exclude_unset=True, mode="json") if settings is not None else {}
-        return _sweep(checkout, sweep_params.read(checkout, params_file=params_file, settings=given, commit=commit), deployment)
+        overrides: dict[str, Any] = settings.model_dump(exclude_unset=True, mode="json") if settings is not None else {}
+        return _sweep(checkout, sweep_params.read(checkout, params_file=params_file, settings=overrides, commit=commit), deployment)
     except PaddleshipError as error:
         return run_state.failed(error)
 
 
-def _sweep(checkout: Path, given: SweepParams, deployment: str | None) -> State[Any]:
-    values, commit = given.values, given.commit
+def _sweep(checkout: Path, params: SweepParams, deployment: str | None) -> State[Any]:
+    values, commit = params.values, params.commit
     workspace_paths.require_inside(values, checkout)
     stage_tasks.require(values, stages.up_to(values.sweep.until))
     if changed := workspace.uncommitted(checkout):
         get_run_logger().warning("%d files with uncommitted changes are not part of this sweep: %s", len(changed), ", ".join(changed[:5]))
-    version = pending_changes.version_of(checkout, str(flow_run.id), commit=commit, overlay=given.overlay, until=values.sweep.until)
+    version = pending_changes.version_of(checkout, str(flow_run.id), commit=commit, overlay=params.overlay, until=values.sweep.until)
     name = name_of(values, commit, version)
     run_names.set_name(f"{name}: {', '.join(path.rpartition('.')[2] for path in values.sweep.space)}")
     journal = Journal(checkout / FOLDER / "sweeps" / name)
@@ -94,7 +94,7 @@ def _sweep(checkout: Path, given: SweepParams, deployment: str | None) -> State[
         tags = {"mlflow.runName": name, "git_commit": commit, "prefect_flow_run": str(flow_run.id), "sweep": name}
         tags["checkout"] = local.identity
         tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
-        shared = variants.Sweep(name, journal.folder, checkout, values, given.overlay, commit, local.tracking_uri(), tracker.run_id)
+        shared = variants.Sweep(name, journal.folder, checkout, values, params.overlay, commit, local.tracking_uri(), tracker.run_id)
         runner: Runner = Deployment(shared, deployment) if deployment else Processes(shared)
         try:
             all_variants = _run_all(shared, journal, runner)

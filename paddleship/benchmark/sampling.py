@@ -224,9 +224,9 @@ class Sampler:
 
     def _open(self, name: str, cores: Sequence[int]) -> WorkerProcess:
         load, arguments = self._participants[name]
-        given = (load, arguments, dict(self._batches), tuple(cores))
+        worker_arguments = (load, arguments, dict(self._batches), tuple(cores))
         return WorkerProcess(
-            Isolated(name, BenchWorker, *given, timeout_s=self._settings.timeout_s, environment=threads(self._thread_count))
+            Isolated(name, BenchWorker, *worker_arguments, timeout_s=self._settings.timeout_s, environment=threads(self._thread_count))
         )
 
     def _measure(self, size: int, workers: Mapping[str, WorkerProcess], start: int, blocks: int, seconds: float) -> None:

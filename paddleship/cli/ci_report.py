@@ -113,15 +113,19 @@ def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
     rows = [("winner", run.tags.get("winner", "–"), champion.tags.get("winner", "–"), "")]
     of_training = client.scores(run.metrics)
     for name, key in {**{key.removeprefix("train/"): key for key in of_training}, **_FIGURES}.items():
-        here, there = run.metrics.get(key), champion.metrics.get(key)
+        own_value, champion_value = run.metrics.get(key), champion.metrics.get(key)
         if key.endswith("_bytes"):
-            here, there = (value and value / 1e6 for value in (here, there))
-        means = change(key, there, here) if here is not None and there is not None else ""
+            own_value, champion_value = (value and value / 1e6 for value in (own_value, champion_value))
+        means = change(key, champion_value, own_value) if own_value is not None and champion_value is not None else ""
         if means and name in _MEASURED_HERE and unlike:
             means = unlike
         if means and key in of_training and other_rows:
             means = other_rows
-        texts = (number(here), number(there)) if here is None or there is None else distinct(here, there)
+        texts = (
+            (number(own_value), number(champion_value))
+            if own_value is None or champion_value is None
+            else distinct(own_value, champion_value)
+        )
         rows.append((name, *texts, means))
     rows.append(("speedup over eager, 95% interval", _interval(run), _interval(champion), _verdict(run, champion)))
     return rows

@@ -125,8 +125,10 @@ def _code(lineage: Lineage) -> list[str]:
     if lineage.code_in_repository and not lineage.git_changes:
         return []
     if lineage.code_in_repository:
-        kept = f"; if they are below code.watch, the MLflow run keeps up to 20 MB of your code in {CODE}" if lineage.mlflow_run_id else ""
-        return [f"  # not as in the commit: {', '.join(lineage.git_changes)}{kept}"]
+        copy_note = (
+            f"; if they are below code.watch, the MLflow run keeps up to 20 MB of your code in {CODE}" if lineage.mlflow_run_id else ""
+        )
+        return [f"  # not as in the commit: {', '.join(lineage.git_changes)}{copy_note}"]
     known = "  # your code is outside the repository: restore its files, and run this command again to see whether it is the same"
     if lineage.mlflow_run_id is None:
         return [known]

@@ -98,8 +98,8 @@ def prune(checkout: Path, local: Local, *, keep: int, everyone: bool, cache: boo
     if others:
         say(f"left alone: {len(others)} of other checkouts (--everyone: remove those too)")
     stay = [run for index, run in enumerate(mine) if index < keep or run.status == "RUNNING" or run.run_id in registered.runs]
-    kept = {run.run_id for run in stay} | {run.tags["candidates_of"] for run in [*stay, *others] if "candidates_of" in run.tags}
-    old = [run for run in mine if run.run_id not in kept]
+    kept_ids = {run.run_id for run in stay} | {run.tags["candidates_of"] for run in [*stay, *others] if "candidates_of" in run.tags}
+    old = [run for run in mine if run.run_id not in kept_ids]
     for root in workspace.worktrees(checkout):
         with workspace.abandoned(checkout, root) as dead:
             if dead:

@@ -166,9 +166,9 @@ def _frozen(decided: Sequence[Decision], taken: Mapping[BranchKey, set[int]], se
         wrong = [decision for decision in group if taken.get((site, decision.layer), set()) - set(decision.outcomes)]
         if wrong:
             outcomes = set().union(*(taken[site, decision.layer] for decision in wrong))
-            kept = {outcome for decision in wrong for outcome in decision.outcomes}
+            frozen_outcomes = {outcome for decision in wrong for outcome in decision.outcomes}
             message = (
-                f"the conversion fixed {quote(site)}: the program always {_frozen_outcome(site, kept)}, "
+                f"the conversion fixed {quote(site)}: the program always {_frozen_outcome(site, frozen_outcomes)}, "
                 f"but in eager mode inputs {_taken_outcomes(site, outcomes)}"
             )
             yield Finding(_kind(site), severity, message, _INSTEAD, site.where, wrong[0].layer or None)

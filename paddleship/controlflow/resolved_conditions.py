@@ -111,12 +111,12 @@ def _choice(frame: FrameType) -> Site | None:
     """The `if` or ternary of the rewritten call in this frame; None for one that Paddle added."""
     line, calls = _calls(frame.f_code.co_filename, frame.f_lineno)
     origin = _mapped(frame.f_code.co_filename, line)
-    here = _position(frame)
-    if origin is None or here not in calls:
+    position = _position(frame)
+    if origin is None or position not in calls:
         return None
     statement = branches.at(*origin, loop=False)
     sites = [*([statement] if statement else []), *branches.ternaries(*origin)]
-    return sites[calls.index(here)] if len(sites) == len(calls) else None
+    return sites[calls.index(position)] if len(sites) == len(calls) else None
 
 
 def _loop(frame: FrameType, body: Callable[[], Any]) -> Site | None:

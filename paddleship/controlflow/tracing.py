@@ -96,21 +96,21 @@ class _Follower:
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> _Follower:
         if event == "opcode":
-            here = self._table[frame.f_lasti // 2]
-            if here is not None and here != self._last:
-                self._move(here)
+            position = self._table[frame.f_lasti // 2]
+            if position is not None and position != self._last:
+                self._move(position)
         elif event == "return":
             self._move(self._outside)
         elif event == "exception" and argument[0] is not StopIteration:
             self._last = None  # a site that is left now was not decided
         return self
 
-    def _move(self, here: tuple[int, ...]) -> None:
+    def _move(self, position: tuple[int, ...]) -> None:
         if self._last is not None:
-            for index, (before, after) in enumerate(zip(self._last, here, strict=True)):
+            for index, (before, after) in enumerate(zip(self._last, position, strict=True)):
                 if before != after:
                     self._pass(index, before, after)
-        self._last = here
+        self._last = position
 
     def _pass(self, index: int, before: int, after: int) -> None:
         site = self._branches[index].site

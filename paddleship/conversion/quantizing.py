@@ -68,13 +68,13 @@ def openvino(source: Path, target: Path, batches: Sequence[Batch]) -> None:
     ov = door.module()
     import nncf
 
-    given = _require_batches(batches)
+    samples = _require_batches(batches)
     model = ov.Core().read_model(str(source / "model.onnx"))
     _require((operator.get_type_name() for operator in model.get_ordered_ops()), _HEAVY)
-    names = [next(name for name in given[0] if name in port.names) for port in model.inputs]
-    dataset = nncf.Dataset([[batch[name] for name in names] for batch in given])
+    names = [next(name for name in samples[0] if name in port.names) for port in model.inputs]
+    dataset = nncf.Dataset([[batch[name] for name in names] for batch in samples])
     seven_bits = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)
-    made = nncf.quantize(model, dataset, target_device=nncf.TargetDevice.CPU, subset_size=len(given), advanced_parameters=seven_bits)
+    made = nncf.quantize(model, dataset, target_device=nncf.TargetDevice.CPU, subset_size=len(samples), advanced_parameters=seven_bits)
     ov.save_model(made, str(target / "model.xml"), compress_to_fp16=False)
 
 

@@ -65,9 +65,9 @@ def _require_one_chain(read: Mapping[str, Seal], params: Params) -> None:
             known, source = digests.setdefault(before, (digest, stage))
             if digest != known:
                 folder, other = (str(LINKS[name].folder(params)) for name in (stage, before))
-                there = "is there now" if source == before else f"{str(LINKS[source].folder(params))!r} was made from"
+                state = "is there now" if source == before else f"{str(LINKS[source].folder(params))!r} was made from"
                 raise BadInput(
-                    f"{folder!r} was made from another {other!r} than {there}: {before} ran again, or a file was replaced; "
+                    f"{folder!r} was made from another {other!r} than {state}: {before} ran again, or a file was replaced; "
                     f"run `paddleship run --again {stage}`"
                 )
 

@@ -100,13 +100,13 @@ class PassWorker:
 
     def log(self, options: dict[str, Any], path: str) -> None:
         """Load the candidate, with the runtime's log of passes written to a file."""
-        kept = os.dup(1), os.dup(2)
+        copies = os.dup(1), os.dup(2)
         with Path(path).open("wb") as file:
             for stream in (1, 2):
                 os.dup2(file.fileno(), stream)
             try:
                 runtimes.load(self._folder, options={**options, "log_passes": True})
             finally:
-                for stream, copy in zip((1, 2), kept, strict=True):
+                for stream, copy in zip((1, 2), copies, strict=True):
                     os.dup2(copy, stream)
                     os.close(copy)

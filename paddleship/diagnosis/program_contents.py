@@ -98,8 +98,10 @@ def _trains(name: str, attrs: Mapping[str, Any]) -> bool:
 
 def _train_mode(operator: Any, held: Mapping[str, Array], own: Mapping[str, Array]) -> Finding:
     """The operator in train mode, with its layer: by the weights of the operator, otherwise by the classes that called it."""
-    given = [source.get_defining_op() for source in operator.operands_source()]
-    parameters = [held[origin.attrs()["parameter_name"]] for origin in given if origin is not None and origin.name() == "builtin.parameter"]
+    origins = [source.get_defining_op() for source in operator.operands_source()]
+    parameters = [
+        held[origin.attrs()["parameter_name"]] for origin in origins if origin is not None and origin.name() == "builtin.parameter"
+    ]
     names = [name for name, array in own.items() for held_ in parameters if array.shape == held_.shape and np.array_equal(array, held_)]
     kind = str(operator.attrs().get("struct_name", "")).strip("/") or None
     name = operator.name().removeprefix("pd_op.").rstrip("_")

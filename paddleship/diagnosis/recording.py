@@ -77,7 +77,7 @@ class Recorder:
             dynamic = _dynamic(note.shapes, shapes.get(note.path))
             calls.append(replace(note.call, dynamic=dynamic, times=note.times))
             arrays: dict[str, Any] = dict(note.answered)
-            arrays |= {f"in/{index}": array for index, array in enumerate(note.given)}
+            arrays |= {f"in/{index}": array for index, array in enumerate(note.inputs)}
             np.savez(self._folder / f"{note.call.number}.npz", **arrays)  # type: ignore[arg-type, unused-ignore]
         return calls
 
@@ -129,7 +129,7 @@ class _Note:
     """The record of one run of the model."""
 
     call: Call
-    given: list[Any]
+    inputs: list[Any]
     answered: dict[str, Any]
     times: int = 1
 
@@ -139,7 +139,7 @@ class _Note:
 
     @property
     def shapes(self) -> list[Shape]:
-        return [array.shape for array in self.given]
+        return [array.shape for array in self.inputs]
 
 
 def _listen(eager: Eager, batch: Batch) -> list[_Note]:

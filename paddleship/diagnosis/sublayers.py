@@ -184,7 +184,7 @@ def _used(program: Any, value: Any) -> list[Any]:
         if some_in_set(get_real_op_outputs(operator), wanted):
             for needed in get_real_op_inputs(operator):
                 wanted.add(needed)
-    return [given for given in flatten(program.inputs) if hasattr(given, "get_defining_op") and given in wanted]
+    return [variable for variable in flatten(program.inputs) if hasattr(variable, "get_defining_op") and variable in wanted]
 
 
 def _sources(value: Any, earlier: Sequence[Any]) -> list[int]:
@@ -210,10 +210,10 @@ def _sources(value: Any, earlier: Sequence[Any]) -> list[int]:
 
 def _innermost(frames: Sequence[tuple[str, int]]) -> str:
     """The deepest line of the user's code below a forward, without entering another layer."""
-    here = frames[0]
+    innermost = frames[0]
     for file, line in frames:
         if file.endswith(_LAYER_CALL):
             break
         if is_users(file, libraries=True):
-            here = (file, line)
-    return f"{here[0]}:{here[1]}"
+            innermost = (file, line)
+    return f"{innermost[0]}:{innermost[1]}"

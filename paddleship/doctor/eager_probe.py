@@ -204,7 +204,7 @@ def _other_values(spec: TensorSpec, array: np.ndarray[Any, Any], sizes: Mapping[
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
     """One finding per kind and location: the first and most severe."""
-    kept: dict[tuple[str, str | None], Finding] = {}
+    first: dict[tuple[str, str | None], Finding] = {}
     for finding in findings:
-        kept.setdefault((finding.kind, finding.where), finding)
-    return list(kept.values())
+        first.setdefault((finding.kind, finding.where), finding)
+    return list(first.values())

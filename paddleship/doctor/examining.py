@@ -378,9 +378,9 @@ class Examiner:
         if known := messages.known(judgement, probed.suspects):
             return [known]
         lost = proved.answers[name] is None or any(item.kind == "another-form" for item in judgement.findings)
-        kept = name != PROGRAM and bool(proved.judgements.get(PROGRAM))
+        program_proven = name != PROGRAM and bool(proved.judgements.get(PROGRAM))
         seconds = self._settings.timeout_s
-        if lost and (frozen := sizes.frozen(folder, proved.evidence, probed.suspects, kept=kept, timeout_s=seconds)):
+        if lost and (frozen := sizes.frozen(folder, proved.evidence, probed.suspects, program_proven=program_proven, timeout_s=seconds)):
             return frozen
         self._say(f"looking for the cause of wrong answers in {name}")
         failed = [check.name for check in judgement.checks if not check.passed]

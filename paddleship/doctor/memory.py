@@ -109,8 +109,8 @@ def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Susp
             yield Finding("parameter-assignment", severity, message, "change weights only in training, outside forward", where, path)
         elif what == "tensor":
             message = f"forward keeps a tensor on self ({path})" + (f": {consequence}" if remembers else "")
-            kept: Severity = "error" if remembers else "note"
-            yield Finding("stale-tensor", kept, message, "pass it as an argument, and compute it in every call", where, path)
+            tensor_severity: Severity = "error" if remembers else "note"
+            yield Finding("stale-tensor", tensor_severity, message, "pass it as an argument, and compute it in every call", where, path)
         elif remembers:
             message = f"forward stores a value on self ({path}): {consequence}"
             yield Finding("frozen-value", "error", message, "take it as an input, or do not use it in forward", where, path)

@@ -25,10 +25,10 @@ _LEAVE_OUT = "declare the dimension as a number, or ship another runtime (in par
 _SHAPE = frozenset({"1.shape", "1.shape64"})
 
 
-def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kept: bool, timeout_s: float) -> list[Finding]:
+def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, program_proven: bool, timeout_s: float) -> list[Finding]:
     """A finding if the candidate in `folder` answers, with eager's shapes, for some sizes of a dimension only.
 
-    `kept`: the program that it was made from keeps the dimension, so the runtime is the cause and not a line of the model.
+    `program_proven`: the program that it was made from accepts all sizes, so the runtime is the cause and not a line of the model.
     """
     answers = _ask(folder, evidence, timeout_s=timeout_s)
     fits = [
@@ -49,7 +49,7 @@ def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kep
             message = f"works with {_list(good)} and not with {_list(bad)} ({failure})"
             findings.append(
                 Finding("shape-specific", "error", f"{name} is dynamic in the program, and this runtime {message}", _LEAVE_OUT)
-                if kept
+                if program_proven
                 else Finding("frozen-dimension", "error", f"{name} is declared dynamic, and the program {message}", _ADVICE, where)
             )
     return findings

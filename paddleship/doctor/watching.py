@@ -120,14 +120,14 @@ def lines(seen: Observations, taken: TakenBranches, *, randomness: bool = False)
     last: list[Line] = []
 
     def local(frame: FrameType, event: str, _argument: Any) -> Callable[..., Any]:
-        here = (frame.f_code.co_filename, frame.f_lineno)
+        line = (frame.f_code.co_filename, frame.f_lineno)
         if state is not None and state.changed() and last and last[-1] not in seen.random:
             seen.random.append(last[-1])
         if event == "line":
-            seen.executed.add(here)
+            seen.executed.add(line)
         if event == "return":
-            here = _outer(frame) or here
-        last[:] = [here]
+            line = _outer(frame) or line
+        last[:] = [line]
         return local
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:

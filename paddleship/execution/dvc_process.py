@@ -122,16 +122,16 @@ def _end() -> None:
 
 def _ask(channel: socket.socket, request: str, guard: int, output: int) -> int:
     """Have a command run. Returns its process id. Closes both descriptors."""
-    given = os.memfd_create("request")  # an environment may be larger than a message
+    request_file = os.memfd_create("request")  # an environment may be larger than a message
     try:
-        with os.fdopen(given, "w", encoding="utf-8", closefd=False) as file:
+        with os.fdopen(request_file, "w", encoding="utf-8", closefd=False) as file:
             file.write(request)
-        socket.send_fds(channel, [b"request"], [given, guard, output])
+        socket.send_fds(channel, [b"request"], [request_file, guard, output])
         answer = channel.recv(_MOST)
     except ConnectionError:
         answer = b""
     finally:
-        for descriptor in (given, guard, output):
+        for descriptor in (request_file, guard, output):
             os.close(descriptor)
     if not answer:
         raise Unavailable("the process that imports DVC ended: see its message above, or check memory limits, then run again")

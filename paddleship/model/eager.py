@@ -67,8 +67,8 @@ class Eager:
         self._mode = nullcontext() if static else layers.Eagerly()
         self._doubled = Doubled() if by_operator else nullcontext()
         self._form = building.form(layer, source_model.model)
-        given = self._form.give({spec.name: spec for spec in specs}) if specs else ()
-        self._layer = building.to_static(layer, given) if static else layer
+        arguments = self._form.give({spec.name: spec for spec in specs}) if specs else ()
+        self._layer = building.to_static(layer, arguments) if static else layer
         self._paddle = paddle
 
     @property

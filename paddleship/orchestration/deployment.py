@@ -105,8 +105,8 @@ def _kind_of(local: Local, pool: str) -> str:
     local.use()
     os.environ["PREFECT_API_URL"] = url = _url(local)
     background.require(url, name="Prefect", variable="PREFECT_API_URL")
-    there, new = asyncio.run(_have_pool(pool, POOLS.get(pool, "process")))
-    kind = there.type
+    existing, new = asyncio.run(_have_pool(pool, POOLS.get(pool, "process")))
+    kind = existing.type
     if new:
         print(f"the work pool {pool!r} is new: created, for {'processes' if kind == 'process' else 'containers'}", flush=True)
     if kind not in POOLS.values():

@@ -67,8 +67,8 @@ def remote_pools(pools: Mapping[str, str], *, until: Until, checkout: Path) -> d
         return {}
     with get_client(sync_client=True) as client:
         own = client.read_flow_run(uuid.UUID(str(flow_run.id))).work_pool_name
-        there = {stage: pool for stage, pool in wanted.items() if pool != own}
-        for stage, pool in there.items():
+        remote = {stage: pool for stage, pool in wanted.items() if pool != own}
+        for stage, pool in remote.items():
             try:
                 client.read_deployment_by_name(f"{DEPLOYMENT}/{pool}")
             except ObjectNotFound:
@@ -77,11 +77,11 @@ def remote_pools(pools: Mapping[str, str], *, until: Until, checkout: Path) -> d
                     f"`make worker POOL={pool}` in a clone on its machine, or correct the name"
                 ) from None
     if until == stages.LAST:
-        require_one_engine(there)
-    if there:
+        require_one_engine(remote)
+    if remote:
         snapshots.remote(checkout)
         stages.require_remote(checkout)
-    return there
+    return remote
 
 
 def require_one_engine(pools: Mapping[str, str]) -> None:
@@ -162,12 +162,12 @@ def _take_over(
     stages.fetch(
         working_copy.root, [path for stage in finished for path in stages.outs(working_copy.root, stage, below=Path(values.paths.reports))]
     )
-    kept = failed_stage_reports.unpack(working_copy.root, reports)
+    reported = failed_stage_reports.unpack(working_copy.root, reports)
     for stage in leg.stages:
         facts = done.get(stage.name, {})
         status = StageStatus(facts["status"]) if facts else StageStatus.FAILED
         where = f"{facts.get('host', 'no machine')} ({leg.pool})"
-        has_report = (reports / f"{stage.name}.json").exists() and (status in _FINISHED or stage.name in kept)
+        has_report = (reports / f"{stage.name}.json").exists() and (status in _FINISHED or stage.name in reported)
         report = Report.read(reports, stage.name) if has_report else None
         if status in _FINISHED:
             on_row(Row(stage.name, status, report, where=where))
@@ -193,9 +193,9 @@ def _follow(leg: Leg, ref: str, settings: Mapping[str, str]) -> State[Any]:
     names = [stage.name for stage in leg.stages]
     travelling = {name: value for name, value in settings.items() if name != "MLFLOW_TRACKING_URI"}  # it may hold a password
     again = [stage.name for stage in leg.stages if stage.again]
-    given = {"run": str(flow_run.id), "ref": ref, "names": names, "again": again, "versions": versions(), "settings": travelling}
+    parameters = {"run": str(flow_run.id), "ref": ref, "names": names, "again": again, "versions": versions(), "settings": travelling}
     title = f"{flow_run.name}: {', '.join(names)}"
-    started = deployment.begin(f"{DEPLOYMENT}/{leg.pool}", given, run_name=title)
+    started = deployment.begin(f"{DEPLOYMENT}/{leg.pool}", parameters, run_name=title)
     try:
         return _wait(started.id, leg)
     except BaseException:

@@ -128,8 +128,8 @@ def headline(rows: Sequence[Row]) -> str:
 
 def unseen(rows: Sequence[Row]) -> list[str]:
     """The errors and warnings of stages that did not run now, because the terminal has not shown them yet."""
-    kept = [row for row in rows if row.status in (StageStatus.UNCHANGED, StageStatus.RESTORED)]
-    return [f"{row.stage}: {finding}" for row in kept if row.report for finding in row.report.serious()]
+    cached = [row for row in rows if row.status in (StageStatus.UNCHANGED, StageStatus.RESTORED)]
+    return [f"{row.stage}: {finding}" for row in cached if row.report for finding in row.report.serious()]
 
 
 def release_lines(release: Path, *, engine: str | None, requests: Path) -> list[str]:
@@ -160,9 +160,9 @@ def _curl(name: str, example: Mapping[str, Any], requests: Path) -> list[str]:
     url = f"127.0.0.1:8000/v2/models/{name}/infer"
     body = json.dumps(example["request"], ensure_ascii=False)
     if len(body) > _LONGEST_LINE:
-        kept = requests / f"{name}.json"
-        write_text(kept, body)
-        body = f"@{kept}"
+        path = requests / f"{name}.json"
+        write_text(path, body)
+        body = f"@{path}"
     command = f"curl -s {url} -d {shlex.quote(body)}"
     answer = json.dumps(example["answer"], ensure_ascii=False)
     if len(answer) > _LONGEST_LINE:

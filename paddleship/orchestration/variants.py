@@ -158,17 +158,17 @@ class Processes:
         """Run it in a process group that ends with this process. Returns its exit code."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PREFECTS_OWN)}
         environment |= {measurement_lock.VARIABLE: str(self.sweep.folder / "quiet.lock"), "COLUMNS": "200"}
-        here, pipe = os.pipe()
+        read_end, write_end = os.pipe()
         try:
             with log.open("wb") as file:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "paddleship.execution.child_guard", str(here), *command],
+                    [sys.executable, "-m", "paddleship.execution.child_guard", str(read_end), *command],
                     cwd=self.sweep.checkout,
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=file,
                     stderr=subprocess.STDOUT,
-                    pass_fds=(here,),
+                    pass_fds=(read_end,),
                     start_new_session=True,
                 )
             self._running.append(process)
@@ -176,8 +176,8 @@ class Processes:
                 _signal(process, signal.SIGTERM)
             return process.wait()
         finally:
-            os.close(here)
-            os.close(pipe)
+            os.close(read_end)
+            os.close(write_end)
 
 
 @dataclass
@@ -230,13 +230,13 @@ class Deployment:
         return self._cancelled and time.monotonic() > self._deadline
 
     def _begin(self, variant: Variant, *, register: bool) -> Any:
-        given = {
+        parameters = {
             "overrides": self.sweep.overlay_of(variant),
             "commit": self.sweep.commit,
             "until": self.sweep.until,
             "register_model": register,
         }
-        return deployment.begin(self.name, given, run_name=self.sweep.run_name(variant), tags=[self.sweep.name])
+        return deployment.begin(self.name, parameters, run_name=self.sweep.run_name(variant), tags=[self.sweep.name])
 
 
 def _is_kept(state: State[Any]) -> bool:

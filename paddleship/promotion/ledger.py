@@ -212,7 +212,7 @@ def _stack(served: Sequence[Entry]) -> list[Shipped]:
     return stack
 
 
-def missing(there: Sequence[Entry], here: Sequence[Entry]) -> list[Entry]:
+def missing(known_entries: Sequence[Entry], entries: Sequence[Entry]) -> list[Entry]:
     """The entries that are here and not there."""
-    known = {entry.id for entry in there}
-    return [entry for entry in here if entry.id not in known]
+    known = {entry.id for entry in known_entries}
+    return [entry for entry in entries if entry.id not in known]

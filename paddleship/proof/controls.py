@@ -162,9 +162,9 @@ def _enough(evidence: Evidence) -> Evidence:
     total = 0
     size = {index: sum(array.size for array in evidence.reference[index].values()) for index in evidence.groups[ROWS]}
     for index in sorted(size, key=lambda index: size[index]):
-        if chosen and total + size[index] > _ENOUGH and any(len(evidence.cases[kept].rows) > 1 for kept in chosen):
+        if chosen and total + size[index] > _ENOUGH and any(len(evidence.cases[chosen_ids].rows) > 1 for chosen_ids in chosen):
             break
         chosen.append(index)
         total += size[index]
-    kept = {id(evidence.cases[index]) for index in chosen}
-    return evidence.only(lambda case: id(case) in kept)
+    chosen_ids = {id(evidence.cases[index]) for index in chosen}
+    return evidence.only(lambda case: id(case) in chosen_ids)

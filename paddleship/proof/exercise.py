@@ -155,11 +155,11 @@ def findings(unvarying_outputs: Mapping[str, str], idle_inputs: Mapping[str, str
 
 def _pieces(case: Case, array: Array) -> list[tuple[bytes, Array]]:
     """Pairs of input and answer: row by row if the answer has one row for each row of the batch, otherwise as a whole."""
-    given = list(case.inputs.values())
-    count = given[0].shape[0] if given and given[0].ndim else 0
-    if array.ndim and count and len(array) == count and all(part.ndim and len(part) == count for part in given):
-        return [(b"".join(part[row].tobytes() for part in given), array[row]) for row in range(count)]
-    return [(b"".join(part.tobytes() for part in given), array)]
+    arrays = list(case.inputs.values())
+    count = arrays[0].shape[0] if arrays and arrays[0].ndim else 0
+    if array.ndim and count and len(array) == count and all(part.ndim and len(part) == count for part in arrays):
+        return [(b"".join(part[row].tobytes() for part in arrays), array[row]) for row in range(count)]
+    return [(b"".join(part.tobytes() for part in arrays), array)]
 
 
 def _differ(one: Array, two: Array, tolerance: float) -> bool:

@@ -34,13 +34,13 @@ def affordable(evidence: Evidence, indices: Sequence[int], took: Sequence[float]
     first = quickest[0]
     others = [index for index in quickest if _shapes(evidence, index) != _shapes(evidence, first)]
     several = [index for index in others if _rows(evidence, index) > 1]
-    kept = [first, *((others if _rows(evidence, first) > 1 else several or others)[:1])]
-    left = max(CHEAP_S, sum(took)) / times - sum(took[index] for index in kept)
+    chosen = [first, *((others if _rows(evidence, first) > 1 else several or others)[:1])]
+    left = max(CHEAP_S, sum(took)) / times - sum(took[index] for index in chosen)
     for index in quickest:
-        if index not in kept and took[index] <= left:
-            kept.append(index)
+        if index not in chosen and took[index] <= left:
+            chosen.append(index)
             left -= took[index]
-    return [index for index in indices if index in kept]
+    return [index for index in indices if index in chosen]
 
 
 def _shapes(evidence: Evidence, index: int) -> tuple[tuple[int, ...], ...]:

@@ -92,15 +92,15 @@ def ask(
         crashes.follow(cases)
         refused = {cases[number].name: answer for number, answer in single.answers.items() if isinstance(answer, str)}
         truth, rule, why, floor = _best_truth(eager, child, cases, single.answers, crashes, say=say)
-        kept = _usable_answers(cases, single.answers, crashes)
-        left, reference = [cases[number] for number in kept], list(kept.values())
+        usable = _usable_answers(cases, single.answers, crashes)
+        left, reference = [cases[number] for number in usable], list(usable.values())
         if truth is None:
             nudged = _nudged(eager, child, left, reference)
             evidence = evidences.gather(left, reference, None, nudged=nudged, task=task, labels=labels, why=why)
         else:
-            exact = [truth[number] for number in kept]
+            exact = [truth[number] for number in usable]
             evidence = evidences.gather(left, reference, exact, rule=rule, floor=floor, task=task, labels=labels, why=why)
-        again = {index: single.again[number] for index, number in enumerate(kept) if number in single.again}
+        again = {index: single.again[number] for index, number in enumerate(usable) if number in single.again}
         findings = [
             *_eager_findings(evidence, again, settings),
             *(searching.findings(single.found_cases) if search and search.real else []),
@@ -110,15 +110,15 @@ def ask(
 
 def _usable_answers(cases: Sequence[Case], answers: Mapping[int, Arrays | str], crashes: Crashes) -> dict[int, Arrays]:
     """The answers to the cases that eager accepts and survives, in order. Raises ModelError if no row is among them."""
-    kept = {
+    usable = {
         number: answer
         for number, answer in sorted(answers.items())
         if not isinstance(answer, str) and cases[number].name not in crashes.reasons
     }
-    if not any(cases[number].group == "rows" for number in kept):
+    if not any(cases[number].group == "rows" for number in usable):
         messages = (answer for answer in answers.values() if isinstance(answer, str))
         raise ModelError(next(messages, "there are no cases: give rows or inputs"))
-    return kept
+    return usable
 
 
 def _float32(
@@ -144,14 +144,14 @@ def _float32(
                 for number, answer in ask_each("eager", process, cases, crashes.left(answers)):
                     answers[number] = answer
                     taken = _joined([taken, process.call("taken_branches")])
-                kept = _usable_answers(cases, answers, crashes)
-                again = dict(ask_each("eager, again", process, cases, [*kept][1::-1]))  # in reverse, so that no draw is repeated
+                usable = _usable_answers(cases, answers, crashes)
+                again = dict(ask_each("eager, again", process, cases, [*usable][1::-1]))  # in reverse, so that no draw is repeated
             except CrashError as end:
                 crashes.add(end, answers)
                 continue
-            asked, given = [cases[number] for number in kept], list(kept.values())
-            idle = _idle_inputs(process, asked, given) if probe_inputs else {}
-            found_cases = searching.find(search, process, asked, given, taken, say) if search else []
+            asked, reference = [cases[number] for number in usable], list(usable.values())
+            idle = _idle_inputs(process, asked, reference) if probe_inputs else {}
+            found_cases = searching.find(search, process, asked, reference, taken, say) if search else []
             answers |= {len(cases) + number: one.answer for number, one in enumerate(found_cases)}
             return _Float32(answers, again, _joined([taken, *(one.taken_branches for one in found_cases)]), idle, found_cases)
 
@@ -247,8 +247,8 @@ def _truth(
             if end.case.group == "rows":
                 return None, f"{end.case.name}: {end}", []
             crashes.add(end, exact_answers)
-    kept = _usable_answers(cases, answers, crashes)
-    if why := _why_unusable(cases, kept, exact_answers):
+    usable = _usable_answers(cases, answers, crashes)
+    if why := _why_unusable(cases, usable, exact_answers):
         return None, why, []
     return {number: answer for number, answer in exact_answers.items() if not isinstance(answer, str)}, "", sorted(single)
 

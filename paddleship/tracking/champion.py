@@ -117,8 +117,8 @@ class Registry:
                 if same and any(file.path == _RECORDING for file in self._client.list_artifacts(run.info.run_id)):
                     with tempfile.TemporaryDirectory() as scratch:
                         file = self._client.download_artifacts(run.info.run_id, _RECORDING, scratch)
-                        kept: Recording = json.loads(Path(file).read_text(encoding="utf-8"))["recording"]
-                    return kept
+                        recording: Recording = json.loads(Path(file).read_text(encoding="utf-8"))["recording"]
+                    return recording
         return []
 
     def _runs_with_entries(self) -> list[tuple[Any, Entry]]:

@@ -161,11 +161,11 @@ class Tracker:
             tags["findings"] = "; ".join(filter(None, (tags.get("findings"), f"{report.stage}: {', '.join(dict.fromkeys(kinds))}")))
         tags |= {key: str(report.facts[key]) for key in _TAGGED if key in report.facts}
         write(self._entry, self._facts)
-        kept = self._entry / "reports"
+        target = self._entry / "reports"
         pages = [report.facts["page"]] if "page" in report.facts else []
         for name in (*report.pictures, *pages, f"{report.stage}.json"):
-            (kept / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(folder / name, kept / name)
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(folder / name, target / name)
 
     def _keep(self, action: Callable[[], None]) -> bool:
         """Write evidence to the spool; evidence that cannot be written is not sent either, with one warning."""
@@ -212,7 +212,7 @@ def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
 
     Entries of active runs are left alone, and an entry that cannot be sent does not block the others. Raises Unavailable.
     """
-    sent, kept = [], []
+    sent, undelivered = [], []
     for entry in sorted(path.parent for path in spool.glob("*/run.json")):
         with abandoned(entry) as ours:
             if not ours:
@@ -221,9 +221,9 @@ def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
                 sent.append(_deliver(entry, tracking_uri))
                 shutil.rmtree(entry)
             except Exception as error:
-                kept.append(f"{entry.name} is kept: {describe_error(tracking_uri, error, then='run `paddleship deliver`')}")
-    if kept:
-        raise Unavailable(f"{len(sent)} runs were delivered, {len(kept)} were not; {'; '.join(kept)}")
+                undelivered.append(f"{entry.name} is kept: {describe_error(tracking_uri, error, then='run `paddleship deliver`')}")
+    if undelivered:
+        raise Unavailable(f"{len(sent)} runs were delivered, {len(undelivered)} were not; {'; '.join(undelivered)}")
     return sent
 
 

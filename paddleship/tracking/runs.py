@@ -116,8 +116,8 @@ def champion(uri: str, model: str) -> tuple[str, Run] | None:
 def reports(uri: str, run: Run) -> list[Report]:
     """The reports of a run, in the order of their stages. Raises Unavailable."""
     with reached(uri), tempfile.TemporaryDirectory() as scratch:
-        kept = [item.path for item in connect(uri).list_artifacts(run.run_id, "reports") if item.path.endswith(".json")]
-        paths = [path for name in kept if (path := download(uri, run, name, Path(scratch)))]
+        stored = [item.path for item in connect(uri).list_artifacts(run.run_id, "reports") if item.path.endswith(".json")]
+        paths = [path for name in stored if (path := download(uri, run, name, Path(scratch)))]
         return in_order([Report.read(path.parent, path.stem) for path in paths])
 
 

@@ -111,8 +111,8 @@ def _missing_epochs(client: Any, run_id: str, history: list[dict[str, float | No
     """The points of the curve that did not arrive live; None is a value that was not finite."""
     rows = [{key: value for key, value in row.items() if value is not None} for row in history]
     points = epoch_metrics(rows, first=0, at_ms=at_ms)
-    there = {key: {point.step for point in client.get_metric_history(run_id, key)} for key in {point.key for point in points}}
-    return [point for point in points if point.step not in there[point.key]]
+    sent = {key: {point.step for point in client.get_metric_history(run_id, key)} for key in {point.key for point in points}}
+    return [point for point in points if point.step not in sent[point.key]]
 
 
 def _send_dataset(client: Any, facts: Mapping[str, Any], report: Report) -> None:

@@ -21,9 +21,9 @@ def sources(path: str, checkpoint: Mapping[str, Array]) -> tuple[str, ...]:
     return ()
 
 
-def matches(given: tuple[Array, ...], tensor: Tensor) -> bool:
+def matches(sources: tuple[Array, ...], tensor: Tensor) -> bool:
     """Whether a tensor was derived from these weights, along any axis that fits their shapes."""
-    made = _by_norm(*given) if len(given) == 2 else _by_spectrum(*given)
+    made = _by_norm(*sources) if len(sources) == 2 else _by_spectrum(*sources)
     held, step = wide(tensor.values), 0.0 if tensor.step is None else tensor.step
     return any(
         one.shape == held.shape and bool((np.abs(one - held) <= step / 2 + _ROUNDING * np.abs(one).max(initial=0)).all()) for one in made

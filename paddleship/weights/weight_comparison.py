@@ -165,8 +165,8 @@ def _is_near(own: Array, tensor: Tensor, *, pruned: bool) -> bool:
         return False
     values = wide(tensor.values.reshape(own.shape))
     if pruned:
-        kept = values != 0
-        return bool((values[kept] == wide(own)[kept]).all()) and int((~kept).sum()) <= own.size / 2 + int((own == 0).sum())
+        unpruned = values != 0
+        return bool((values[unpruned] == wide(own)[unpruned]).all()) and int((~unpruned).sum()) <= own.size / 2 + int((own == 0).sum())
     if tensor.step is None:
         return False
     distances = np.abs(values - wide(own)).reshape(tensor.values.shape)
@@ -182,11 +182,11 @@ def _derived(original: CheckpointTensors, held: Tensors) -> dict[str, str | None
     """The weights that the program holds in a derived form, with the error (empty: none; None: the tensor is missing)."""
     errors: dict[str, str | None] = {}
     for path, name in original.names.items():
-        given = derived_weights.sources(path, original.checkpoint)
-        if path not in original.checkpoint and given:
-            right = name in held and derived_weights.matches(tuple(original.checkpoint[key] for key in given), held[name])
+        keys = derived_weights.sources(path, original.checkpoint)
+        if path not in original.checkpoint and keys:
+            right = name in held and derived_weights.matches(tuple(original.checkpoint[key] for key in keys), held[name])
             error = "" if right else f"is not what {path} was derived from in the candidate"
-            errors |= dict.fromkeys(given, error if name in held else None)
+            errors |= dict.fromkeys(keys, error if name in held else None)
     return errors
 
 
@@ -212,9 +212,9 @@ def _constants(original: CheckpointTensors, held: Tensors, weights: Mapping[str,
         if name in weights:
             continue
         count += tensor.values.size
-        there = held.get(name)
-        if there is not None and there.step is None and not equal(tensor.values, there.values):
-            errors[paths.get(name, name)] = describe(tensor.values, there.values, {}, source="the exported program")
+        counterpart = held.get(name)
+        if counterpart is not None and counterpart.step is None and not equal(tensor.values, counterpart.values):
+            errors[paths.get(name, name)] = describe(tensor.values, counterpart.values, {}, source="the exported program")
     return errors, count
 
 

@@ -50,8 +50,8 @@ def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
     for case in [*known, *worst]:
         digest = _digest(case)
         name = case.name if case.group == "past" else f"worst before: {case.name} ({digest[:8]})"
-        kept = replace(case, name=name, group="past", rows=(), family="")
-        distinct.setdefault(digest, kept)
+        saved = replace(case, name=name, group="past", rows=(), family="")
+        distinct.setdefault(digest, saved)
     kept_cases = list(distinct.values())[-_KEPT:]
     with new_folder(folder) as beside:
         flat = {f"{index}/{name}": array for index, case in enumerate(kept_cases) for name, array in case.inputs.items()}

@@ -31,8 +31,8 @@ class State:
         for part in layer.sublayers(include_self=True):
             file = _file(type(part))
             if file and is_users(file):
-                for kept in (vars(part), part._buffers, _class_values(type(part)), vars(sys.modules[type(part).__module__])):
-                    for name, value in kept.items():
+                for attributes in (vars(part), part._buffers, _class_values(type(part)), vars(sys.modules[type(part).__module__])):
+                    for name, value in attributes.items():
                         digests[file, name] = (*digests.get((file, name), ()), _digest(value))
         return cls(digests)
 
