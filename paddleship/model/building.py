@@ -51,7 +51,7 @@ def form(layer: Any, model: Model) -> ArgumentForm:
 
 
 def to_static(layer: Any, forward_arguments: Sequence[Any] = ()) -> Any:
-    """The layer after Paddle's `to_static`, full graph, not run yet: one program for all shapes, or without `forward_arguments` one per shape.
+    """The layer after Paddle's `to_static`, full graph, not run yet: one program for all shapes; without arguments one per shape.
 
     `forward_arguments` has those of forward, with a TensorSpec in place of each tensor.
     """
