@@ -79,7 +79,7 @@ def compare_graph_modes(
 
 @task(name="compare", cache_policy=NO_CACHE, persist_result=False)
 def compare(values: Params, root: Path) -> PaddleshipError | None:
-    """Run the verb as a process and stream its lines; the error it ended with, or None."""
+    """Run the comparison as a process and print its lines as they come. Returns its error, or None."""
     log, last = get_run_logger(), ""
     with tempfile.TemporaryDirectory(prefix="paddleship-") as folder:
         file = Path(folder) / "params.yaml"
@@ -107,7 +107,7 @@ def compare(values: Params, root: Path) -> PaddleshipError | None:
 
 
 def _values(root: Path, settings: dict[str, Any]) -> Params:
-    """params.yaml with what this run was given, under the name of the flow. Raises ParamsError."""
+    """params.yaml with the settings of this run, under the name of the flow. Raises ParamsError."""
     overlay = {"name": NAME, "graph_modes": settings}
     values = loading.parse(loading.merge(loading.read(root / "params.yaml"), overlay))
     workspace_paths.require_inside(values, root)
@@ -115,7 +115,7 @@ def _values(root: Path, settings: dict[str, Any]) -> Params:
 
 
 def _publish(report: Report, reports: Path, tracker: Tracker) -> None:
-    """The artifact of the flow run: the page, and the way to its pictures."""
+    """Publish the artifact of the flow run: the page, and links to its pictures."""
     page = (reports / str(report.facts["page"])).read_text(encoding="utf-8")
     links = artifact.links({"Modes, curves and pictures in MLflow": tracker.url})
     artifact.publish(NAME, page, links, description="Each claim and whether this machine confirms it; every mode's figures")

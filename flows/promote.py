@@ -35,12 +35,12 @@ from paddleship.servers.local_state import Local
 from paddleship.system import host, locks
 from paddleship.tracking.champion import Registry
 
-_POLL_S = 2  # between two looks whether a person has approved
+_POLL_S = 2  # between two checks whether a person has approved
 _EVIDENCE_CHARACTERS = 400  # of a check in the ledger
 
 
 class Approval(RunInput):
-    """What a person fills in before a promotion goes on."""
+    """The form that a person fills in before a promotion continues."""
 
     approve: bool = Field(False, description="Let this version replace the champion")
     who: str = Field("", description="Who decides, for the ledger")
@@ -62,7 +62,7 @@ def promote(version: str = "challenger", params_file: str | None = None) -> Stat
 
 @flow(name="rollback", validate_parameters=True, log_prints=False)
 def rollback(version: str | None = None, params_file: str | None = None, reason: str = "") -> State[Any]:
-    """Bring a former champion back, once its image answers as it did when it was promoted.
+    """Bring a former champion back if its image gives the recorded answers.
 
     Args:
         version: Number of a model version that was champion; the one before the present champion when left out.
@@ -116,12 +116,12 @@ def _promote(version: str, params_file: str | None) -> str:
 
 
 def _gates(values: Params) -> dict[str, Any]:
-    """The params that a decision follows, without those about where it is carried out."""
+    """The params that decide, without those of the target."""
     return values.promote.model_dump(mode="json", exclude={"registry", "target", "ledger", "approval_hours", "latency_seconds"})
 
 
 def _known(ledger: Ledger, challenger: Shipped, gates: dict[str, Any]) -> Entry | None:
-    """A decision for this very image: by the same gates and not carried out to its end, or the one by which it serves already."""
+    """The last decision about this image: an unfinished one by the same gates, or the one by which it serves already."""
     unfinished, serving = ledger.unfinished(), ledger.serving()
     serves = serving is not None and serving.shipped.image_id == challenger.image_id
     if unfinished is None:
@@ -142,7 +142,7 @@ def _require_settled(ledger: Ledger, champion: Shipped | None) -> None:
 
 
 def _report(judged: Params, client: Any, challenger: Shipped, champion: Shipped | None, folder: Path) -> tuple[Report, Recording]:
-    """The gates, with their report on disk."""
+    """Judge the gates, and write their report."""
     started_at, clock = datetime.now(UTC), time.perf_counter()
     report, recording = challenge(judged, client, challenger, champion)
     report.started_at, report.seconds, report.host = started_at, round(time.perf_counter() - clock, 3), host.fingerprint()
@@ -151,7 +151,7 @@ def _report(judged: Params, client: Any, challenger: Shipped, champion: Shipped 
 
 
 def _decide(report: Report, judged: Params, registry: Registry, ledger: Ledger, challenger: Shipped, champion: Shipped | None) -> Entry:
-    """The decision, by the gates and where it is asked for by a person. Raises GateFailed, with the refusal in the ledger."""
+    """Decide by the gates and, if required, by a person's approval. Raises GateFailed, with the refusal in the ledger."""
     page = _page(report)
     artifact.publish("promotion", page, description=report.headline)
     entry = Entry(
@@ -180,7 +180,7 @@ def _decide(report: Report, judged: Params, registry: Registry, ledger: Ledger, 
 
 
 def _approval(page: str, judged: Params) -> Approval:
-    """Wait until a person has filled in the form. Raises Unavailable when nobody comes."""
+    """Wait until a person has filled in the form. Raises Unavailable if nobody does in time."""
     get_run_logger().info("waiting for an approval: open this flow run (%s) in Prefect and resume it", flow_run.name)
     hours = judged.promote.approval_hours
     try:

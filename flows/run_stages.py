@@ -33,7 +33,7 @@ _GRACE_S = 30
 
 @flow(name=stage_groups.DEPLOYMENT, validate_parameters=True, log_prints=False)
 def run_stages(run: str, ref: str, names: list[str], again: list[str], versions: dict[str, str], settings: dict[str, str]) -> State[Any]:
-    """Run stages of another flow run here, and hand back what they made. A run with `pools` starts it; it is not started by hand.
+    """Run stages of another flow run, and return their outs and reports to it. A run with `pools` starts it; it is not started by hand.
 
     Args:
         run: Id of the flow run that these stages belong to.
@@ -72,7 +72,7 @@ def _ended_before() -> State[Any] | None:
 
 
 class _Handover:
-    """Hands the state of the run back after each stage, so that no finished stage is lost with this machine."""
+    """Sends the state of the run back after each stage, so that no finished stage is lost with this machine."""
 
     def __init__(self, working_copy: Workspace, ref: str, commit: str) -> None:
         self._working_copy, self._ref, self._last = working_copy, ref, commit

@@ -61,7 +61,7 @@ def sweep(
 ) -> State[Any]:
     """Run variants of the params, each to a benchmarked candidate or further, and choose one by score, latency and size.
 
-    The same sweep, started again, goes on where it was.
+    The same sweep, started again, resumes.
 
     Args:
         settings: Which variants, how many, and how to choose; keys that are left out are those of the section sweep of params.yaml.
@@ -159,7 +159,7 @@ def _next(study: Study, known: dict[int, Variant]) -> Variant | None:
 
 
 def _start(one: Variant, runner: Runner, journal: Journal, known: dict[int, Variant], done: queue.Queue[tuple[Variant, Ended]]) -> None:
-    """Run a variant as a task run of its name; its end comes by the queue."""
+    """Run a variant as a task run of its name; its end is put into the queue."""
 
     def began(number_of_flow_run: str) -> None:
         known[one.number] = one.model_copy(update={"flow_run": number_of_flow_run})

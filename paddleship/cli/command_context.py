@@ -1,4 +1,4 @@
-"""Where a command runs: the checkout, its params, and what of it must be set right before anything else."""
+"""Where a command runs: the checkout, its params, and what must be repaired there first."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _mark_dead_runs(local: Local) -> None:
 
 
 def get_ready(checkout: Path, local: Local) -> Callable[[], None]:
-    """Make this process ready to run a flow in the checkout, and begin to start Prefect if no server is available.
+    """Prepare this process for a flow in the checkout, and begin to start Prefect if no server is available.
 
     SIGTERM ends the flow as Ctrl-C does, and what it started ends with this process. Returns what waits until Prefect answers.
     """

@@ -47,7 +47,7 @@ def rollback(version: str | None, reason: str, params: str | None) -> int:
 
 
 def _answers(url: str) -> bool:
-    """Whether the Prefect server at this address answers; says so if it does not."""
+    """Whether the Prefect server at this address answers; prints a message if it does not."""
     from paddleship.servers import background
 
     try:
@@ -122,7 +122,7 @@ def _line(entry: Entry, before: Entry | None) -> str:
 
 
 def _event(entry: Entry) -> str:
-    """The event; the champion of a model without a target serves nowhere that is known here."""
+    """The event as text; for a model without a target it is unknown where the champion serves."""
     return "champion" if entry.event == "serving" and entry.target is None else entry.event
 
 
@@ -137,7 +137,7 @@ def _other_targets(ledger: Ledger, serving: Entry, at: datetime) -> list[str]:
 
 
 def _description(entry: Entry) -> list[str]:
-    """What served, since when and why, for a person."""
+    """What served, since when and why, as lines."""
     shipped = entry.shipped
     return [
         f"version {shipped.version} of {shipped.model}, since {entry.at:%Y-%m-%d %H:%M:%S} UTC",

@@ -1,4 +1,4 @@
-"""What became of runs: the model version and image of each, and which of them is champion and serves, by the ledger."""
+"""Releases of runs: the model version and image of each, and which of them is champion and serves, by the ledger."""
 
 from __future__ import annotations
 

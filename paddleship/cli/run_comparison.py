@@ -1,4 +1,4 @@
-"""`paddleship runs compare`: the rows in which two runs differ, and which of the two is better in what."""
+"""`paddleship runs compare`: the rows in which two runs differ, and in which objectives one of them is better."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def list_runs(limit: int) -> int:
 @runs.command()
 @click.argument("name", metavar=_RUN)
 def show(name: str) -> int:
-    """All that is known of one run."""
+    """Show all facts about one run."""
     checkout, local = open_checkout()
     from paddleship.cli import run_tables
     from paddleship.tracking.runs import find, named
@@ -64,7 +64,7 @@ def show(name: str) -> int:
 @click.argument("other", metavar=_RUN)
 @click.option("--all", "everything", is_flag=True, help="also the rows that are equal")
 def compare(one: str, other: str, everything: bool) -> int:
-    """What differs between two runs, and which one is better in what."""
+    """Show the differences between two runs, and in which objectives one of them is better."""
     _, local = open_checkout()
     from paddleship.cli import run_comparison
     from paddleship.tracking.runs import find, named, reports
@@ -112,7 +112,7 @@ def prune(keep: int, cache: bool, everyone: bool, dry_run: bool) -> int:
 
 
 def _releases(checkout: Path, local: Local, all_runs: Sequence[Run]) -> Mapping[str, Release]:
-    """What became of the runs; empty, with the reason on standard error, if the params or the ledger cannot be read."""
+    """The releases of the runs; empty, with the reason on standard error, if the params or the ledger cannot be read."""
     from paddleship.cli import releases
 
     try:

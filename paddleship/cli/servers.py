@@ -1,4 +1,4 @@
-"""`paddleship ui`, `stop`, `deploy`, `worker` and `deliver`: the servers of a checkout, and what they lack."""
+"""`paddleship ui`, `stop`, `deploy`, `worker` and `deliver`: the servers of a checkout, and reports that they have not received."""
 
 from __future__ import annotations
 

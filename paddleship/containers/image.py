@@ -81,12 +81,12 @@ def engine() -> Iterator[Any]:
 
 
 def reason(error: Exception | str) -> str:
-    """What an engine says of an error, on one line and cut."""
+    """The engine's message about an error, on one line and truncated."""
     return " ".join(str(getattr(error, "explanation", None) or error).split())[:160]
 
 
 def _disk_full(message: str) -> Unavailable | None:
-    """The error to raise if the engine reports that its disk is full, which only the text of its message tells."""
+    """The error to raise if the engine reports that its disk is full, which only the text of its message shows."""
     if os.strerror(errno.ENOSPC).lower() not in message.lower():
         return None
     return Unavailable(
@@ -181,7 +181,7 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
 
 
 def _configuration(built: Any) -> dict[str, Any]:
-    """User, environment, entry point, labels and all else that an image fixes for its containers; what is unset is left out."""
+    """User, environment, entry point, labels and everything else that an image sets for its containers; unset values are left out."""
     return {key: value for key, value in built.attrs["Config"].items() if value and key not in _OF_THE_BUILD}
 
 
@@ -375,7 +375,7 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterat
 
 
 def locked_down(*, memory_bytes: int) -> dict[str, Any]:
-    """What a container of ours may not do: write, use capabilities or gain any, take more memory or processes than it needs."""
+    """The restrictions of our containers: no writing, no capabilities, no new privileges, and limits on memory and processes."""
     return {
         "read_only": True,
         "tmpfs": {"/tmp": "size=64m,mode=1777"},  # noqa: S108 a folder of the container

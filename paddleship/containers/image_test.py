@@ -1,4 +1,4 @@
-"""An image on trial: run with restricted rights, asked over HTTP, and judged by the answers of the eager model."""
+"""Test an image: run it with restricted rights, send it requests, and judge its answers by those of the eager model."""
 
 from __future__ import annotations
 

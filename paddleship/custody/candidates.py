@@ -34,7 +34,7 @@ def load(params: Params, name: str) -> Candidate:
 
 
 def read(params: Params, name: str) -> Candidate:
-    """The same without checking its files."""
+    """As `load`, without checking its files."""
     folder = Path(params.paths.candidates) / name
     candidate = Candidate.read(folder)
     if candidate.name != name:

@@ -1,4 +1,4 @@
-"""What a failed stage reported, on its way to another machine: it is no out of a finished stage, so DVC gets it as a folder of its own."""
+"""Send what a failed stage reported to another machine: it is no out of a finished stage, so DVC gets it as a separate folder."""
 
 from __future__ import annotations
 

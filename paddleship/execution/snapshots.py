@@ -37,7 +37,7 @@ def take(root: Path, facts: Mapping[str, Any] | None = None, *, also: Sequence[s
 
 
 def hold(checkout: Path, commit: str, name: str) -> None:
-    """Let the ref `name` name a snapshot here, so that git keeps it."""
+    """Point the ref `name` to a snapshot in this clone, so that git keeps it."""
     _git(checkout, "update-ref", name, commit)
 
 

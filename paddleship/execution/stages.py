@@ -357,7 +357,7 @@ def _forget_dead_holders(root: Path) -> None:
     path = folder / "rwlock"
     if not path.exists():
         return
-    with suppress(_dvc_error()), make_lock(str(folder / "rwlock.lock"), tmp_dir=str(folder)):  # if it is busy, DVC tells
+    with suppress(_dvc_error()), make_lock(str(folder / "rwlock.lock"), tmp_dir=str(folder)):  # if it is busy, DVC reports it
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
             reading = {file: [one for one in holders if _is_alive(one, root)] for file, holders in held.get("read", {}).items()}
@@ -399,7 +399,7 @@ def _changed(key: str, before: Any, now: Any) -> list[str]:
 
 
 def _hash_of(dep: Any, held: Mapping[str, Any]) -> str:
-    """The hash of a dep: as DVC holds it, all or in parts, otherwise as it lies here."""
+    """The hash of a dep: as DVC holds it, all or in parts, otherwise as it is on disk."""
     if dep.fs_path in held:
         return str(held[dep.fs_path])
     if dep.exists:
@@ -419,7 +419,7 @@ def _failure(stage: Stage, ended: ReproResult) -> PaddleshipError:
         return _failure_of_dvc(stage, ended)
     if ended.stage_error:
         return errors.of_exit_code(code)(ended.stage_error)
-    if code != 1:  # the stages of paddleship tell their errors, and Python itself ends with 1
+    if code != 1:  # the stages of paddleship report their errors, and Python itself exits with 1
         return BadInput(
             f"{stage.name} ended with exit code {code} and without an error: a command of yours failed, or your code ended the process, as "
             "os._exit does: see the end of its log above"

@@ -1,4 +1,4 @@
-"""Prefect's record of flow runs that ended without saying so: killed, or unable to write their last state.
+"""Flow runs that ended without reporting it to Prefect: killed, or unable to write their last state.
 
 A command holds a lock before Prefect knows of the flow runs that it starts, whose tag is the name of that lock; a flow run that a worker
 started holds a lock of its own. A lock is free when its process has ended. The next command in the checkout marks the flow runs of free
@@ -24,7 +24,7 @@ _held: list[Any] = []
 
 @contextmanager
 def known(local: Local) -> Iterator[None]:
-    """A block in which a command runs a flow: should it be killed, the next command finds the flow run by its tag."""
+    """A block in which a command runs a flow: if it is killed, the next command finds the flow run by its tag."""
     from prefect import tags
 
     name = f"{_COMMAND}{uuid4().hex[:12]}"

@@ -147,7 +147,7 @@ def follow(local: Local, name: str, parameters: dict[str, Any], *, run_name: str
 
 
 def begin(name: str, parameters: dict[str, Any], *, run_name: str | None = None, tags: Sequence[str] = ()) -> Any:
-    """Start a run of a deployment, as a part of the flow run that calls this, if one does. Raises BadInput."""
+    """Start a run of a deployment, as a child of the current flow run if there is one. Raises BadInput."""
     from prefect.deployments import run_deployment
     from prefect.exceptions import ObjectNotFound
 
@@ -158,9 +158,9 @@ def begin(name: str, parameters: dict[str, Any], *, run_name: str | None = None,
 
 
 def last_state(flow_run_id: Any, *, say: Callable[[str], None], give_up: Callable[[], bool] = lambda: False) -> State[Any] | None:
-    """Wait until a flow run has ended, say its states and why it does not begin, and return the last state.
+    """Wait until a flow run has ended, print its states and why it does not begin, and return the last state.
 
-    None if `give_up` says that it takes too long.
+    None if `give_up` returns true because it takes too long.
 
     Raises ConnectionError while Prefect does not answer.
     """

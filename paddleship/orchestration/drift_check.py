@@ -1,4 +1,4 @@
-"""A drift check: compare the request sample with the training profile, write the report, and tell Prefect about what is new."""
+"""A drift check: compare the request sample with the training profile, write the report, and send Prefect events about new drift."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from paddleship.shipped.computing.files import write_text
 
 REPORT = "drift.md"
 PICTURE = "drift/features.png"
-_REPORTED = "drift.json"  # candidate → the features whose drift Prefect knows of
+_REPORTED = "drift.json"  # candidate → the features whose drift was reported to Prefect
 _MOST_REPORTED = 20  # candidates
 
 
@@ -50,7 +50,7 @@ def check(checkout: Path, values: Params, *, sample: str | None, candidate: str 
 
 
 def notify(local: Local, result: DriftResult, *, params_file: str | None) -> list[str]:
-    """Send an event for each feature whose drift Prefect does not know of yet. Returns their names. Raises Unavailable.
+    """Send an event for each feature whose drift was not reported to Prefect yet. Returns their names. Raises Unavailable.
 
     `params_file` is what was laid over params.yaml, with which the model is to be trained again.
     """

@@ -20,7 +20,7 @@ class Waiting:
     reported: str = ""
 
     def reason(self, client: SyncPrefectClient, run: Any) -> str | None:
-        """Why the run waits, if it has waited for long and the reason is a new one."""
+        """Why the run waits, if it has waited for long and the reason is new."""
         if run.state is None or not (run.state.is_scheduled() or run.state.is_pending()):
             self.since = time.monotonic()  # a run that is retried or resumed waits again
             return None

@@ -103,7 +103,7 @@ def _all_names() -> list[str]:
 
 
 def _remove(name: str) -> bool:
-    """Delete an automation. Returns whether it was turned on, which one that does not exist yet counts as."""
+    """Delete an automation. Returns whether it was turned on; one that does not exist counts as turned on."""
     from prefect.automations import Automation
 
     try:

@@ -49,7 +49,7 @@ def with_description(current: str, description: str) -> str:
 def of_pipeline(values: Params, root: Path, state: Path) -> str:
     """What a pipeline run with these params is about, in the commit of the folder `root`; `state` is the state folder of the checkout."""
     committed: dict[str, Any] = {}
-    with suppress(PaddleshipError):  # a commit without params.yaml, or with one of another release: the model says it
+    with suppress(PaddleshipError):  # a commit without params.yaml, or with one of another release: the name of the model is enough
         committed = loading.parse(workspace.committed_params(root)).flat()
     flat = values.flat()
     return describe(flat, committed, first=_first(state, flat))
@@ -77,7 +77,7 @@ def _changed(values: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, 
 
 
 def _first(state: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The params of the first run here of the model that these params name, which are these if there was none."""
+    """The params of this model's first run in the checkout; these params if there was none."""
     name = str(values["name"])
     known: dict[str, Mapping[str, Any]] = {}
     with suppress(OSError, ValueError):  # the first run, or a file that was damaged

@@ -95,7 +95,7 @@ _RUNNING = ("orchestration", "execution")  # packages that run stages for anothe
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on all machines of a run: Paddle, and what runs stages, which is that of each machine's own clone."""
+    """What must be the same on all machines of a run: Paddle, and the code that runs stages, of which each machine has its own clone."""
     import paddleship
 
     installed = environment.installed(("paddlepaddle", "paddlepaddle-gpu"))
@@ -120,10 +120,10 @@ def run(
     apart_from: Collection[Stage],
     on_row: Callable[[Row], None],
 ) -> PaddleshipError | None:
-    """Let a worker of the leg's pool run its stages, and take over what it leaves. Returns the error that ended it, or None.
+    """Let a worker of the leg's pool run its stages, and take over their results. Returns the error that ended it, or None.
 
     `settings` are the variables of the stages; the outs of the stages `apart_from` are in DVC's remote already. A leg whose worker is
-    killed is started again, and goes on after the last stage that it finished.
+    killed is started again, and resumes after the last stage that it finished.
     """
     stages.send(working_copy.root, stages.inputs(working_copy.root, leg.stages, apart_from=apart_from))
     done: dict[str, dict[str, str]] = {}
@@ -155,7 +155,7 @@ def _take_over(
     state: State[Any],
     on_row: Callable[[Row], None],
 ) -> PaddleshipError | None:
-    """Bring the reports of the leg's stages here, and hand on the result of each."""
+    """Copy the reports of the leg's stages here, and pass on the result of each."""
     reports = working_copy.root / values.paths.reports
     finished = [stage for stage in leg.stages if done.get(stage.name, {}).get("status") in _FINISHED]
     failure = _error_of(state, leg) if len(finished) < len(leg.stages) else None
@@ -199,7 +199,7 @@ def _follow(leg: Leg, ref: str, settings: Mapping[str, str]) -> State[Any]:
     try:
         return _wait(started.id, leg)
     except BaseException:
-        with suppress(Exception):  # without a server there is nothing to cancel
+        with suppress(Exception):  # without a server, nothing can be cancelled
             deployment.cancel(started.id)
         raise
 

@@ -71,7 +71,7 @@ class Sweep:
         return path
 
     def done(self, variant: Variant) -> Ended:
-        """The end of a variant whose run passed, with the figures that MLflow has of it; its run becomes a child of the sweep's."""
+        """The end of a variant whose run passed, with its figures from MLflow; its run becomes a child of the sweep's."""
         try:
             run = runs.of_name(self.tracking_uri, self.values.name, self.run_name(variant))
             figures = Figures.of(runs.reports(self.tracking_uri, run)) if run else None
@@ -87,7 +87,7 @@ class Sweep:
         return Ended(outcome=DONE, flow_run=run.flow_run, figures=figures)
 
     def failed(self, variant: Variant, ended: Ended, *, since: datetime) -> Ended:
-        """The end of a variant whose run did not pass, with the outcome that MLflow has of it, if the run got that far."""
+        """The end of a variant whose run did not pass, with its outcome from MLflow, if the run got that far."""
         with suppress(Exception):  # MLflow's client raises many kinds, and the row is reported without it
             run = runs.of_name(self.tracking_uri, self.values.name, self.run_name(variant))
             if run and run.started >= since:
@@ -182,7 +182,7 @@ class Processes:
 
 @dataclass
 class Deployment:
-    """Each variant as a run of a deployment, which workers do; it goes on without this process, and a later one follows it."""
+    """Each variant as a run of a deployment, which workers do; it continues without this process, and a later one follows it."""
 
     sweep: Sweep
     name: str

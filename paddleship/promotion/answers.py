@@ -1,4 +1,4 @@
-"""What a server answers to raw rows, one request a row; and a few of those answers, kept to know the same server by later."""
+"""What a server answers to raw rows, one request a row; and a few of those answers, recorded to recognise the same server later."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def single_rows(rows: Rows, metadata: Mapping[str, Any], pads: Mapping[str, floa
 
 
 def ask(connect: Callable[[], TritonClient], rows: Rows, pads: Mapping[str, float], *, who: str) -> Answered:
-    """Ask one server every row until it refuses one. Raises ServerError where it does not even describe its model."""
+    """Ask one server every row until it refuses one. Raises ServerError if it does not even describe its model."""
     progress, outputs = Progress(f"asking the {who}", len(rows), "rows"), []
     with closing(connect()) as client:
         try:

@@ -1,4 +1,4 @@
-"""Champion and challenger side by side over HTTP: which one is faster, or that the samples cannot tell.
+"""Champion and challenger side by side over HTTP: which one is faster, or that the samples do not decide.
 
 Both images run at the same time under the same limits and are asked in interleaved blocks of single rows. A second container of
 the champion's image shows what two containers of one image differ by: only a difference beyond that counts.
@@ -54,7 +54,7 @@ class Race:
 
 @dataclass(frozen=True)
 class Latency:
-    """The challenger's speedup over the champion, what the champion shows against itself, and the verdict; None with failures."""
+    """The challenger's speedup over the champion, the champion's ratio to itself, and the verdict; None with failures."""
 
     speedup: Interval | None
     aa_ratio: Interval | None
@@ -80,7 +80,7 @@ class Latency:
 
 
 def race(servers: Servers, bodies: Sequence[bytes], *, effect: float, seconds: float) -> Latency:
-    """Start the servers several times and ask them in turn, in about so many seconds of requests."""
+    """Start the servers several times and ask them in turn, for about `seconds` of requests."""
     each_s = seconds / (STARTS * BLOCKS * len(NAMES))
     results, progress = Race(), Progress("measuring over HTTP", STARTS * BLOCKS, "blocks")
     for start in range(STARTS):

@@ -43,7 +43,7 @@ class Comparison:
     examples: list[dict[str, Any]]
 
     def scores(self) -> str:
-        """Both scores and their difference, for a person."""
+        """Both scores and their difference, as text."""
         if self.champion is None or self.challenger is None or self.drop is None:
             return "the scores are unknown, because labels and outputs do not fit together"
         challenger, champion = shares(self.challenger, self.champion)
@@ -97,7 +97,7 @@ def checks(comparison: Comparison, limits: Promote) -> list[Check]:
 
 
 def _scored(comparison: Comparison, kind: TaskKind, rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs]) -> Comparison:
-    """With the scores of the first outputs, and where nothing is decided, with the rows whose outputs differ most."""
+    """Add the scores of the first outputs and, without decisions, the rows whose outputs differ most."""
     before, after = (_stacked([_first(answer) for answer in outputs]) for outputs in (champion, challenger))
     if before is None or after is None or not all(kind.fits(outputs, rows.labels) for outputs in (before, after)):
         return comparison
@@ -170,7 +170,7 @@ def _changed(
     right: Sequence[Array | None],
     classes: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Rows that are decided otherwise now, those first where the champion was right and the challenger is not."""
+    """Rows whose decision changed, first those where the champion was right and the challenger is wrong."""
     indices = [index for index, changed in enumerate(flipped) if changed]
     if right[0] is not None and right[1] is not None:
         lost = right[1] - right[0]

@@ -44,7 +44,7 @@ class Service:
 
 
 def where(name: str, address: str) -> str:
-    """A target, for a person and for the ledger."""
+    """A target as text, for people and for the ledger."""
     return f"{name} at {address}"
 
 
@@ -111,7 +111,7 @@ class DockerTarget:
             raise Unavailable(f"the proxy {self._proxy_name} did not switch to the server {slot!r}: see `docker logs {self._proxy_name}`")
 
     def retire(self) -> None:
-        """End the server that gets no requests any more, when it has answered those that it got; its image stays."""
+        """Stop the drained server when it has answered its last requests; its image stays."""
         active = self._active()
         for slot in SLOTS:
             server = self._server(slot)
@@ -126,7 +126,7 @@ class DockerTarget:
         return str(self._server(active).image.id) if active else None
 
     def remove(self) -> None:
-        """Take everything of this target away."""
+        """Remove all containers and networks of this target."""
         for name in (*(self._server_name(slot) for slot in SLOTS), self._proxy_name):
             if (container := self._container(name)) is not None:
                 image.remove_container(container)
@@ -134,7 +134,7 @@ class DockerTarget:
             image.remove_network(network)
 
     def require_address(self) -> None:
-        """Raise BadInput where the proxy stands at another address, Unavailable where it is still to come and its port here is in use."""
+        """Raise BadInput if the proxy runs at another address, Unavailable if it does not exist yet and its port is in use."""
         proxy = self._container(self._proxy_name)
         if proxy is None and self._client.api.base_url.startswith("http+docker://"):  # the engine of this machine
             with socket.socket() as probe:
@@ -158,7 +158,7 @@ class DockerTarget:
         return f"{self._settings.address}:{self._settings.port}"
 
     def _ensure_proxy(self) -> None:
-        """Have the proxy running. Raises BadInput where it stands at another address, Unavailable where that one is in use."""
+        """Start the proxy if it does not run. Raises BadInput if it runs at another address, Unavailable if its address is in use."""
         import docker
 
         self.require_address()
@@ -194,7 +194,7 @@ class DockerTarget:
             raise Unavailable(f"the proxy {self._proxy_name} does not answer: see `docker logs {self._proxy_name}`")
 
     def _proxy_image(self) -> str:
-        """The proxy's image with our configuration, built where it is not there yet. Raises Unavailable."""
+        """The proxy's image with our configuration, built if the engine lacks it. Raises Unavailable."""
         base = image.require_base(self._client, self._settings.proxy_image, recipe="infra/proxy_image.sh")
         folder = requirements.folder().parent
         digest = tree_sha256({"base": base.id, **{name: (folder / name).read_text(encoding="utf-8") for name in _FILES}})
@@ -224,7 +224,7 @@ class DockerTarget:
         server.start()
 
     def _with_sample(self) -> dict[str, Any]:
-        """What lets a server write its request sample, if it is to."""
+        """The options of a container that let its server write a request sample, if the params ask for one."""
         if self._settings.sample is None:
             return {}
         return {"command": ["--sample", _SAMPLE], "volumes": {self._settings.sample: {"bind": _SAMPLE, "mode": "rw"}}}

@@ -25,7 +25,7 @@ def holds(registry: str, shipped: Shipped) -> bool:
 
 
 def push(client: Any, registry: str, shipped: Shipped) -> str:
-    """Push an image, which may be there already; its name by digest. Raises Unavailable."""
+    """Push an image, unless it is there already. Returns its name by digest. Raises Unavailable."""
     _obtain(client, shipped)
     return _push(client, shipped, repository(registry, shipped), shipped.image.rpartition(":")[2])
 
@@ -57,7 +57,7 @@ def point(client: Any, shipped: Shipped) -> None:
 class Former:
     """The moving tag of a repository that an earlier champion was pushed to. `trouble` is why nothing is known of it.
 
-    `digest` is the image that it names; None where there is no such tag, or nothing is known.
+    `digest` is the image that it names; None without such a tag, or if nothing is known.
     """
 
     name: str
@@ -124,7 +124,7 @@ def _push(client: Any, shipped: Shipped, name: str, tag: str) -> str:
 
 @contextmanager
 def _tagged(client: Any, image_id: str, name: str, tag: str) -> Iterator[None]:
-    """Give an image a tag in the engine; if the block fails, the tag is as before, unless it is the image's only one by now."""
+    """Tag an image in the engine; if the block fails, the tag is restored, unless it is the image's only one by then."""
     import docker
 
     before = image.find(client, f"{name}:{tag}")

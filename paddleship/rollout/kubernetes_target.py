@@ -25,7 +25,7 @@ class KubernetesTarget:
         self._limit_s = settings.replicas * (ready_timeout_s + _MARGIN_S)
 
     def roll_out(self, shipped: Shipped, *, before: Shipped | None) -> None:
-        """Write the manifest, and where a context is given, apply it and return when all servers are those that it describes.
+        """Write the manifest; with a context, apply it and return when the rollout is complete.
 
         Raises Unavailable if that fails, after it has applied the manifest of the image that served before.
         """

@@ -34,9 +34,9 @@ Server = tuple[str, int]
 
 
 def challenge(params: Params, client: Any, challenger: Shipped, champion: Shipped | None) -> tuple[Report, Recording]:
-    """Ask both images the same held-out rows, race them, and judge; also a few of the challenger's answers, to know it by later.
+    """Ask both images the same held-out rows, compare their speed, and judge; also record a few of the challenger's answers.
 
-    The rows and the candidate are those of `params.paths`. Raises BadInput where they are not the challenger's, and Unavailable.
+    The rows and the candidate are those of `params.paths`. Raises BadInput if they are not the challenger's, and Unavailable.
     """
     candidate = _candidate(params, challenger)
     rows = _rows(params)
@@ -115,7 +115,7 @@ def _started(client: Any, shipped: Shipped, params: Params) -> Iterator[image.Sa
 
 
 def _ready(sandbox: image.Sandbox, shipped: Shipped, params: Params) -> Server:
-    """Wait until the server is ready, and give its address. Raises Unavailable."""
+    """Wait until the server is ready. Returns its address. Raises Unavailable."""
     connect = partial(Client, sandbox.host, sandbox.port, model=params.name)
     try:
         image_test.wait_until_ready(connect, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)
@@ -126,7 +126,7 @@ def _ready(sandbox: image.Sandbox, shipped: Shipped, params: Params) -> Server:
 
 @contextmanager
 def _serving(client: Any, shipped: Shipped, params: Params) -> Iterator[Server]:
-    """Run the image until it is ready, and give its address. Raises Unavailable."""
+    """Start the image, and wait until its server is ready. Returns its address. Raises Unavailable."""
     with _started(client, shipped, params) as sandbox:
         yield _ready(sandbox, shipped, params)
 
@@ -153,7 +153,7 @@ def _compare(
     metrics: dict[str, float | int],
     facts: dict[str, Any],
 ) -> list[Check]:
-    """The gates against the champion; adds to metrics and facts what they are decided by."""
+    """The gates against the champion; adds the compared values to metrics and facts."""
     params, rows, pads = asked
     with _serving(client, champion, params) as address:
         ours = _ask(address, params, rows, pads, "champion")

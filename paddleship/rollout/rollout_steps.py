@@ -57,7 +57,7 @@ class Rollout:
 
     @property
     def unapplied(self) -> str | None:
-        """The manifest that somebody else has to apply before the version serves."""
+        """The manifest that the user has to apply before the version serves."""
         settings = self.params.promote.target
         return settings.manifest if settings is not None and settings.kind == "kubernetes" and settings.context is None else None
 
@@ -73,7 +73,7 @@ class Rollout:
 
     @property
     def pushed(self) -> bool:
-        """Whether the image is known by its digest in the registry that the params name, if they name one."""
+        """Whether the registry of the params, if they name one, has the image under its digest."""
         registry = self.params.promote.registry
         return registry is None or image_registry.holds(registry, self.shipped)
 
@@ -216,7 +216,7 @@ def unchanged_services(rollout: Rollout) -> list[str]:
 
 
 def full_acceptance(client: Any, judged: Params, shipped: Shipped, identity: str) -> None:
-    """Judge the image of that id as `accept` does, by the evidence that the paths of `judged` lead to. Raises GateFailed."""
+    """Judge the image of that id as `accept` does, by the evidence in the paths of `judged`. Raises GateFailed."""
     parity = Path(judged.paths.parity)
     proven = read_json(parity / "passed.json", stage="verify")
     (name,) = [name for name, facts in proven.items() if facts["digest"] == shipped.candidate_digest][:1]

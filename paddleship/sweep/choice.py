@@ -35,7 +35,7 @@ class Choice:
 
 
 def compare(objective: str, one: Figures, other: Figures) -> Difference:
-    """What `one` is against `other` in one objective."""
+    """Whether `one` is better or worse than `other` in one objective, or neither."""
     if objective == "size":
         return _difference(_around(one.size_bytes, _SIZE_EFFECT), _around(other.size_bytes, _SIZE_EFFECT))
     if objective == "latency":
@@ -69,7 +69,7 @@ def choose(variants: Mapping[int, Figures], settings: Sweep) -> Choice:
 
 
 def _front(variants: Mapping[int, Figures]) -> tuple[int, ...]:
-    """The variants that no other one beats. Unclear differences could close a circle; then all are in front."""
+    """The variants that no other one beats. Undecided differences could form a cycle; then all are in the front."""
     front = tuple(number for number, one in variants.items() if not any(beats(other, one) for other in variants.values()))
     return front or tuple(variants)
 
@@ -112,7 +112,7 @@ def _refusal(figures: Figures, settings: Sweep) -> str:
 
 
 def _difference(one: Interval, other: Interval) -> Difference:
-    """Of values of which the lower one is better."""
+    """The difference of two values of which the lower one is better."""
     if one.high < other.low:
         return Difference.BETTER
     return Difference.WORSE if other.high < one.low else Difference.CANNOT_TELL

@@ -1,4 +1,4 @@
-"""The variants of a sweep on disk, so that a sweep that was killed goes on where it was."""
+"""The variants of a sweep on disk, so that a killed sweep can resume."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def cells(variants: Sequence[Variant], choice: Choice) -> list[tuple[str, ...]]:
 
 
 def notes(variants: Sequence[Variant]) -> list[str]:
-    """What the figures of a sweep can be compared in, and what not."""
+    """Which figures of a sweep can be compared, and which cannot."""
     figures = [variant.figures for variant in variants if variant.figures]
     if not figures:
         return []

@@ -60,7 +60,7 @@ def report(error: Exception, *, what: str, folder: Path) -> tuple[str, int]:
 
 
 def _writable_folder(folder: Path) -> Path:
-    """`folder`, or the user's own temporary folder; a fixed name in one of all users belongs to who came first."""
+    """`folder`, or the user's own temporary folder; a fixed name in a folder of all users belongs to the user who created it first."""
     if folder.is_dir():
         return folder
     try:

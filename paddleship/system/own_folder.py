@@ -1,4 +1,4 @@
-"""A user's own folder below one that all users of a machine share, such as /tmp: programs with fixed file names get it as theirs."""
+"""A user's own folder below one that all users of a machine share, such as /tmp: programs with fixed file names use it."""
 
 from __future__ import annotations
 

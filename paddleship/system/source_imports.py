@@ -22,7 +22,7 @@ class _SourceLoader(machinery.SourceFileLoader):
 _find_in = machinery.FileFinder.path_hook(
     (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
     (_SourceLoader, machinery.SOURCE_SUFFIXES),
-    (machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES),  # a compiled module beside the sources is hashed as they are
+    (machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES),  # a compiled module beside the sources is hashed like them
 )
 
 

@@ -78,7 +78,7 @@ class Registry:
             return self._client.get_run(self._client.get_model_version(self._model, shipped.version).run_id)
 
     def set_champion(self, shipped: Shipped) -> None:
-        """Let the alias `champion` name this version, and the version its image in the registry."""
+        """Set the alias `champion` to this version, and record its image in the registry."""
         with reached(self._uri):
             if shipped.reference:
                 self._client.set_model_version_tag(self._model, shipped.version, "reference", shipped.reference)
@@ -90,7 +90,7 @@ class Registry:
             return [entry for run, entry in self._runs_with_entries() if run.info.status == _WHOLE]
 
     def add(self, entry: Entry, recording: Recording = ()) -> None:  # type: ignore[assignment]
-        """Add an entry, with the answers that its image is known by."""
+        """Add an entry, with the recorded answers of its image."""
         from mlflow.entities import Metric
 
         with reached(self._uri):
@@ -110,7 +110,7 @@ class Registry:
             self._client.set_terminated(run.info.run_id, end_time=at_ms)
 
     def recording(self, shipped: Shipped) -> Recording:
-        """The answers that an image is known by; empty where none were kept."""
+        """The recorded answers of an image; empty if there are none."""
         with reached(self._uri):
             for run, entry in self._runs_with_entries():
                 same = entry.shipped.candidate_digest == shipped.candidate_digest
@@ -132,7 +132,7 @@ class Registry:
         return experiment_id(self._client, name, location)
 
     def _maybe(self, ask: Callable[[], Any]) -> Any:
-        """What MLflow has, or None where it has nothing of that name."""
+        """What MLflow has under that name; None if it has nothing."""
         from mlflow.exceptions import MlflowException
 
         try:

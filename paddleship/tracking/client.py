@@ -46,7 +46,7 @@ def reached(uri: str) -> Iterator[None]:
 
 
 def describe_error(uri: str, error: BaseException, *, then: str) -> str:
-    """What is wrong with MLflow and the next step: it does not answer, it refused a request, or there is something to do first."""
+    """What is wrong with MLflow and the next step: it does not answer, it refused a request, or something must be done first."""
     from mlflow.tracking.registry import UnsupportedModelRegistryStoreURIException
 
     if isinstance(error, PaddleshipError):

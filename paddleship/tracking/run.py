@@ -96,7 +96,7 @@ class Tracker:
             self._send(lambda: send_report(self._entry, self._uri, report, history=cached))
 
     def log_source(self, root: Path, code: Code) -> None:
-        """Log params and lock of the run, and the user's code if no commit has it as it is; sent when the run is closed."""
+        """Log params and lock of the run, and the user's code if it differs from every commit; sent when the run is closed."""
 
         def copy() -> None:
             (self._entry / KEPT).mkdir(exist_ok=True)
@@ -195,7 +195,7 @@ class Tracker:
 def close_dead_runs(spool: Path, *, tracking_uri: str) -> list[str]:
     """Close runs whose process was killed, as KILLED with the reason, or as they ended if they had. Returns the run ids of the former.
 
-    A run is dead if nothing holds its lock, which also works for containers that share the folder. What MLflow does not accept now waits.
+    A run is dead if nothing holds its lock, also for containers that share the folder. What MLflow does not accept stays in the spool.
     """
     closed = []
     for entry in sorted(path.parent for path in spool.glob("*/run.json")):
