@@ -21,7 +21,7 @@ _SETTLE_S = 0.002  # at the start of every block, not measured, because another 
 _WINDOWS = 3  # number of successive windows of a warm-up whose medians must agree
 _WINDOW_S = 0.03
 _AGREE = 0.05
-_KEPT_BYTES = 16_000_000  # of first answers, which later ones are compared with
+_MOST_STORED_BYTES = 16_000_000  # of first answers, which later ones are compared with
 _SAME = 1e-3  # of the size of an answer: far above rounding, far below a different answer
 
 
@@ -55,7 +55,7 @@ class BenchWorker:
         self._batches = batches
         self._known: set[Any] = set()
         self._first: dict[tuple[int, int], Arrays] = {}
-        self._kept_bytes = 0
+        self._stored_bytes = 0
         self._turn = 0
 
     def first(self, size: int) -> tuple[float, float]:
@@ -121,15 +121,15 @@ class BenchWorker:
             if _shape(batch) not in self._known:
                 self._known.add(_shape(batch))
                 new.append((index, taken))
-            self._keep(size, index, answer)
+            self._store(size, index, answer)
             if time.perf_counter() > end:
                 break
         return index + 1, new
 
-    def _keep(self, size: int, index: int, answer: Any) -> None:
-        if isinstance(answer, Mapping) and self._kept_bytes < _KEPT_BYTES:
+    def _store(self, size: int, index: int, answer: Any) -> None:
+        if isinstance(answer, Mapping) and self._stored_bytes < _MOST_STORED_BYTES:
             self._first[size, index] = dict(answer)
-            self._kept_bytes += sum(array.nbytes for array in answer.values())
+            self._stored_bytes += sum(array.nbytes for array in answer.values())
 
     def _window(self, size: int, known: int) -> float:
         """Milliseconds per batch: the mean of a round over the first `known` batches, and the median of as many rounds as fit."""

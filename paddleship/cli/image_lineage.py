@@ -11,7 +11,7 @@ from paddleship.custody import sources
 from paddleship.errors import BadInput, PaddleshipError, without_credentials
 from paddleship.lineage import source
 from paddleship.lineage.release import Lineage
-from paddleship.lineage.source import CODE, KEPT
+from paddleship.lineage.source import CODE, SOURCE_FOLDER
 
 
 def trace(name: str) -> tuple[str, Lineage]:
@@ -106,8 +106,8 @@ def back(lineage: Lineage) -> list[str]:
     elif lineage.mlflow_run_id is not None:
         restore = [
             f"  git checkout --quiet {commit}",
-            f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",
-            f"  cp {KEPT}/params.yaml {KEPT}/dvc.lock .",
+            f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {SOURCE_FOLDER} --dst-path .",
+            f"  cp {SOURCE_FOLDER}/params.yaml {SOURCE_FOLDER}/dvc.lock .",
         ]
     else:
         lock = "of the commits that `git log -- dvc.lock` lists, take the one where this command says of dvc.lock: the same"
@@ -137,7 +137,7 @@ def _code(lineage: Lineage) -> list[str]:
     return [
         f"{known}.",
         f"  # The run keeps up to 20 MB of it, which this brings to {CODE}:",
-        f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",
+        f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {SOURCE_FOLDER} --dst-path .",
     ]
 
 

@@ -54,7 +54,7 @@ def begin(params: Params, stage: str, *, versions: Mapping[str, str] | None = No
 
 
 def _require_one_chain(read: Mapping[str, Seal], params: Params) -> None:
-    """Raise BadInput if an out does not name all that its stage reads, or was made from another one than the present or than another out."""
+    """Raise BadInput if an out does not name all that its stage reads, or disagrees about it with what is there now or with another out."""
     digests = {stage: (seal.digest, stage) for stage, seal in read.items()}
     for stage, seal in read.items():
         if (named := set(seal.inputs)) != (needed := set(LINKS[stage].inputs)):

@@ -33,7 +33,7 @@ _MEASURES = (
     "flip_rate", "flip_rate_low", "flip_rate_high", "metric", "metric_drop", "metric_drop_low", "metric_drop_high",
     "output_agreement", "output_flip_rate", "all_ids_agreement", "all_ids_row_error", "weights_compared_share", "weights_exact_share",
 )  # fmt: skip
-_KEPT = ("digest", "precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
+_PASSED_KEYS = ("digest", "precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
 
 
 def row(
@@ -91,7 +91,7 @@ class Verified:
         if not all(check.passed for check in self.rescored):
             return {}  # what was proven is not what was trained
         proven = {name: row for name, row in self.table.items() if row["status"] == Status.PROVEN and name in self.rows}
-        return {name: {key: row[key] for key in _KEPT} for name, row in proven.items()}
+        return {name: {key: row[key] for key in _PASSED_KEYS} for name, row in proven.items()}
 
     @property
     def findings(self) -> list[Finding]:

@@ -233,9 +233,9 @@ class Examiner:
             return program, None
         if alone and (probed.unused or any(finding.kind in _FOREIGN_LAYERS for finding in probed.findings)):
             return None, None  # Paddle fails because of a known finding, with another message
-        placed = messages.placed(obstacle, probed.suspects)
-        self.findings.append(placed)
-        return None, placed
+        located = messages.located(obstacle, probed.suspects)
+        self.findings.append(located)
+        return None, located
 
     def _varies(self, probed: ProbeResult) -> bool:
         """Whether an output varied: of a model with constant answers, unused inputs cannot be determined."""

@@ -86,7 +86,7 @@ def crash(error: CandidateError) -> Obstacle:
     return Obstacle(error.kind, "error", str(error), "check the loops and operators of forward", error.where)
 
 
-def placed(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
+def located(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
     """Locate an obstacle without a line (or with its caller's line) if only one line can be the cause, and the error agrees."""
     breaks_off = obstacle.pattern == LEFT_BY_BREAK and not any(suspect.where == obstacle.where for suspect in suspects)
     if (obstacle.where is not None and not breaks_off) or obstacle.kind in _OF_THE_WHOLE:
@@ -305,7 +305,7 @@ def known(judgement: Judgement, suspects: Sequence[Suspect]) -> Finding | None:
     """The finding for a runtime's error message, if Paddle's wording is known."""
     error = next((str(check.measured) for check in judgement.checks if not check.passed and check.name == "answers"), "")
     obstacle = graph_breaks.classify(error, error, None, otherwise="wrong-answers")
-    return None if obstacle.kind == "wrong-answers" else placed(obstacle, suspects)
+    return None if obstacle.kind == "wrong-answers" else located(obstacle, suspects)
 
 
 def not_made(outcome: ConversionResult, suspects: Sequence[Suspect]) -> Finding:
@@ -313,7 +313,7 @@ def not_made(outcome: ConversionResult, suspects: Sequence[Suspect]) -> Finding:
     advice = "use another operator, or ship another runtime (in params.yaml: optimize.candidates)"
     obstacle = graph_breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
     if obstacle.kind != "conversion-failed":
-        known_cause = placed(obstacle, suspects)
+        known_cause = located(obstacle, suspects)
         return replace(known_cause, message=f"{outcome.name} cannot be made: {known_cause.message}")
     if unknown_operator := operator(outcome):
         return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {unknown_operator}", advice)

@@ -176,7 +176,7 @@ def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Calla
     exit code with the stage's message, and StageKilled. No process of the stage is left afterwards.
     """
     own = repro.turn(root / _TURN, other=f"uses {root.name}", on_line=on_line)
-    with own, _kept_lock(root, stage), _turn(root, stage, on_line=on_line):
+    with own, _with_lock_backup(root, stage), _turn(root, stage, on_line=on_line):
         _forget_dead_holders(root)
         give_up = time.monotonic() + _BUSY_S
         while True:
@@ -312,7 +312,7 @@ def _turn(root: Path, stage: Stage, *, on_line: Callable[[str], None]) -> Abstra
 
 
 @contextmanager
-def _kept_lock(root: Path, stage: Stage) -> Iterator[None]:
+def _with_lock_backup(root: Path, stage: Stage) -> Iterator[None]:
     """Run a stage in this block, with a copy of the dvc.lock that DVC writes after it, which stays if this process is killed."""
     if (root / _BEFORE).exists():
         _repair_lock(root)

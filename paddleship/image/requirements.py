@@ -9,14 +9,14 @@ from pathlib import Path
 from paddleship.errors import CandidateError
 from paddleship.shipped.computing.runtimes.registration import Registration
 
-_PLACE = Path("docker/requirements")
+_FOLDER = Path("docker/requirements")
 SERVER = "server.txt"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def folder() -> Path:
     """The folder docker/requirements: of the current checkout, or of the checkout that this library was loaded from."""
-    return _PLACE if (_PLACE / SERVER).is_file() else Path(__file__).parents[2] / _PLACE
+    return _FOLDER if (_FOLDER / SERVER).is_file() else Path(__file__).parents[2] / _FOLDER
 
 
 def dockerfile() -> Path:

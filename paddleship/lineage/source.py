@@ -13,8 +13,8 @@ import yaml
 from paddleship.config.params import Params
 
 _FROM_PACKAGE_ON = ("package", "accept")
-KEPT = "source"  # folder of an MLflow run with its params.yaml and dvc.lock
-CODE = f"{KEPT}/code"  # and with the user's code, if that is not in the repository
+SOURCE_FOLDER = "source"  # folder of an MLflow run with its params.yaml and dvc.lock
+CODE = f"{SOURCE_FOLDER}/code"  # and with the user's code, if that is not in the repository
 
 
 def commit() -> str:

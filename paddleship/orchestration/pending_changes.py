@@ -20,7 +20,7 @@ from paddleship.shipped.computing.files import write_text
 from paddleship.stage.fingerprint import fingerprint
 
 _FILE = "retrained.json"
-_MOST_KEPT = 100  # versions
+_MOST_VERSIONS = 100  # versions
 _REF = "refs/paddleship/data"  # keeps the last snapshot with refreshed imports
 
 
@@ -102,7 +102,7 @@ def note(local: Local, version: str, *, run: str, outcome: str) -> None:
     """Remember that this version was run, so that it is not run again."""
     entries = {key: item for key, item in _read(local).items() if key != version}
     entries[version] = {"at": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "run": run, "outcome": outcome}
-    write_text(local.state / _FILE, json.dumps(dict(list(entries.items())[-_MOST_KEPT:]), indent=1) + "\n")
+    write_text(local.state / _FILE, json.dumps(dict(list(entries.items())[-_MOST_VERSIONS:]), indent=1) + "\n")
 
 
 def _of_data(changed: Mapping[str, Sequence[str]], raw: Path) -> tuple[str, ...]:

@@ -193,7 +193,7 @@ class Deployment:
     def run(self, variant: Variant, *, say: Callable[[str], None], began: Callable[[str], None], register: bool = False) -> Ended:
         flow_run, since = variant.flow_run, datetime.now(UTC)
         state = self._follow(flow_run, say) if flow_run and not register else None
-        if state is None or not _is_kept(state):  # there is none, or the input was not at fault
+        if state is None or not _ends_the_same(state):  # there is none, or the input was not at fault
             if self._cancelled:
                 return Ended(outcome=Cancelled.outcome)
             flow_run = str(self._begin(variant, register=register).id)
@@ -239,7 +239,7 @@ class Deployment:
         return deployment.begin(self.name, parameters, run_name=self.sweep.run_name(variant), tags=[self.sweep.name])
 
 
-def _is_kept(state: State[Any]) -> bool:
+def _ends_the_same(state: State[Any]) -> bool:
     """Whether a flow run in this state would end the same way again."""
     return not (state.is_cancelled() or state.is_crashed() or state.name == Unavailable.outcome)
 

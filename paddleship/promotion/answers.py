@@ -17,7 +17,7 @@ from paddleship.data.dataset import Rows
 from paddleship.shipped.computing.files import write_text
 from paddleship.system.progress import Progress
 
-_KEPT, _KEPT_BYTES = 16, 2**20  # requests that are recorded, and their size all together; one is recorded in any case
+_MOST_RECORDED, _MOST_RECORDED_BYTES = 16, 2**20  # requests that are recorded, and their size all together; one is recorded in any case
 
 Recording = list[dict[str, Any]]
 
@@ -54,9 +54,9 @@ def record(client: Client, asked: Sequence[Question]) -> Recording:
     """A few requests with their answers, as JSON. Raises ServerError."""
     recording: Recording = []
     size = 0
-    for question in asked[:_KEPT]:
+    for question in asked[:_MOST_RECORDED]:
         size += question.body_bytes
-        if recording and size > _KEPT_BYTES:
+        if recording and size > _MOST_RECORDED_BYTES:
             break
         request = plain_request(question.tensors)
         status, answer = client.send(json.dumps(request, ensure_ascii=False).encode())

@@ -254,8 +254,8 @@ class DockerTarget:
         """Whether the proxy has this container's address, and a check found it ready: until the first check, it counts as running."""
         state = self._states()[slot]
         networks = server.attrs["NetworkSettings"]["Networks"]
-        found_ready = state["srv_op_state"] == _RUNNING and state["srv_check_result"] == _PASSED
-        return found_ready and state["srv_addr"] == networks[self._network]["IPAddress"]
+        is_ready = state["srv_op_state"] == _RUNNING and state["srv_check_result"] == _PASSED
+        return is_ready and state["srv_addr"] == networks[self._network]["IPAddress"]
 
     def _states(self) -> dict[str, dict[str, str]]:
         """The proxy's state of each slot."""

@@ -20,7 +20,7 @@ from paddleship.config.params import Params
 from paddleship.config.sections.code import Code
 from paddleship.custody import sources
 from paddleship.errors import Cancelled, PaddleshipError, Unavailable
-from paddleship.lineage.source import CODE, KEPT, differs
+from paddleship.lineage.source import CODE, SOURCE_FOLDER, differs
 from paddleship.reports.report import Report
 from paddleship.system import locks
 from paddleship.tracking import view
@@ -99,10 +99,10 @@ class Tracker:
         """Log params and lock of the run, and the user's code if it differs from every commit; sent when the run is closed."""
 
         def copy() -> None:
-            (self._entry / KEPT).mkdir(exist_ok=True)
+            (self._entry / SOURCE_FOLDER).mkdir(exist_ok=True)
             for name in ("params.yaml", "dvc.lock"):
                 if (root / name).exists():
-                    shutil.copy(root / name, self._entry / KEPT / name)
+                    shutil.copy(root / name, self._entry / SOURCE_FOLDER / name)
             committed = sources.is_below(code, root) and not differs(root, code.watch)
             if not committed and not sources.copy(code, self._entry / CODE, max_bytes=_MAX_CODE_BYTES):
                 print(f"warning: code.watch {code.watch!r} has over {_MAX_CODE_BYTES / 1e6:.0f} MB: MLflow gets no copy", file=sys.stderr)

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from paddleship.errors import without_credentials
-from paddleship.lineage.source import KEPT
+from paddleship.lineage.source import SOURCE_FOLDER
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 from paddleship.tracking import registry, run_description, search, spool, view
@@ -230,8 +230,8 @@ def close_run(entry: Path, uri: str) -> bool:
     text = run_description.markdown(spool.reports(entry), links=links, failure=facts["tags"].get("failure"))
     final = facts["tags"] | {"mlflow.note.content": text} | ({} if source == facts["run_id"] else {"candidates_of": source})
     client.log_batch(facts["run_id"], tags=[RunTag(key, value) for key, value in final.items()])
-    if (entry / KEPT).exists():
-        client.log_artifacts(facts["run_id"], str(entry / KEPT), KEPT)
+    if (entry / SOURCE_FOLDER).exists():
+        client.log_artifacts(facts["run_id"], str(entry / SOURCE_FOLDER), SOURCE_FOLDER)
     client.set_terminated(facts["run_id"], facts["status"])
     return True
 

@@ -18,7 +18,7 @@ from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_dimension, sizes_of
 
-_KEPT = 16
+_MOST_CASES = 16
 
 
 def read(folder: Path, specs: Sequence[TensorSpec], *, dimensions: Sequence[Dimension] = (), max_batch: int | None = None) -> list[Case]:
@@ -52,11 +52,11 @@ def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
         name = case.name if case.group == "past" else f"worst before: {case.name} ({digest[:8]})"
         saved = replace(case, name=name, group="past", rows=(), family="")
         distinct.setdefault(digest, saved)
-    kept_cases = list(distinct.values())[-_KEPT:]
+    saved_cases = list(distinct.values())[-_MOST_CASES:]
     with new_folder(folder) as beside:
-        flat = {f"{index}/{name}": array for index, case in enumerate(kept_cases) for name, array in case.inputs.items()}
+        flat = {f"{index}/{name}": array for index, case in enumerate(saved_cases) for name, array in case.inputs.items()}
         np.savez(beside / "cases.npz", **flat)  # type: ignore[arg-type]
-        (beside / "cases.json").write_text(json.dumps([case.name for case in kept_cases], indent=1) + "\n", encoding="utf-8")
+        (beside / "cases.json").write_text(json.dumps([case.name for case in saved_cases], indent=1) + "\n", encoding="utf-8")
 
 
 def beyond(known: Sequence[Case], cases: Iterable[Case]) -> list[Case]:

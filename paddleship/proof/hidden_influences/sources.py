@@ -8,7 +8,7 @@ from types import FrameType
 
 from paddleship.shipped.computing.references import is_users
 
-_LONGEST_WORD = 32
+_LONGEST_TEXT = 32
 
 # Standard modules that read the clock, a thread or a file for themselves: what they read stays theirs.
 _OWN = frozenset({"logging", "warnings", "linecache", "traceback", "threading", "concurrent", "queue", "asyncio", "importlib"})
@@ -78,4 +78,4 @@ def string_constants(frame: FrameType) -> tuple[str, ...]:
     texts: list[str] = []
     for constant in frame.f_code.co_consts:
         texts += [text for text in (constant if isinstance(constant, tuple | frozenset) else [constant]) if isinstance(text, str)]
-    return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= _LONGEST_WORD and " " not in text))
+    return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= _LONGEST_TEXT and " " not in text))
