@@ -48,5 +48,5 @@ def _of_feature(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
     else:
         cuts = np.unique(np.quantile(values, np.arange(1, _BINS) / _BINS, method="lower"))
         bins = Bins(name, float(values[0]), float(values[-1]), tuple(float(cut) for cut in cuts if cut < values[-1]))
-    counts = np.bincount([bins.index(float(value)) for value in values], minlength=len(bins))
-    return {**bins.to_dict(), "counts": counts.tolist()}
+    bin_counts = np.bincount([bins.index(float(value)) for value in values], minlength=len(bins))
+    return {**bins.to_dict(), "counts": bin_counts.tolist()}
